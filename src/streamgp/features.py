@@ -1,0 +1,134 @@
+"""Features: the space in which the function is linear. Basis points, random Fourier features, or the memory itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+from streamgp.kernels import Kernel, SquaredExponential
+from streamgp.linalg import triangular
+from streamgp.linalg.vector import dot
+from streamgp.settings import FloatArray, Part, number, positive_vector, real_matrix, whole
+
+Array = NDArray
+
+DICTIONARY, POINTS, FOURIER, LINEAR = range(4)
+
+
+class Features(Part):
+    """The space in which the function is linear; see :class:`Basis`, :class:`Fourier` and :class:`Linear`."""
+
+    kind: int
+    jitter: float = 0.0
+    kernel: Kernel | None = None
+    points: FloatArray | None = None
+    delta: float = 1.0
+    constant: bool = False
+
+
+class Basis(Features):
+    """Kernel functions on basis points: a dictionary that grows and shrinks, or given points that stay.
+
+    Args:
+        kernel: the covariance function; None: SquaredExponential().
+        jitter: independent variance of every function value, part of the prior: K + jitter I, k(x, x) + jitter.
+        points: an (m, d) array: the basis stays on these points; None: rows of the stream become points.
+    """
+
+    def __init__(self, kernel: Kernel | None = None, jitter: float = 0.0, points: Any = None) -> None:
+        self.kernel = checked_kernel(kernel)
+        self.jitter = number("jitter", jitter, at_least=0)
+        self.points = None if points is None else real_matrix("points", points, "(m, d)")
+        self.kind = DICTIONARY if points is None else POINTS
+
+
+class Fourier(Features):
+    """Random Fourier features of a squared exponential: sqrt(variance / D) [cos(Ox); sin(Ox)] [gijsberts2013].
+
+    Args:
+        features: D, the number of frequencies; there are 2 D weights.
+        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
+        variance: prior variance of the function.
+        seed: of the frequencies.
+        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
+    """
+
+    kind = FOURIER
+
+    def __init__(
+        self,
+        features: int = 100,
+        lengthscale: Any = None,
+        variance: float = 1.0,
+        seed: int = 0,
+        frequencies: Any = None,
+    ) -> None:
+        self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
+        self.variance = number("variance", variance, above=0)
+        self.seed = whole("seed", seed, at_least=0)
+        self.given = None if frequencies is None else real_matrix("frequencies", frequencies, "(features, d)")
+        self.features = whole("features", features) if self.given is None else self.given.shape[0]
+
+    def frequencies(self, width: int, depth: int) -> FloatArray:
+        """The (D, width) matrix Omega."""
+        if self.given is not None:
+            if self.given.shape[1] != width:
+                raise ValueError(f"frequencies have {self.given.shape[1]} columns, but the inputs have {width}")
+            return self.given.copy()
+        scales = SquaredExponential(self.lengthscale).values(width, depth)[:-1]
+        # [gijsberts2013] 3.2: omega ~ N(0, M) with M_ii = 1 / l_i^2
+        draws = np.random.default_rng(self.seed).standard_normal((self.features, width))
+        return draws / np.resize(scales, width)
+
+
+class Linear(Features):
+    """The function is linear in what the memory hands over, with independent weights of prior variance 1 / delta.
+
+    Args:
+        delta: precision of the weights' prior.
+        constant: add a feature that is always 1.
+    """
+
+    kind = LINEAR
+
+    def __init__(self, delta: float = 1.0, constant: bool = True) -> None:
+        self.delta = number("delta", delta, above=0)
+        self.constant = bool(constant)
+
+
+def checked_kernel(kernel: Any) -> Kernel:
+    if kernel is None:
+        return SquaredExponential()
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a kernel such as SquaredExponential(lengthscale=1.0); got {kernel!r}")
+    return kernel
+
+
+@compiled
+def whiten(R: Array, k: Array, n: int, kappa: float, phi: Array) -> float:
+    """phi = R^-T k: features of unit prior on basis points with K = R'R; returns the residual gamma2."""
+    triangular.solve_transposed(R, k, n, phi)
+    # [soh2014] Eq. (23)
+    return max(kappa - dot(phi, phi, n), 0.0)
+
+
+@compiled
+def fourier(frequencies: Array, variance: float, x: Array, phi: Array) -> None:
+    # [gijsberts2013] Eq. (6)
+    D = frequencies.shape[0]
+    amplitude = np.sqrt(variance / D)
+    for i in range(D):
+        angle = dot(frequencies[i], x, x.size)
+        phi[i] = amplitude * np.cos(angle)
+        phi[D + i] = amplitude * np.sin(angle)
+
+
+@compiled
+def linear(x: Array, phi: Array) -> None:
+    for j in range(x.size):
+        phi[j] = x[j]
+    for j in range(x.size, phi.size):
+        phi[j] = 1.0

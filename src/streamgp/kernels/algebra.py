@@ -1,0 +1,187 @@
+"""What every kernel can do, and how kernels combine."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.kernels import program as prog
+from streamgp.kernels.program import Program
+from streamgp.settings import FloatArray, Part, number
+
+
+class Kernel(Part, abc.ABC):
+    """A covariance function k(x, z).
+
+    Kernels add and multiply: ``a + b``, ``a * b``, ``2.0 * a``. Inputs are arrays (n, d), or windows (n, depth, d) with
+    the oldest input first, as a :class:`streamgp.Window` keeps them.
+
+    Example:
+        >>> import streamgp as sg
+        >>> k = sg.SquaredExponential(lengthscale=2.0) + 0.1 * sg.LinearKernel()
+        >>> k([[0.0], [1.0]]).shape
+        (2, 2)
+    """
+
+    @abc.abstractmethod
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        """The leaves with the prefix of their hyperparameters' names."""
+
+    @abc.abstractmethod
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
+        """The program in postfix order: (operation, number of lengthscales, number of hyperparameters)."""
+
+    def program(self, width: int, depth: int = 1) -> Program:
+        """Bind to inputs of so many numbers, depth * d for windows."""
+        operations, first = [], 0
+        for operation, scales, parameters in self.steps(width, depth):
+            operations.append((operation, first, scales, depth))
+            first += parameters
+        values = [leaf.values(width, depth) for _, leaf in self.leaves()]
+        return Program(np.array(operations, dtype=np.int64), np.concatenate(values))
+
+    def hyperparameters(self, values: FloatArray, width: int, depth: int = 1) -> dict[str, float | FloatArray]:
+        """Name the entries of a program's hyperparameter vector."""
+        named: dict[str, float | FloatArray] = {}
+        first = 0
+        for prefix, leaf in self.leaves():
+            for name, size in leaf.sizes(width, depth):
+                part = np.array(values[first : first + size])
+                named[prefix + name] = float(part[0]) if size == 1 else part
+                first += size
+        return named
+
+    def __call__(self, X: Any, Z: Any = None) -> FloatArray:
+        """Return the matrix k(X, Z); Z defaults to X."""
+        X, depth = _points("X", X)
+        Z, _ = (X, depth) if Z is None else _points("Z", Z, X.shape[1])
+        program = self.program(X.shape[1], depth)
+        K = np.empty((X.shape[0], Z.shape[0]))
+        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
+        prog.matrix(program.operations, program.parameters, Z, X, K, work)
+        return K
+
+    def cross(self, X: Any, z: Any) -> FloatArray:
+        """Return the vector k(X, z) for one point z."""
+        X, _depth = _points("X", X)
+        return self(X if _depth == 1 else X.reshape(len(X), _depth, -1), np.asarray(z)[None])[:, 0]
+
+    def diagonal(self, X: Any) -> FloatArray:
+        """Return k(x, x) for every row of X."""
+        X, depth = _points("X", X)
+        program = self.program(X.shape[1], depth)
+        work, one = np.empty(program.scratch(1, X.shape[1])), np.empty(1)
+        return np.array([prog.diagonal(program.operations, program.parameters, x, one, work) for x in X])
+
+    def gradient(self, X: Any, Z: Any = None) -> FloatArray:
+        """Return d k(X, Z) / d log(hyperparameter), an array (hyperparameters, n, m)."""
+        X, depth = _points("X", X)
+        Z, _ = (X, depth) if Z is None else _points("Z", Z, X.shape[1])
+        program = self.program(X.shape[1], depth)
+        G = np.empty((X.shape[0], program.parameters.size, Z.shape[0]))
+        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
+        prog.matrix_gradient(program.operations, program.parameters, Z, X, G, work)
+        return np.ascontiguousarray(G.transpose(1, 0, 2))
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum(self, _as_kernel(other))
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        return Product(self, _as_kernel(other))
+
+    def __radd__(self, other: float) -> Kernel:
+        return Sum(_as_kernel(other), self)
+
+    def __rmul__(self, other: float) -> Kernel:
+        return Product(_as_kernel(other), self)
+
+
+class LeafKernel(Kernel):
+    """A kernel that is not built of others: an operation and its own hyperparameters."""
+
+    operation: int
+
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        return [("", self)]
+
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
+        sizes = self.sizes(width, depth)
+        scales = sum(size for name, size in sizes if name == "lengthscale")
+        return [(self.operation, scales, sum(size for _, size in sizes))]
+
+    def sizes(self, width: int, depth: int) -> list[tuple[str, int]]:
+        """Names and lengths of the hyperparameters, in the order of the program."""
+        return [(name, np.atleast_1d(value).size) for name, value in self._hyperparameters(width, depth)]
+
+    def values(self, width: int, depth: int) -> FloatArray:
+        return np.concatenate(
+            [np.atleast_1d(np.asarray(v, dtype=np.float64)) for _, v in self._hyperparameters(width, depth)]
+        )
+
+    @abc.abstractmethod
+    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
+        """The hyperparameters by name, bound to the width of the inputs."""
+
+
+class Sum(Kernel):
+    """k(x, z) = left(x, z) + right(x, z)."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left, self.right = _as_kernel(left), _as_kernel(right)
+
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        return _both(self.left, self.right)
+
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
+        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0)]
+
+
+class Product(Kernel):
+    """k(x, z) = left(x, z) * right(x, z)."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left, self.right = _as_kernel(left), _as_kernel(right)
+
+    def leaves(self) -> list[tuple[str, LeafKernel]]:
+        return _both(self.left, self.right)
+
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
+        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.PRODUCT, 0, 0)]
+
+
+class Constant(LeafKernel):
+    """k(x, z) = variance: an unknown offset; as a factor, a scale."""
+
+    operation = prog.CONSTANT
+
+    def __init__(self, variance: float = 1.0) -> None:
+        self.variance = number("variance", variance, above=0)
+
+    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
+        return [("variance", self.variance)]
+
+
+def _both(left: Kernel, right: Kernel) -> list[tuple[str, LeafKernel]]:
+    return [("left." + p, leaf) for p, leaf in left.leaves()] + [("right." + p, leaf) for p, leaf in right.leaves()]
+
+
+def _as_kernel(value: Any) -> Kernel:
+    if isinstance(value, Kernel):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Constant(float(value))
+    raise TypeError(f"expected a kernel or a positive number, got {value!r}; for example SquaredExponential(1.0)")
+
+
+def _points(name: str, value: Any, width: int | None = None) -> tuple[NDArray[np.float64], int]:
+    points = np.array(value, dtype=np.float64, order="C")
+    if points.ndim not in (2, 3):
+        raise ValueError(f"{name} must have shape (n, d), or (n, depth, d) for windows; got {points.shape}")
+    depth = points.shape[1] if points.ndim == 3 else 1
+    points = points.reshape(points.shape[0], -1)
+    if width is not None and points.shape[1] != width:
+        raise ValueError(f"{name} must have {width} numbers a row, as X has; got {points.shape[1]}")
+    return points, depth

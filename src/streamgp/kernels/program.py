@@ -1,0 +1,291 @@
+"""Kernels as data: an expression becomes a short program that one compiled function runs for a whole dictionary.
+
+A program is a table of operations in postfix order, one row each (operation, first parameter, number of lengthscales,
+depth of the window), and the vector of its hyperparameters. A leaf pushes the vector k(B, x) on a stack; a sum or a
+product folds the two topmost vectors into one. So there is one loop for all kernels, kernel algebra stays in Python
+and compiled code caches well. Every formula stands here once, its derivative with respect to the logarithms of the
+hyperparameters beside it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+
+Array = NDArray
+
+SUM, PRODUCT, CONSTANT, LINEAR, SE, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC, PERIODIC, RECURSIVE_SE = range(11)
+OPERATION, FIRST, SCALES, DEPTH = range(4)
+
+
+class Program(NamedTuple):
+    """A kernel bound to the width and depth of its inputs."""
+
+    operations: Array  # (steps, 4) int64
+    parameters: Array  # (hyperparameters,) float64
+
+    def stack(self) -> int:
+        """How many vectors the program holds at once."""
+        height = most = 0
+        for operation in self.operations[:, OPERATION]:
+            height += -1 if operation in (SUM, PRODUCT) else 1
+            most = max(most, height)
+        return most
+
+    def scratch(self, points: int, width: int) -> int:
+        """Length of the work array for a dictionary of so many points."""
+        return self.stack() * points + 2 * width
+
+
+@compiled
+def inverse_squares(theta: Array, scales: int, width: int, weights: Array) -> None:
+    """weights[j] = 1 / lengthscale[j]^2; one lengthscale serves all inputs, d of them repeat over the lags."""
+    for j in range(width):
+        lengthscale = theta[j % scales]
+        weights[j] = 1.0 / (lengthscale * lengthscale)
+
+
+@compiled
+def squared_distance(a: Array, b: Array, weights: Array) -> float:
+    r2 = 0.0
+    for j in range(weights.size):
+        difference = a[j] - b[j]
+        r2 += weights[j] * difference * difference
+    return r2
+
+
+@compiled
+def radial(operation: int, shape: float, r2: float) -> tuple[float, float, float]:
+    """f(r^2), r^2 f'(r^2) / r^2 in the form df/d(r^2), and df/d(log shape) of the stationary kernels."""
+    if operation == SE:
+        f = np.exp(-0.5 * r2)
+        return f, -0.5 * f, 0.0
+    if operation == RATIONAL_QUADRATIC:
+        base = 1.0 + r2 / (2.0 * shape)
+        f = base ** (-shape)
+        return f, -0.5 * f / base, f * (-shape * np.log(base) + 0.5 * r2 / base)
+    r = np.sqrt(r2)
+    if operation == MATERN12:
+        f = np.exp(-r)
+        return f, (-0.5 * f / r if r > 0.0 else 0.0), 0.0
+    if operation == MATERN32:
+        a = np.sqrt(3.0) * r
+        e = np.exp(-a)
+        return (1.0 + a) * e, -1.5 * e, 0.0
+    a = np.sqrt(5.0) * r
+    e = np.exp(-a)
+    return (1.0 + a + a * a / 3.0) * e, -(5.0 / 6.0) * (1.0 + a) * e, 0.0
+
+
+@compiled
+def recursive_step(kappa: float, r2: float, temporal2: float) -> float:
+    # [soh2014] Eq. (40); (35) prints kappa_t on the right-hand side where kappa_{t-1} is meant.
+    return np.exp(-0.5 * r2 + (kappa - 1.0) / temporal2)  # type: ignore[no-any-return]
+
+
+@compiled
+def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
+    """out = k(B, x) for one leaf of the program; theta begins with the leaf's own hyperparameters."""
+    operation, scales, width = step[OPERATION], step[SCALES], x.size
+    if operation == CONSTANT:
+        for i in range(n):
+            out[i] = theta[0]
+        return
+    if operation == LINEAR:
+        for i in range(n):
+            total = 0.0
+            for j in range(width):
+                total += B[i, j] * x[j]
+            out[i] = theta[0] * total
+        return
+    if operation == PERIODIC:
+        # exp(-2 sin^2(pi d / period) / lengthscale^2), multiplied over the inputs.
+        variance = theta[scales + 1]
+        for i in range(n):
+            total = 0.0
+            for j in range(width):
+                u = np.sin(np.pi * (B[i, j] - x[j]) / theta[scales]) / theta[j % scales]
+                total += u * u
+            out[i] = variance * np.exp(-2.0 * total)
+        return
+    if operation == RECURSIVE_SE:
+        depth = step[DEPTH]
+        d = width // depth
+        weights = work[:d]
+        inverse_squares(theta, scales, d, weights)
+        temporal2 = theta[scales] * theta[scales]
+        variance = theta[scales + 1]
+        for i in range(n):
+            kappa = 1.0
+            for lag in range(depth):  # the oldest input comes first
+                r2 = 0.0
+                a, b = B[i, lag * d : lag * d + d], x[lag * d : lag * d + d]
+                for j in range(d):
+                    difference = a[j] - b[j]
+                    r2 += weights[j] * difference * difference
+                kappa = recursive_step(kappa, r2, temporal2)
+            # [soh2014] Eq. (41): the signal variance multiplies once, so that k(x, x) = variance.
+            out[i] = variance * kappa
+        return
+    weights = work[:width]
+    inverse_squares(theta, scales, width, weights)
+    last = scales + (1 if operation == RATIONAL_QUADRATIC else 0)
+    shape, variance = theta[scales], theta[last]
+    for i in range(n):
+        out[i] = squared_distance(B[i], x, weights)
+    if operation == SE:  # the loop that matters most, without the branches of radial()
+        for i in range(n):
+            out[i] = variance * np.exp(-0.5 * out[i])
+    else:
+        for i in range(n):
+            out[i] = variance * radial(operation, shape, out[i])[0]
+
+
+@compiled
+def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
+    """out[i] = k(B[i], x) for the first n rows of B."""
+    weights = work[: 2 * x.size]
+    stack = work[2 * x.size :]
+    if operations.shape[0] == 1:
+        leaf(operations[0], theta, B, n, x, out, weights)
+        return
+    top = 0
+    for s in range(operations.shape[0]):
+        step = operations[s]
+        operation = step[OPERATION]
+        if operation == SUM or operation == PRODUCT:
+            a, b = stack[(top - 2) * n : (top - 1) * n], stack[(top - 1) * n : top * n]
+            for i in range(n):
+                a[i] = a[i] + b[i] if operation == SUM else a[i] * b[i]
+            top -= 1
+        else:
+            leaf(step, theta[step[FIRST] :], B, n, x, stack[top * n : (top + 1) * n], weights)
+            top += 1
+    for i in range(n):
+        out[i] = stack[i]
+
+
+@compiled
+def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
+    """k(x, x)."""
+    cross(operations, theta, x.reshape(1, x.size), 1, x, out, work)
+    return out[0]  # type: ignore[no-any-return]
+
+
+@compiled
+def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: Array, work: Array) -> None:
+    """grad[h, i] = d k(B[i], x) / d log theta[h] for one leaf."""
+    operation, scales, width = step[OPERATION], step[SCALES], x.size
+    if operation == CONSTANT or operation == LINEAR:
+        leaf(step, theta, B, n, x, grad[0], work)
+        return
+    if operation == PERIODIC:
+        period = theta[scales]
+        leaf(step, theta, B, n, x, grad[scales + 1], work)
+        for i in range(n):
+            k = grad[scales + 1, i]
+            for j in range(width):
+                angle = np.pi * (B[i, j] - x[j]) / period
+                u = np.sin(angle) / theta[j % scales]
+                grad[j % scales, i] += 4.0 * k * u * u
+                grad[scales, i] += 4.0 * k * u * np.cos(angle) * angle / theta[j % scales]
+        return
+    if operation == RECURSIVE_SE:
+        depth = step[DEPTH]
+        d = width // depth
+        weights = work[:d]
+        inverse_squares(theta, scales, d, weights)
+        temporal2 = theta[scales] * theta[scales]
+        variance = theta[scales + 1]
+        for i in range(n):
+            kappa = 1.0
+            for h in range(scales + 1):
+                grad[h, i] = 0.0
+            for lag in range(depth):
+                r2 = 0.0
+                for h in range(scales):
+                    grad[h, i] /= temporal2
+                for j in range(d):
+                    difference = B[i, lag * d + j] - x[lag * d + j]
+                    r2 += weights[j] * difference * difference
+                    grad[j % scales, i] += weights[j] * difference * difference
+                # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
+                grad[scales, i] = (grad[scales, i] - 2.0 * (kappa - 1.0)) / temporal2
+                kappa = recursive_step(kappa, r2, temporal2)
+                for h in range(scales + 1):
+                    grad[h, i] *= kappa
+            for h in range(scales + 1):
+                grad[h, i] *= variance
+            grad[scales + 1, i] = variance * kappa
+        return
+    weights = work[:width]
+    inverse_squares(theta, scales, width, weights)
+    last = scales + (1 if operation == RATIONAL_QUADRATIC else 0)
+    shape, variance = theta[scales], theta[last]
+    for i in range(n):
+        f, by_r2, by_shape = radial(operation, shape, squared_distance(B[i], x, weights))
+        for j in range(width):
+            difference = B[i, j] - x[j]
+            grad[j % scales, i] -= 2.0 * variance * by_r2 * weights[j] * difference * difference
+        if last > scales:
+            grad[scales, i] = variance * by_shape
+        grad[last, i] = variance * f
+
+
+@compiled
+def cross_gradient(
+    operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, grad: Array, work: Array
+) -> None:
+    """out[i] = k(B[i], x) and grad[h, i] = d out[i] / d log theta[h]."""
+    weights = work[: 2 * x.size]
+    stack = work[2 * x.size :]
+    for h in range(theta.size):
+        for i in range(n):
+            grad[h, i] = 0.0
+    starts = np.zeros(operations.shape[0] + 1, np.int64)  # where the hyperparameters of each operand begin
+    top = 0
+    seen = 0
+    for s in range(operations.shape[0]):
+        step = operations[s]
+        operation = step[OPERATION]
+        if operation == SUM or operation == PRODUCT:
+            a, b = stack[(top - 2) * n : (top - 1) * n], stack[(top - 1) * n : top * n]
+            if operation == PRODUCT:
+                for h in range(starts[top - 2], starts[top - 1]):
+                    for i in range(n):
+                        grad[h, i] *= b[i]
+                for h in range(starts[top - 1], seen):
+                    for i in range(n):
+                        grad[h, i] *= a[i]
+            for i in range(n):
+                a[i] = a[i] + b[i] if operation == SUM else a[i] * b[i]
+            top -= 1
+        else:
+            first = step[FIRST]
+            end = operations[s + 1, FIRST] if s + 1 < operations.shape[0] else theta.size
+            leaf(step, theta[first:], B, n, x, stack[top * n : (top + 1) * n], weights)
+            leaf_gradient(step, theta[first:], B, n, x, grad[first:end], weights)
+            starts[top] = first
+            seen = end
+            top += 1
+    for i in range(n):
+        out[i] = stack[i]
+
+
+@compiled
+def matrix(operations: Array, theta: Array, X: Array, Z: Array, K: Array, work: Array) -> None:
+    """K[i, j] = k(Z[i], X[j]) laid out with one row for each row of Z."""
+    for i in range(Z.shape[0]):
+        cross(operations, theta, X, X.shape[0], Z[i], K[i], work)
+
+
+@compiled
+def matrix_gradient(operations: Array, theta: Array, X: Array, Z: Array, G: Array, work: Array) -> None:
+    """G[i, h, j] = d k(Z[i], X[j]) / d log theta[h]."""
+    value = np.empty(X.shape[0])
+    for i in range(Z.shape[0]):
+        cross_gradient(operations, theta, X, X.shape[0], Z[i], value, G[i], work)

@@ -1,0 +1,43 @@
+"""The recursive kernel of infinite echo-state networks."""
+
+from __future__ import annotations
+
+from streamgp.kernels import program as prog
+from streamgp.kernels.algebra import LeafKernel
+from streamgp.kernels.stationary import Lengthscale, resolve_lengthscale
+from streamgp.settings import FloatArray, number, positive_vector
+
+
+class RecursiveSquaredExponential(LeafKernel):
+    """The recursive squared exponential with relevance determination, over windows of the last inputs [soh2014 IV].
+
+    From the oldest input of the window to the newest, kappa <- exp(-r^2/2) exp((kappa - 1) / temporal_lengthscale^2);
+    the variance multiplies once at the end. With a window of one input it is the ordinary squared exponential.
+
+    Args:
+        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
+        temporal_lengthscale: sigma_rho, without unit; the nearer to 1 from above, the longer the memory.
+        variance: prior variance of the function, in squared units of the target.
+
+    Example:
+        >>> import streamgp as sg
+        >>> window = [[[0.0], [1.0], [2.0]]]  # one window of three inputs
+        >>> float(sg.RecursiveSquaredExponential(variance=2.0)(window)[0, 0])
+        2.0
+    """
+
+    operation = prog.RECURSIVE_SE
+
+    def __init__(
+        self, lengthscale: Lengthscale = None, temporal_lengthscale: float = 1.2, variance: float = 1.0
+    ) -> None:
+        self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
+        self.temporal_lengthscale = number("temporal_lengthscale", temporal_lengthscale, above=0)
+        self.variance = number("variance", variance, above=0)
+
+    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
+        return [
+            ("lengthscale", resolve_lengthscale(self.lengthscale, width, depth, by_lag=False)),
+            ("temporal_lengthscale", self.temporal_lengthscale),
+            ("variance", self.variance),
+        ]

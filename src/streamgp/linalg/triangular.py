@@ -1,0 +1,157 @@
+"""Upper triangular factors R of a positive matrix A = R'R: solve, update by a row, append and delete a column.
+
+Every step is a solve or a plane rotation, so the factor is that of a matrix within rounding of A. A column is rotated
+only when an older one is deleted, hence at most n times in its life: the error does not grow with the stream.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+
+Array = NDArray
+
+
+@compiled
+def solve_transposed(R: Array, b: Array, n: int, x: Array) -> None:
+    """x = R^-T b. x may be b."""
+    for i in range(n):
+        x[i] = b[i]
+    i = 0
+    while i + 4 <= n:
+        r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
+        x0 = x[i] / r0[i]
+        x1 = (x[i + 1] - r0[i + 1] * x0) / r1[i + 1]
+        x2 = (x[i + 2] - r0[i + 2] * x0 - r1[i + 2] * x1) / r2[i + 2]
+        x3 = (x[i + 3] - r0[i + 3] * x0 - r1[i + 3] * x1 - r2[i + 3] * x2) / r3[i + 3]
+        x[i], x[i + 1], x[i + 2], x[i + 3] = x0, x1, x2, x3
+        s0, s1, s2, s3 = r0[i + 4 : n], r1[i + 4 : n], r2[i + 4 : n], r3[i + 4 : n]
+        rest = x[i + 4 : n]
+        for j in range(rest.size):
+            rest[j] -= x0 * s0[j] + x1 * s1[j] + x2 * s2[j] + x3 * s3[j]
+        i += 4
+    while i < n:
+        t = x[i] / R[i, i]
+        x[i] = t
+        row, rest = R[i, i + 1 : n], x[i + 1 : n]
+        for j in range(rest.size):
+            rest[j] -= t * row[j]
+        i += 1
+
+
+@compiled
+def solve(R: Array, b: Array, n: int, x: Array) -> None:
+    """x = R^-1 b. x may be b."""
+    i = n
+    while i >= 4:
+        i -= 4
+        a0 = a1 = a2 = a3 = 0.0
+        r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
+        s0, s1, s2, s3 = r0[i + 4 : n], r1[i + 4 : n], r2[i + 4 : n], r3[i + 4 : n]
+        done = x[i + 4 : n]
+        for j in range(done.size):
+            xj = done[j]
+            a0 += s0[j] * xj
+            a1 += s1[j] * xj
+            a2 += s2[j] * xj
+            a3 += s3[j] * xj
+        x3 = (b[i + 3] - a3) / r3[i + 3]
+        x2 = (b[i + 2] - a2 - r2[i + 3] * x3) / r2[i + 2]
+        x1 = (b[i + 1] - a1 - r1[i + 2] * x2 - r1[i + 3] * x3) / r1[i + 1]
+        x0 = (b[i] - a0 - r0[i + 1] * x1 - r0[i + 2] * x2 - r0[i + 3] * x3) / r0[i]
+        x[i], x[i + 1], x[i + 2], x[i + 3] = x0, x1, x2, x3
+    while i > 0:
+        i -= 1
+        a0 = 0.0
+        row, done = R[i, i + 1 : n], x[i + 1 : n]
+        for j in range(done.size):
+            a0 += row[j] * done[j]
+        x[i] = (b[i] - a0) / R[i, i]
+
+
+@compiled
+def inverse_column(R: Array, r: int, n: int, q: Array) -> None:
+    """q = column r of (R'R)^-1."""
+    for i in range(n):
+        q[i] = 0.0
+    q[r] = 1.0
+    tail = q[r:n]
+    solve_transposed(R[r:n, r:n], tail, n - r, tail)
+    solve(R, q, n, q)
+
+
+@compiled
+def factorize(A: Array, n: int, R: Array) -> bool:
+    """R with A = R'R from the lower triangle of A; False where A is not positive definite. R may not be A."""
+    for i in range(n):
+        for j in range(i, n):
+            R[i, j] = A[j, i]
+        for k in range(i):
+            t = R[k, i]
+            row, pivot = R[k, i:n], R[i, i:n]
+            for j in range(pivot.size):
+                pivot[j] -= t * row[j]
+        if not R[i, i] > 0.0:
+            return False
+        root = np.sqrt(R[i, i])
+        for j in range(i, n):
+            R[i, j] /= root
+    return True
+
+
+@compiled
+def rotation(a: float, b: float) -> tuple[float, float, float]:
+    """(c, s, length) of the plane rotation that takes (a, b) to (length, 0)."""
+    length = np.hypot(a, b)
+    if length == 0.0:
+        return 1.0, 0.0, 0.0
+    return a / length, b / length, length
+
+
+@compiled
+def rotate_in(R: Array, z: Array, phi: Array, y: Array, n: int) -> None:
+    """[R z] becomes the triangular factor of [R z]'[R z] + [phi y]'[phi y]; phi and y are used up."""
+    for i in range(n):
+        c, s, R[i, i] = rotation(R[i, i], phi[i])
+        row, rest = R[i, i + 1 : n], phi[i + 1 : n]
+        for j in range(rest.size):
+            t = row[j]
+            row[j] = c * t + s * rest[j]
+            rest[j] = c * rest[j] - s * t
+        for j in range(y.size):
+            t = z[i, j]
+            z[i, j] = c * t + s * y[j]
+            y[j] = c * y[j] - s * t
+
+
+@compiled
+def append(R: Array, column: Array, corner: float, n: int) -> None:
+    """Border R with [column; corner]: A grows by the row R'column and the diagonal entry |column|^2 + corner^2."""
+    for i in range(n):
+        R[i, n] = column[i]
+    R[n, n] = corner
+
+
+@compiled
+def delete(R: Array, r: int, n: int, w: Array) -> None:
+    """Take row and column r out of A = R'R."""
+    for i in range(r):
+        for j in range(r + 1, n):
+            R[i, j - 1] = R[i, j]
+        R[i, n - 1] = 0.0
+    removed = w[: n - r - 1]
+    for j in range(n - r - 1):
+        removed[j] = R[r, r + 1 + j]
+    # The rows below r move up and left; what row r held of their columns is rotated into them.
+    for i in range(r + 1, n):
+        c, s, R[i - 1, i - 1] = rotation(R[i, i], removed[i - r - 1])
+        source, target, rest = R[i, i + 1 : n], R[i - 1, i : n - 1], removed[i - r :]
+        for j in range(rest.size):
+            t = source[j]
+            target[j] = c * t + s * rest[j]
+            rest[j] = c * rest[j] - s * t
+    for j in range(n):
+        R[n - 1, j] = 0.0
+        R[j, n - 1] = 0.0

@@ -1,0 +1,213 @@
+"""Memory: what of the past is an input. No memory, a window of the last inputs, or an echo-state reservoir."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+from streamgp.settings import FloatArray, Part, number, real_matrix, whole
+
+Array = NDArray
+
+
+class Memory(Part, abc.ABC):
+    """What of the past is an input; see :class:`Window` and :class:`Reservoir`."""
+
+    depth: int = 1
+    units: int = 0
+    augment: bool = True
+    retention: float = 0.0
+
+    @abc.abstractmethod
+    def width(self, d: int) -> int:
+        """How many numbers the memory hands to the features for inputs of d columns."""
+
+    def weights(self, d: int, p: int) -> ReservoirWeights:
+        """The fixed weights of the memory."""
+        return ReservoirWeights(np.zeros((0, 0)), np.zeros((0, d)), np.zeros(0), np.zeros((0, p)))
+
+    @property
+    def feeds_back(self) -> bool:
+        return False
+
+
+class ReservoirWeights(NamedTuple):
+    recurrent: FloatArray  # (units, units)
+    input: FloatArray  # (units, d)
+    bias: FloatArray  # (units,)
+    feedback: FloatArray  # (units, p)
+
+
+class Window(Memory):
+    """The last ``depth`` inputs, oldest first, zeros until it has filled.
+
+    Args:
+        depth: number of inputs kept, the present one included; 1 is no memory.
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.Window(3).width(2)
+        6
+    """
+
+    def __init__(self, depth: int = 1) -> None:
+        self.depth = whole("depth", depth)
+
+    def width(self, d: int) -> int:
+        return self.depth * d
+
+
+class Reservoir(Memory):
+    """An echo-state network: a fixed random recurrent network driven by the inputs [soh2014 II].
+
+    state <- (1 - retention) tanh(W state + W_i x + b + W_b y) + retention state, with y the last target (0 at the
+    start, the model's own mean where the target was missing). Given matrices are used as they are: no rescaling, no
+    bias.
+
+    Args:
+        units: number of units.
+        spectral_radius: largest modulus of the eigenvalues of W; below 1 the past fades.
+        retention: the part of the old state that is kept, in [0, 1).
+        connectivity: the part of W that is not zero, in (0, 1].
+        input_scale: input weights are uniform in [-input_scale, input_scale].
+        bias_scale: biases are uniform in [-bias_scale, bias_scale].
+        feedback: None, a scale of random weights, or a (units, p) matrix fed with the last target.
+        seed: of the random weights.
+        recurrent: a (units, units) matrix in place of the random W.
+        input: a (units, d) matrix in place of the random input weights.
+        augment: hand over [state; x] instead of the state alone, Eq. (4).
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.Reservoir(50).width(2)
+        52
+    """
+
+    def __init__(
+        self,
+        units: int = 100,
+        spectral_radius: float = 0.9,
+        retention: float = 0.0,
+        connectivity: float = 0.1,
+        input_scale: float = 1.0,
+        bias_scale: float = 0.1,
+        feedback: Any = None,
+        seed: int = 0,
+        recurrent: Any = None,
+        input: Any = None,
+        augment: bool = True,
+    ) -> None:
+        self.units = whole("units", units)
+        self.spectral_radius = number("spectral_radius", spectral_radius, at_least=0)
+        self.retention = number("retention", retention, at_least=0)
+        if self.retention >= 1:
+            raise ValueError(f"retention must be at least 0 and below 1; got {retention!r}")
+        self.connectivity = number("connectivity", connectivity, above=0, at_most=1)
+        self.input_scale = number("input_scale", input_scale, above=0)
+        self.bias_scale = number("bias_scale", bias_scale, at_least=0)
+        self.seed = whole("seed", seed, at_least=0)
+        self.augment = bool(augment)
+        self.recurrent = None if recurrent is None else real_matrix("recurrent", recurrent, "(units, units)")
+        self.input = None if input is None else real_matrix("input", input, "(units, d)")
+        self.feedback: float | FloatArray | None = None
+        if feedback is not None:
+            scale = np.ndim(feedback) == 0
+            self.feedback = (
+                number("feedback", feedback, above=0) if scale else real_matrix("feedback", feedback, "(units, p)")
+            )
+        if self.recurrent is not None and self.recurrent.shape != (self.units, self.units):
+            raise ValueError(f"recurrent must have shape {(self.units, self.units)}; got {self.recurrent.shape}")
+        for name, matrix in (("input", self.input), ("feedback", self.feedback)):
+            if isinstance(matrix, np.ndarray) and matrix.shape[0] != self.units:
+                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {matrix.shape}")
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.feedback is not None
+
+    def width(self, d: int) -> int:
+        return self.units + (d if self.augment else 0)
+
+    def weights(self, d: int, p: int) -> ReservoirWeights:
+        rng = np.random.default_rng(self.seed)
+        W = rng.uniform(-1.0, 1.0, (self.units, self.units))
+        W *= rng.uniform(size=W.shape) < self.connectivity
+        radius = float(np.max(np.abs(np.linalg.eigvals(W))))
+        if radius > 0:  # the true radius of the non-symmetric matrix: complex eigenvalues count with their modulus
+            W *= self.spectral_radius / radius
+        W_i = rng.uniform(-self.input_scale, self.input_scale, (self.units, d))
+        b = rng.uniform(-self.bias_scale, self.bias_scale, self.units)
+        W_b = rng.uniform(-1.0, 1.0, (self.units, p)) * (self.feedback if isinstance(self.feedback, float) else 0.0)
+        if self.recurrent is not None:
+            W = self.recurrent
+        if self.recurrent is not None or self.input is not None:
+            b = np.zeros(self.units)
+        if self.input is not None:
+            W_i = self.input
+        if isinstance(self.feedback, np.ndarray):
+            W_b = self.feedback
+        if W_i.shape[1] != d:
+            raise ValueError(
+                f"input has {W_i.shape[1]} columns, but the rows have {d}; give a ({self.units}, {d}) matrix"
+            )
+        if W_b.shape[1] != p:
+            raise ValueError(f"feedback has {W_b.shape[1]} columns, but the targets have {p}")
+        return ReservoirWeights(W.copy(), W_i.copy(), b, W_b.copy())
+
+
+class MemoryState(NamedTuple):
+    """What is remembered, and the weights by which it is."""
+
+    window: Array  # (depth, d)
+    units: Array  # (units,)
+    last_target: Array  # (p,)
+    recurrent: Array
+    input: Array
+    bias: Array
+    feedback: Array
+
+
+@compiled
+def look(memory: MemoryState, retention: float, x: Array, seen: Array) -> None:
+    """seen = what the memory would hand over if x came next."""
+    units = memory.units.size
+    d = x.size
+    if units > 0:
+        for i in range(units):
+            total = memory.bias[i]
+            row = memory.recurrent[i]
+            for j in range(units):
+                total += row[j] * memory.units[j]
+            for j in range(d):
+                total += memory.input[i, j] * x[j]
+            for j in range(memory.last_target.size):
+                total += memory.feedback[i, j] * memory.last_target[j]
+            # [soh2014] Eq. (1); gamma weights the old state.
+            seen[i] = (1.0 - retention) * np.tanh(total) + retention * memory.units[i]
+        for j in range(seen.size - units):
+            seen[units + j] = x[j]
+    else:
+        lags = memory.window.shape[0] - 1
+        for lag in range(lags):
+            for j in range(d):
+                seen[lag * d + j] = memory.window[lag + 1, j]
+        for j in range(d):
+            seen[lags * d + j] = x[j]
+
+
+@compiled
+def keep(memory: MemoryState, seen: Array) -> None:
+    """Advance the memory to what look() saw."""
+    units = memory.units.size
+    if units > 0:
+        for i in range(units):
+            memory.units[i] = seen[i]
+    else:
+        lags, d = memory.window.shape
+        for lag in range(lags):
+            for j in range(d):
+                memory.window[lag, j] = seen[lag * d + j]

@@ -1,0 +1,540 @@
+"""The contract every stream model keeps, and OnlineGP, which wires the parts."""
+
+from __future__ import annotations
+
+import abc
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamgp import features as feature_kinds
+from streamgp import inputs, loop, snapshot
+from streamgp.budget import Budget
+from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
+from streamgp.features import Basis, Features, Fourier
+from streamgp.forgetting import Forgetting, NoForgetting
+from streamgp.linalg import triangular
+from streamgp.memory import Memory, Window
+from streamgp.prediction import Prediction
+from streamgp.settings import Configured, FloatArray, choice, positive_vector
+
+OUTPUTS = ("shared", "separate")
+FORMS = ("covariance", "cholesky")
+
+
+class Health(NamedTuple):
+    """Numerical repairs so far; all zero is the normal case.
+
+    Args:
+        floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
+        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
+        negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
+    """
+
+    floored_pivots: int = 0
+    capped_directions: int = 0
+    negative_variances: int = 0
+
+    @property
+    def repairs(self) -> int:
+        return sum(self)
+
+
+class Change(NamedTuple):
+    """What the last row did to the basis: absorbed, or admitted, and which index was evicted (-1: none)."""
+
+    absorbed: bool = False
+    admitted: bool = False
+    evicted: int = -1
+
+
+class StreamModel(Configured, abc.ABC):
+    """A model that learns from a stream, one row at a time.
+
+    One model belongs to one thread at a time; different models run in parallel.
+    """
+
+    has_variance = True
+
+    _d: int | None = None  # columns of the inputs; None before the first row
+    _p: int | None = None  # outputs
+    _scalar: bool = True  # targets are numbers, not lists of numbers
+    _certain: bool = False  # a target has been seen, so _p and _scalar are known
+    _shared: bool = True  # one covariance for all outputs
+
+    # What a model has to provide.
+
+    @abc.abstractmethod
+    def _start(self, d: int, p: int) -> None:
+        """Allocate for inputs of d columns and p outputs; a model that has seen no target yet keeps its memory."""
+
+    @abc.abstractmethod
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        """Take every row: predict it if asked to, then learn it."""
+
+    @abc.abstractmethod
+    def _foresee(self, X: FloatArray) -> Prediction:
+        """Predict rows that would each come next."""
+
+    @abc.abstractmethod
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as arrays that can be written to."""
+
+    @abc.abstractmethod
+    def reset_memory(self) -> None:
+        """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+
+    def _check_restored(self) -> None:
+        """Refuse a restored state that compiled code could not run safely."""
+
+    @property
+    @abc.abstractmethod
+    def rows_seen(self) -> int:
+        """Rows that have advanced the memory, with or without a target."""
+
+    # What users call.
+
+    def predict_one(self, x: Any) -> Prediction:
+        """Predict the target of one row that would come next; the model does not change.
+
+        Args:
+            x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
+        """
+        X = inputs.row(x, self._d)
+        return self._shaped(self._started_for(X)._foresee(X), many=False)
+
+    def predict_many(self, X: Any) -> Prediction:
+        """Predict rows that would each come next: the memory does not advance from one to the other.
+
+        Args:
+            X: (n, d) rows.
+        """
+        X = inputs.rows(X, self._d)
+        return self._shaped(self._started_for(X)._foresee(X), many=True)
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Advance the memory by one row, then learn its target.
+
+        Args:
+            x: d numbers.
+            y: a number, or p numbers; None or NaN: the memory advances, nothing is learnt or forgotten.
+        """
+        X = inputs.row(x, self._d)
+        Y, scalar = inputs.target(y, self._p if self._certain else None, self._scalar)
+        self._begin(X, Y, scalar, y is not None, many=False)
+        self._advance(X, Y, report=False)
+
+    def observe_one(self, x: Any) -> None:
+        """Advance the memory by one row without a target."""
+        self.learn_one(x, None)
+
+    def learn_many(self, X: Any, Y: Any) -> None:
+        """Learn rows in order; equal to the loop of learn_one.
+
+        Args:
+            X: (n, d) rows.
+            Y: (n,) or (n, p) targets; NaN where missing.
+        """
+        X, Y = self._checked(X, Y)
+        if len(X):
+            self._advance(X, Y, report=False)
+
+    def track(self, X: Any, Y: Any = None) -> Prediction:
+        """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
+
+        Args:
+            X: (n, d) rows.
+            Y: (n,) or (n, p) targets; None: predict and advance the memory without learning.
+
+        Returns:
+            One Prediction of arrays, (n,) or (n, p).
+        """
+        if Y is None:
+            X = inputs.rows(X, self._d)
+            if len(X):
+                self._begin(X, np.full((1, self._p or 1), np.nan), self._scalar, False, many=True)
+        else:
+            X, Y = self._checked(X, Y)
+        if not len(X):
+            empty = np.empty((0,) if self._scalar else (0, self._p or 1))
+            return Prediction(empty, empty.copy(), empty.copy())
+        prediction = self._advance(X, Y, report=True)
+        assert prediction is not None
+        return self._shaped(prediction, many=True)
+
+    def copy(self) -> Self:
+        """Return an independent model in the same state."""
+        twin = self.clone()
+        if self._d is not None:
+            assert self._p is not None
+            twin._start(self._d, self._p)
+            twin._d, twin._p, twin._scalar, twin._certain = self._d, self._p, self._scalar, self._certain
+            for name, array in twin._arrays().items():
+                array[...] = self._arrays()[name]
+        return twin
+
+    def clone(self) -> Self:
+        """Return a model with the same settings that has learnt nothing."""
+        return type(self)(**self.get_params())
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings before the first row; ``kernel__lengthscale`` reaches into a part."""
+        settings = self._merged(params)
+        if self._d is not None:
+            raise ValueError(
+                "settings can be changed only before the first row; use model.clone().set_params(...) for a new model"
+            )
+        self.__init__(**settings)  # type: ignore[misc]
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file; ``sg.load`` reads it and goes on as if it had never stopped."""
+        snapshot.write(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the snapshot as bytes: a pure function of the state."""
+        return snapshot.to_bytes(self)
+
+    # How calls become arrays.
+
+    def _checked(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+        X = inputs.rows(X, self._d)
+        Y, scalar = inputs.targets(Y, len(X), self._p if self._certain else None, self._scalar)
+        if len(X):
+            self._begin(X, Y, scalar, True, many=True)
+        return X, Y
+
+    def _begin(self, X: FloatArray, Y: FloatArray, scalar: bool, certain: bool, *, many: bool) -> None:
+        """Before the first row: check it, then allocate."""
+        if self._certain or (self._d is not None and not certain):
+            return
+        inputs.refuse(*loop.check(X, Y, self._shared), many=many)
+        d, p = X.shape[1], Y.shape[1]
+        if self._d is None or p != self._p:
+            self._start(d, p)
+        self._d, self._p, self._scalar, self._certain = d, p, scalar, certain
+
+    def _started_for(self, X: FloatArray) -> Self:
+        """This model, or, before the first row, one that holds the prior for such inputs."""
+        if self._d is not None:
+            return self
+        inputs.refuse(*loop.check(X, X[:0], True), many=len(X) != 1)
+        prior = self.clone()
+        prior._start(X.shape[1], 1)
+        prior._d, prior._p = X.shape[1], 1
+        return prior
+
+    def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
+        """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
+        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
+        assert isinstance(mean, np.ndarray)
+        assert isinstance(variance, np.ndarray)
+        assert isinstance(noise, np.ndarray)
+        if self._scalar:
+            if not many:
+                return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))
+            return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
+        if variance.shape[1] != mean.shape[1]:
+            variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
+        return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+
+
+class OnlineGP(StreamModel):
+    """A Gaussian process learnt from a stream, put together from parts.
+
+    Args:
+        features: Basis(kernel), Fourier(...) or Linear(...).
+        memory: Window(depth) or Reservoir(...); None: no memory.
+        noise: variance of the observation noise; one for each output with outputs="separate".
+        budget: capacity, novelty, absorption and eviction of a growing Basis; None: Budget().
+        forgetting: BackToPrior(factor) or Injection(factor); None: nothing is forgotten.
+        outputs: "shared" (one covariance for all outputs) or "separate" (one for each; any target may be missing).
+        form: "covariance", or "cholesky" (information form, for features with a fixed number of weights).
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> model = sg.OnlineGP(sg.Basis(sg.Matern(1.5)), memory=sg.Window(2), noise=0.01)
+        >>> x = np.linspace(0.0, 6.0, 200)
+        >>> p = model.track(x[:-1], np.sin(x[1:]))
+        >>> p.mean.shape, model.size < 100
+        ((199,), True)
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        memory: Memory | None = None,
+        noise: float | list[float] | FloatArray = 0.01,
+        budget: Budget | None = None,
+        forgetting: Forgetting | None = None,
+        outputs: str = "shared",
+        form: str = "covariance",
+    ) -> None:
+        self._compose(features, memory, noise, budget, forgetting, outputs, form)
+
+    _plan: np.ndarray
+    _counters: np.ndarray
+    _floats: FloatArray
+    _state: loop.State
+
+    def _compose(
+        self,
+        features: Features,
+        memory: Memory | None,
+        noise: Any,
+        budget: Budget | None = None,
+        forgetting: Forgetting | None = None,
+        outputs: str = "shared",
+        form: str = "covariance",
+    ) -> None:
+        """Check the parts against each other and compile the loop."""
+        self._features = _part("features", features, Features, "Basis(kernel), Fourier(...) or Linear(...)")
+        self._memory = Window(1) if memory is None else _part("memory", memory, Memory, "Window(3) or Reservoir(50)")
+        self._budget = Budget() if budget is None else _part("budget", budget, Budget, "Budget(capacity=100)")
+        self._forgetting = (
+            NoForgetting()
+            if forgetting is None
+            else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
+        )
+        self._shared = choice("outputs", outputs, OUTPUTS) == 0
+        self._noise = positive_vector("noise", noise)
+        if self._shared and self._noise.size != 1:
+            raise ValueError(
+                f"noise has {self._noise.size} values, but the outputs share one covariance; "
+                'give one value, or outputs="separate"'
+            )
+        self._factored = choice("form", form, FORMS) == 1
+        if self._factored and self._features.kind == feature_kinds.DICTIONARY:
+            raise ValueError(
+                'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
+                'use form="covariance" with a basis that grows'
+            )
+        if self._factored and self._forgetting.factor < 1 and self._forgetting.relative_to_prior:
+            raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
+        compile_now(loop.run, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+        compile_now(loop.predict, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        before = None if self._d is None else self._state
+        parts, memory = self._features, self._memory
+        q = 1 if self._shared else p
+        if not self._shared and self._noise.size not in (1, p):
+            raise ValueError(f"noise has {self._noise.size} values, but there are {p} outputs; give 1 or {p}")
+        width = memory.width(d)
+        plan = np.zeros(loop.PLAN_SIZE, dtype=np.int64)
+        kernel_scratch = 0
+        if parts.kernel is not None:
+            program = parts.kernel.program(width, memory.depth)
+            parameters = program.parameters
+            plan = np.concatenate([plan, program.operations.ravel()])
+            plan[loop.STEPS] = len(program.operations)
+        else:
+            parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
+        if parts.kind == feature_kinds.DICTIONARY:
+            weights = points = self._budget.capacity + 1
+        elif parts.points is not None:
+            weights = points = len(parts.points)
+            if parts.points.shape[1] != width:
+                raise ValueError(f"the basis points have {parts.points.shape[1]} columns, but the inputs have {width}")
+        else:
+            points = 0
+            weights = 2 * parts.features if isinstance(parts, Fourier) else width + int(parts.constant)
+        if parts.kernel is not None:
+            kernel_scratch = program.scratch(max(points, 1), width)
+        relative = self._forgetting.relative_to_prior
+        for index, value in (
+            (loop.INPUTS, d),
+            (loop.OUTPUTS, p),
+            (loop.COVARIANCES, q),
+            (loop.DEPTH, memory.depth),
+            (loop.UNITS, memory.units),
+            (loop.AUGMENT, memory.augment),
+            (loop.FEEDBACK, memory.feeds_back),
+            (loop.WIDTH, width),
+            (loop.FEATURES, parts.kind),
+            (loop.POINTS, points),
+            (loop.FREQUENCIES, parts.features if isinstance(parts, Fourier) else 0),
+            (loop.WEIGHTS, weights),
+            (loop.CAPACITY, self._budget.capacity),
+            (loop.FACTORED, self._factored),
+            (loop.RELATIVE, relative),
+            (loop.ABSORB, self._budget.absorb),
+            (loop.EVICT, self._budget.evict),
+            (loop.REMOVAL, self._budget.removal),
+            (loop.UNTESTED, self._budget.admit_untested),
+            (loop.CAP_EVERY, _rows_to_double(self._forgetting)),
+            (loop.PARAMETERS, parameters.size),
+        ):
+            plan[index] = value
+        floats = np.zeros(loop.float_size(plan))
+        counters = np.zeros(loop.COUNTERS_SIZE, dtype=np.int64)
+        counters[loop.EVICTED] = -1
+        state = loop.state_of(plan, floats)
+        prior = 1.0 / parts.delta
+        state.scalars[loop.JITTER] = parts.jitter
+        state.scalars[loop.NOVELTY] = self._budget.novelty
+        state.scalars[loop.COVARIANCE_SCALE] = self._forgetting.covariance_scale
+        state.scalars[loop.MEAN_SCALE] = self._forgetting.mean_scale
+        state.scalars[loop.RETENTION] = memory.retention
+        state.scalars[loop.PRIOR] = prior
+        state.noise[:] = self._noise
+        state.parameters[:] = parameters
+        reservoir = memory.weights(d, p)
+        state.memory.recurrent[:] = reservoir.recurrent
+        state.memory.input[:] = reservoir.input
+        state.memory.bias[:] = reservoir.bias
+        state.memory.feedback[:] = reservoir.feedback
+        if isinstance(parts, Fourier):
+            state.frequencies[:] = parts.frequencies(width, memory.depth)
+        if parts.points is not None:
+            counters[loop.SIZE] = points
+            _place_points(parts, state, memory.depth)
+        if parts.kind != feature_kinds.DICTIONARY:
+            diagonal = np.einsum("jii->ji", state.covariance)
+            if self._factored:
+                diagonal[:] = np.sqrt(state.noise / prior)[:, None]
+            elif not relative:
+                diagonal[:] = prior
+        if before is not None:  # no target had come: only the memory holds anything
+            state.memory.window[:] = before.memory.window
+            state.memory.units[:] = before.memory.units
+            counters[loop.ROWS_SEEN] = self._counters[loop.ROWS_SEEN]
+        self._plan, self._counters, self._floats, self._state = plan, counters, floats, state
+        self._work = np.zeros(loop.work_size(plan, kernel_scratch))
+        self._nothing = np.empty((0, p)), np.empty((0, q)), np.empty((0, q))
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        mean, variance, noise = self._nothing
+        if report:
+            n, q = len(X), variance.shape[1]
+            mean, variance, noise = np.empty((n, mean.shape[1])), np.empty((n, q)), np.empty((n, q))
+        targets = self._nothing[0] if Y is None else Y
+        status, at = loop.run(self._plan, self._counters, self._floats, self._work, X, targets, mean, variance, noise)
+        if status:
+            inputs.refuse(status, at, many=len(X) > 1)
+        return Prediction(mean, variance, noise) if report else None
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        n, (p, q) = len(X), (self._plan[loop.OUTPUTS], self._plan[loop.COVARIANCES])
+        mean, variance = np.empty((n, p)), np.empty((n, q))
+        status, at = loop.predict(self._plan, self._counters, self._floats, self._work, X, mean, variance)
+        if status:
+            inputs.refuse(status, at, many=n > 1)
+        return Prediction(mean, variance, np.broadcast_to(self._state.noise, (n, q)))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        state = self._state
+        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
+        named |= {f"memory.{name}": getattr(state.memory, name) for name in state.memory._fields}
+        return named | {"counters": self._counters}
+
+    def _check_restored(self) -> None:
+        size = int(self._counters[loop.SIZE])
+        growing = self._features.kind == feature_kinds.DICTIONARY
+        most = self._budget.capacity if growing else int(self._plan[loop.POINTS])
+        if not (0 if growing else most) <= size <= most:
+            raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
+
+    def reset_memory(self) -> None:
+        if self._d is not None:
+            for array in (self._state.memory.window, self._state.memory.units, self._state.memory.last_target):
+                array[...] = 0.0
+
+    # What can be read.
+
+    @property
+    def rows_seen(self) -> int:
+        return 0 if self._d is None else int(self._counters[loop.ROWS_SEEN])
+
+    @property
+    def size(self) -> int:
+        """Basis points in use; weights of features that are not basis points."""
+        if self._d is None:
+            return 0 if self._features.points is None else len(self._features.points)
+        if self._plan[loop.POINTS] == 0:
+            return int(self._plan[loop.WEIGHTS])
+        return int(self._counters[loop.SIZE])
+
+    @property
+    def basis(self) -> FloatArray:
+        """The basis points, (size, width); for windows one row holds depth * d numbers, oldest input first."""
+        if self._d is None:
+            return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
+        return self._state.basis[: self._counters[loop.SIZE]].copy()
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        """The present hyperparameters by name; before the first row those that do not depend on its width."""
+        noise = self._noise if self._d is None else self._state.noise
+        named: dict[str, float | FloatArray] = {}
+        parts = self._features
+        if parts.kernel is not None and self._d is not None:
+            width = int(self._plan[loop.WIDTH])
+            named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
+        elif isinstance(parts, Fourier):
+            named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
+            if parts.lengthscale is not None:
+                named["lengthscale"] = _plain(parts.lengthscale)
+        return named | {"noise": _plain(noise)}
+
+    @property
+    def health(self) -> Health:
+        """Numerical repairs so far."""
+        if self._d is None:
+            return Health()
+        c = self._counters
+        return Health(int(c[loop.FLOORED_PIVOTS]), int(c[loop.CAPPED_DIRECTIONS]), int(c[loop.NEGATIVE_VARIANCES]))
+
+    @property
+    def last_change(self) -> Change:
+        """What the last row did to the basis."""
+        if self._d is None:
+            return Change()
+        change = int(self._counters[loop.CHANGE])
+        return Change(
+            absorbed=change == loop.ABSORBED,
+            admitted=change in (loop.ADMITTED, loop.REPLACED),
+            evicted=int(self._counters[loop.EVICTED]),
+        )
+
+
+def _part(name: str, value: Any, kind: type, example: str) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be, for example, {example}; got {value!r}")
+    return value
+
+
+def _plain(values: FloatArray) -> float | FloatArray:
+    return float(values[0]) if values.size == 1 else values.copy()
+
+
+def _rows_to_double(forgetting: Forgetting) -> int:
+    """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
+    if forgetting.relative_to_prior or forgetting.factor == 1.0:
+        return 0
+    return max(1, int(np.log(0.5) / np.log(forgetting.factor)))
+
+
+def _place_points(parts: Features, state: loop.State, depth: int) -> None:
+    """Put the given points into the state, with the factor of their covariance."""
+    assert isinstance(parts, Basis)
+    assert parts.points is not None
+    assert parts.kernel is not None
+    points = parts.points if depth == 1 else parts.points.reshape(len(parts.points), depth, -1)
+    K = parts.kernel(points) + parts.jitter * np.eye(len(points))
+    state.basis[:] = parts.points
+    try:
+        state.factor[:] = np.linalg.cholesky(K).T
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "the basis points are too close together for this kernel: their covariance is not positive definite. "
+            "Use fewer points, a shorter lengthscale, or jitter=1e-6."
+        ) from None
+    inverse = np.empty(len(K))
+    for i in range(len(K)):
+        triangular.inverse_column(state.factor, i, len(K), inverse)
+        state.inverse_diagonal[i] = inverse[i]

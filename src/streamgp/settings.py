@@ -1,0 +1,216 @@
+"""Settings: how every part and model remembers, shows, checks and compares what it was built with."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """' Did you mean ...?' or nothing."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+class Configured:
+    """Base of everything that is built from keyword settings.
+
+    A subclass writes an ordinary ``__init__`` with typed keywords. The settings it was called with are kept (arrays as
+    copies), so that ``get_params``, ``repr``, equality and snapshots need nothing more from it.
+    """
+
+    registry: ClassVar[dict[str, type[Configured]]] = {}
+    _settings: dict[str, Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        Configured.registry[cls.__name__] = cls
+        if "__init__" in vars(cls):
+            cls.__init__ = _remember_settings(cls, cls.__init__)  # type: ignore[method-assign]
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        return tuple(inspect.signature(cls).parameters)
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the settings by name; ``deep`` adds those of the parts as ``part__setting``."""
+        params = {name: _copied(value) for name, value in self._settings.items()}
+        if deep:
+            for name, value in self._settings.items():
+                if isinstance(value, Configured):
+                    params |= {f"{name}__{inner}": v for inner, v in value.get_params(deep=True).items()}
+        return params
+
+    def replaced(self, **params: Any) -> Any:
+        """Return a new object of the same class with some settings changed (``part__setting`` reaches into a part)."""
+        return type(self)(**self._merged(params))
+
+    def _merged(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        settings = self.get_params()
+        inner: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            head, _, tail = name.partition("__")
+            _refuse_unknown(type(self), head)
+            if tail:
+                inner.setdefault(head, {})[tail] = value
+            else:
+                settings[head] = value
+        for head, changes in inner.items():
+            part = settings[head]
+            if not isinstance(part, Configured):
+                raise ValueError(
+                    f"{type(self).__name__}: the setting {head!r} is {part!r} and has no settings of its own"
+                )
+            settings[head] = part.replaced(**changes)
+        return settings
+
+    def __repr__(self) -> str:
+        defaults = {name: p.default for name, p in inspect.signature(type(self)).parameters.items()}
+        shown = [
+            f"{name}={_shown(value)}" for name, value in self._settings.items() if not _same(value, defaults.get(name))
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Part(Configured):
+    """A part of a model: an immutable value, equal to another of the same class and settings."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _same(self._settings, other._settings)
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, repr(self)))
+
+
+def _remember_settings(owner: type, init: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
+        if type(self) is not owner:  # a subclass calls super().__init__: its own settings are the ones to keep
+            init(self, *args, **kwargs)
+            return
+        for name in kwargs:
+            _refuse_unknown(owner, name)
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        settings = {name: _copied(value) for name, value in list(bound.arguments.items())[1:]}
+        self._settings = settings
+        init(self, **{name: _copied(value) for name, value in settings.items()})
+
+    return wrapped
+
+
+def _refuse_unknown(owner: type[Configured], name: str) -> None:
+    names = owner.setting_names()
+    if name not in names:
+        raise TypeError(
+            f"{owner.__name__} has no setting {name!r}.{nearest(name, names)} Its settings are: {', '.join(names)}."
+        )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
+    return type(a) is type(b) and bool(a == b)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist()) if value.size <= 8 else f"array{value.shape}"
+    return (
+        getattr(value, "__name__", repr(value))
+        if callable(value) and not isinstance(value, Configured)
+        else repr(value)
+    )
+
+
+def choice(name: str, value: Any, options: tuple[str, ...]) -> int:
+    """The position of a named option; an unknown one is refused with the nearest."""
+    if value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}; got {value!r}.{nearest(str(value), options)}")
+    return options.index(value)
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """A finite number within its range, or a sentence that says the range."""
+    rule = " and ".join(
+        text
+        for text, bound in (
+            (f"above {above:g}" if above is not None else "", above),
+            (f"at least {at_least:g}" if at_least is not None else "", at_least),
+            (f"at most {at_most:g}" if at_most is not None else "", at_most),
+        )
+        if bound is not None
+    )
+    wanted = f"{name} must be a finite number" + (f" {rule}" if rule else "")
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{wanted}; got {value!r}")
+    result = float(value)
+    if (
+        not np.isfinite(result)
+        or (above is not None and result <= above)
+        or (at_least is not None and result < at_least)
+        or (at_most is not None and result > at_most)
+    ):
+        raise ValueError(f"{wanted}; got {value!r}")
+    return result
+
+
+def whole(name: str, value: Any, *, at_least: int = 1) -> int:
+    """A whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
+    if value < at_least:
+        raise ValueError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
+    return int(value)
+
+
+def positive_vector(name: str, value: Any) -> FloatArray:
+    """One positive number or a 1-D array of them, as an array."""
+    try:
+        result = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a positive number or a list of them; got {value!r}") from None
+    if result.ndim != 1 or result.size == 0 or not np.all(np.isfinite(result)) or not np.all(result > 0):
+        raise ValueError(f"{name} must be a positive number or a list of positive numbers; got {value!r}")
+    return result
+
+
+def real_matrix(name: str, value: Any, shape: str) -> FloatArray:
+    """A 2-D array of finite numbers."""
+    try:
+        result = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of numbers of shape {shape}; got {type(value).__name__}") from None
+    if result.ndim != 2 or 0 in result.shape:
+        raise ValueError(f"{name} must have shape {shape}; got an array of shape {result.shape}")
+    if not np.all(np.isfinite(result)):
+        raise ValueError(f"{name} must hold finite numbers only; it has NaN or inf")
+    return result

@@ -1,0 +1,188 @@
+"""Snapshots: one file, safetensors with a JSON header. Nothing in a file is ever executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse
+from safetensors.numpy import save as serialize
+
+from streamgp.settings import Configured
+
+if TYPE_CHECKING:
+    from streamgp.model import StreamModel
+
+FORMAT = 1
+_KEY = "streamgp"
+
+
+class SnapshotError(ValueError):
+    """A file that is not a whole, unaltered streamgp snapshot of a version this library reads."""
+
+
+def to_bytes(model: StreamModel) -> bytes:
+    """The snapshot of a model."""
+    tensors: dict[str, np.ndarray] = {}
+    header = {
+        "format": FORMAT,
+        "library": version("streamgp"),
+        "model": type(model).__name__,
+        "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
+        "shape": [model._d, model._p, model._scalar, model._certain],
+    }
+    if model._d is not None:
+        tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in model._arrays().items()}
+    return _packed(header, tensors)
+
+
+def from_bytes(data: bytes, **parts: Any) -> StreamModel:
+    """Return the model of a snapshot.
+
+    Args:
+        data: what ``model.to_bytes()`` returned.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP.
+    """
+    from streamgp.model import StreamModel
+
+    header, tensors = _unpacked(bytes(data))
+    try:
+        kind = Configured.registry.get(header["model"])
+        if kind is None or not issubclass(kind, StreamModel):
+            raise SnapshotError(
+                f"the snapshot holds a {header['model']!r}, which this version of streamgp does not know"
+            )
+        settings = {name: _decoded(value, tensors) for name, value in header["settings"].items()}
+        missing = [name for name, value in settings.items() if isinstance(value, _Unsaved) and name not in parts]
+        if missing:
+            raise SnapshotError(
+                f"the snapshot needs {missing[0]}=..., a function that is not saved: load(path, {missing[0]}=f)"
+            )
+        model = kind(**(settings | parts))
+        d, p, model._scalar, model._certain = header["shape"]
+        if d is not None:
+            model._start(d, p)
+            model._d, model._p = d, p
+            _restore(model, tensors)
+    except SnapshotError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        raise SnapshotError(f"the snapshot does not describe a model this version can build: {error}") from error
+    return model
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """Write beside the target and move into place, so that an interrupted save leaves the old file whole."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path, **parts: Any) -> StreamModel:
+    """Return the model saved in a file.
+
+    Args:
+        path: a file written by ``model.save``.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP.
+    """
+    return from_bytes(Path(path).read_bytes(), **parts)
+
+
+def _packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    text = json.dumps(header | {"digest": digest.hexdigest()}, sort_keys=True)
+    return serialize(tensors, metadata={_KEY: text})
+
+
+def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length].decode())["__metadata__"]
+        header = json.loads(metadata[_KEY])
+        tensors = parse(data)
+        found = header.pop("digest")
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError) as error:
+        raise SnapshotError(
+            "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
+        ) from error
+    if header.get("format") != FORMAT:
+        raise SnapshotError(
+            f"the snapshot has format {header.get('format')!r}, this version of streamgp reads format {FORMAT}; "
+            f"it was written by streamgp {header.get('library')!r}"
+        )
+    # Written again it must give the same bytes: any other file was altered, and the digest says which part.
+    again = _packed(header, tensors)
+    if again != data:
+        reason = "its contents do not match its digest" if found.encode() not in again else "its layout was altered"
+        raise SnapshotError(f"the snapshot is damaged: {reason}; restore it from a good copy")
+    return header, tensors
+
+
+def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
+    arrays = model._arrays()
+    saved = {name.removeprefix("state.") for name in tensors if name.startswith("state.")}
+    if saved != set(arrays):
+        raise SnapshotError(f"the snapshot's arrays are {sorted(saved)}, the model's are {sorted(arrays)}")
+    for name, array in arrays.items():
+        tensor = tensors[f"state.{name}"]
+        if tensor.shape != array.shape or tensor.dtype != array.dtype:
+            raise SnapshotError(
+                f"the array {name} has shape {tensor.shape} ({tensor.dtype}), "
+                f"the model needs {array.shape} ({array.dtype})"
+            )
+        array[...] = tensor
+    model._check_restored()
+
+
+class _Unsaved:
+    """Stands for a function in a snapshot."""
+
+
+def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, Configured):
+        settings = {key: _encoded(v, f"{name}.{key}", tensors) for key, v in value._settings.items()}
+        return {"part": type(value).__name__, "settings": settings}
+    if isinstance(value, np.ndarray):
+        tensors[name] = np.ascontiguousarray(value, dtype=np.float64).reshape(value.shape)
+        return {"array": name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return {"list": [_encoded(v, f"{name}.{i}", tensors) for i, v in enumerate(value)]}
+    if callable(value):
+        return {"function": getattr(value, "__name__", "function")}
+    raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")
+
+
+def _decoded(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return tensors[value["array"]].copy()
+    if "list" in value:
+        return [_decoded(v, tensors) for v in value["list"]]
+    if "function" in value:
+        return _Unsaved()
+    kind = Configured.registry.get(value["part"])
+    if kind is None:
+        raise SnapshotError(f"the snapshot has a part {value['part']!r}, which this version of streamgp does not know")
+    return kind(**{name: _decoded(v, tensors) for name, v in value["settings"].items()})
