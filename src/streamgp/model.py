@@ -93,6 +93,31 @@ class StreamModel(Configured, abc.ABC):
     def rows_seen(self) -> int:
         """Rows that have advanced the memory, with or without a target."""
 
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Basis points, expansion terms or local models in use; weights of other features."""
+
+    @property
+    @abc.abstractmethod
+    def basis(self) -> FloatArray:
+        """The basis points, (size, width); for windows one row holds depth * d numbers, oldest input first."""
+
+    @property
+    @abc.abstractmethod
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        """The present hyperparameters by name."""
+
+    @property
+    def health(self) -> Health:
+        """Numerical repairs so far."""
+        return Health()
+
+    @property
+    def last_change(self) -> Change:
+        """What the last row did to the basis."""
+        return Change()
+
     # What users call.
 
     def predict_one(self, x: Any) -> Prediction:
@@ -452,7 +477,6 @@ class OnlineGP(StreamModel):
 
     @property
     def size(self) -> int:
-        """Basis points in use; weights of features that are not basis points."""
         if self._d is None:
             return 0 if self._features.points is None else len(self._features.points)
         if self._plan[loop.POINTS] == 0:
@@ -461,14 +485,13 @@ class OnlineGP(StreamModel):
 
     @property
     def basis(self) -> FloatArray:
-        """The basis points, (size, width); for windows one row holds depth * d numbers, oldest input first."""
         if self._d is None:
             return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
         return self._state.basis[: self._counters[loop.SIZE]].copy()
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        """The present hyperparameters by name; before the first row those that do not depend on its width."""
+        # Before the first row only those that do not depend on its width.
         noise = self._noise if self._d is None else self._state.noise
         named: dict[str, float | FloatArray] = {}
         parts = self._features
@@ -483,7 +506,6 @@ class OnlineGP(StreamModel):
 
     @property
     def health(self) -> Health:
-        """Numerical repairs so far."""
         if self._d is None:
             return Health()
         c = self._counters
@@ -491,7 +513,6 @@ class OnlineGP(StreamModel):
 
     @property
     def last_change(self) -> Change:
-        """What the last row did to the basis."""
         if self._d is None:
             return Change()
         change = int(self._counters[loop.CHANGE])

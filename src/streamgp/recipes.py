@@ -182,7 +182,5 @@ class ISSGPR(OnlineGP):
 
 def forgetting_of(mode: str, factor: float) -> Forgetting:
     """The forgetting of that name."""
-    if factor == 1:
-        return NoForgetting()
-    modes = (BackToPrior, Injection)
-    return modes[choice("mode", mode, ("back-to-prior", "injection"))](factor)
+    kind = (BackToPrior, Injection)[choice("mode", mode, ("back-to-prior", "injection"))]
+    return NoForgetting() if factor == 1 else kind(factor)
