@@ -242,9 +242,32 @@ def predict_seen(plan: Array, size: int, state: State, w: Scratch) -> float:
 
 
 @compiled
+def observe_point(plan: Array, state: State, kappa: float, w: Scratch) -> None:
+    """A row that falls on a basis point observes that very function value, its jitter included."""
+    n = plan[WEIGHTS]
+    for i in range(n):
+        same = True
+        for j in range(w.seen.size):
+            if state.basis[i, j] != w.seen[j]:
+                same = False
+                break
+        if same:
+            w.k[i] += state.scalars[JITTER]
+            features.whiten(state.factor, w.k, n, kappa, w.phi)
+            vector.copy(w.phi, n, w.psi)
+            if not plan[FACTORED]:
+                posterior.means(state.mean, w.phi, n, w.mean)
+                for j in range(plan[COVARIANCES]):
+                    symmetric.multiply(state.covariance[j], w.phi, n, w.products[j])
+            return
+
+
+@compiled
 def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_seen() has just predicted, with a fixed number of weights."""
     n, q, p = plan[WEIGHTS], plan[COVARIANCES], plan[OUTPUTS]
+    if plan[FEATURES] == features.POINTS and state.scalars[JITTER] > 0.0:
+        observe_point(plan, state, kappa, w)
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
     counters[CHANGE] = ABSORBED
     counters[EVICTED] = -1

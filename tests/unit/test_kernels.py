@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.kernels import program
+from tests import oracles
+
+rng = np.random.default_rng(1)
+DEPTH, D = 4, 3
+X = rng.normal(size=(5, DEPTH, D))
+Z = rng.normal(size=(6, DEPTH, D))
+ARD = [0.7, 1.5, 3.0]
+
+KERNELS = {
+    "se": sg.SquaredExponential(1.5, 2.0),
+    "se ard": sg.SquaredExponential(ARD, 2.0),
+    "se ard by lag": sg.SquaredExponential(rng.uniform(0.5, 3.0, DEPTH * D)),
+    "matern 1/2": sg.Matern(0.5, ARD),
+    "matern 3/2": sg.Matern(1.5, ARD, 0.5),
+    "matern 5/2": sg.Matern(2.5, 2.0),
+    "linear": sg.LinearKernel(0.7),
+    "constant": sg.Constant(3.0),
+    "rational quadratic": sg.RationalQuadratic(0.7, ARD, 2.0),
+    "periodic": sg.Periodic(3.0, ARD, 2.0),
+    "recursive": sg.RecursiveSquaredExponential(1.5, 1.1, 2.0),
+    "recursive ard": sg.RecursiveSquaredExponential(ARD, 1.3, 2.0),
+    "sum": sg.SquaredExponential(ARD) + sg.LinearKernel(0.3),
+    "product": sg.Matern(1.5, ARD) * sg.RecursiveSquaredExponential(2.0),
+    "scaled": 2.5 * sg.SquaredExponential(1.0),
+    "nested": (sg.SquaredExponential(1.0) + sg.Periodic(2.0)) * (sg.LinearKernel() + 0.5 * sg.Matern(0.5, ARD)),
+}
+
+
+def matrix(kernel: sg.kernels.Kernel, theta: np.ndarray) -> np.ndarray:
+    """k(X, Z) under other hyperparameters."""
+    operations = kernel.program(DEPTH * D, DEPTH).operations
+    K = np.empty((len(X), len(Z)))
+    work = np.empty(kernel.program(DEPTH * D, DEPTH).scratch(len(Z), DEPTH * D))
+    program.matrix(operations, theta, Z.reshape(len(Z), -1), X.reshape(len(X), -1), K, work)
+    return K
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradient_equals_finite_differences(name):
+    kernel = KERNELS[name]
+    theta = kernel.program(DEPTH * D, DEPTH).parameters
+    gradient = kernel.gradient(X, Z)
+    assert gradient.shape == (theta.size, len(X), len(Z))
+    step = 1e-5
+    for h in range(theta.size):
+        up, down = theta.copy(), theta.copy()
+        up[h] *= np.exp(step)
+        down[h] *= np.exp(-step)
+        np.testing.assert_allclose(gradient[h], (matrix(kernel, up) - matrix(kernel, down)) / (2 * step), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_matrix_is_symmetric_and_positive_and_its_diagonal_and_vectors_agree(name):
+    kernel = KERNELS[name]
+    K = kernel(X)
+    np.testing.assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+    np.testing.assert_array_equal(kernel.diagonal(X), np.diag(K))
+    np.testing.assert_array_equal(kernel.cross(X, X[2]), K[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "oracle"),
+    [
+        (sg.SquaredExponential(ARD, 2.0), oracles.squared_exponential(np.array(ARD), 2.0)),
+        (sg.Matern(0.5, ARD), oracles.matern(0.5, np.array(ARD))),
+        (sg.Matern(1.5, ARD, 3.0), oracles.matern(1.5, np.array(ARD), 3.0)),
+        (sg.Matern(2.5, ARD), oracles.matern(2.5, np.array(ARD))),
+        (sg.LinearKernel(0.4), lambda X, Z: 0.4 * X @ Z.T),
+    ],
+)
+def test_kernels_equal_their_definitions(kernel, oracle):
+    A, B = X[:, 0], Z[:, 0]
+    np.testing.assert_allclose(kernel(A, B), oracle(A, B), rtol=1e-14)
+
+
+def test_recursive_kernel_equals_the_direct_recursion():
+    kernel = sg.RecursiveSquaredExponential(ARD, 1.3, 2.0)
+    np.testing.assert_allclose(kernel(X, Z), oracles.recursive_kernel(DEPTH, np.array(ARD), 1.3, 2.0)(X, Z), rtol=1e-13)
+
+
+def test_recursive_kernel_of_depth_one_is_the_ard_squared_exponential():
+    A, B = X[:, :1], Z[:, :1]
+    recursive = sg.RecursiveSquaredExponential(ARD, 1.3, 2.0)
+    np.testing.assert_allclose(recursive(A, B), sg.SquaredExponential(ARD, 2.0)(A, B), rtol=1e-14)
+
+
+def test_sums_and_products_are_those_of_the_matrices():
+    a, b, c = sg.Matern(0.5, ARD), sg.RecursiveSquaredExponential(2.0), sg.LinearKernel(0.3)
+    np.testing.assert_allclose(((a + b) * c)(X, Z), (a(X, Z) + b(X, Z)) * c(X, Z), rtol=1e-14)
+    np.testing.assert_allclose((3.0 * a + 1)(X, Z), 3.0 * a(X, Z) + 1, rtol=1e-14)
+
+
+def test_default_lengthscale_grows_with_the_square_root_of_the_inputs():
+    A = rng.normal(size=(4, 9))
+    np.testing.assert_array_equal(sg.SquaredExponential()(A), sg.SquaredExponential(3.0)(A))
+
+
+def test_lengthscales_of_the_inputs_serve_every_lag():
+    np.testing.assert_array_equal(sg.SquaredExponential(ARD)(X), sg.SquaredExponential(ARD * DEPTH)(X))
+
+
+def test_kernels_are_values():
+    assert sg.SquaredExponential(ARD) == sg.SquaredExponential(ARD)
+    assert sg.SquaredExponential(1.0) != sg.SquaredExponential(2.0)
+    assert sg.Matern(0.5) != sg.SquaredExponential()
+    assert hash(sg.Matern(1.5)) == hash(sg.Matern(1.5))
+    assert repr(2.0 * sg.Matern(1.5, [1.0, 2.0])) == (
+        "Product(left=Constant(variance=2.0), right=Matern(order=1.5, lengthscale=[1.0, 2.0]))"
+    )
+
+
+def test_hyperparameters_are_named():
+    kernel = 2.0 * sg.SquaredExponential([1.0, 2.0])
+    named = kernel.hyperparameters(kernel.program(2).parameters, 2)
+    assert named["left.variance"] == 2.0
+    np.testing.assert_array_equal(named["right.lengthscale"], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: sg.SquaredExponential(-1.0), "lengthscale must be a positive number"),
+        (lambda: sg.SquaredExponential("long"), "lengthscale must be a positive number or a list"),
+        (lambda: sg.SquaredExponential(variance=0.0), "variance must be a finite number above 0; got 0.0"),
+        (lambda: sg.SquaredExponential(variance="1"), "variance must be a finite number above 0; got '1'"),
+        (lambda: sg.Matern(2.0), "order must be 0.5, 1.5 or 2.5; got 2.0"),
+        (lambda: sg.SquaredExponential(lengthscal=1.0), "has no setting 'lengthscal'. Did you mean 'lengthscale'"),
+        (lambda: sg.SquaredExponential([1.0, 2.0])(X[:, 0]), "lengthscale has 2 values, but the inputs have 3 columns"),
+        (lambda: sg.RecursiveSquaredExponential([1.0] * 12)(X), "inputs have 3 columns at 4 lags"),
+        (lambda: sg.SquaredExponential() + "noise", "expected a kernel or a positive number"),
+        (lambda: sg.SquaredExponential()(X[0, 0]), r"X must have shape \(n, d\)"),
+        (lambda: sg.SquaredExponential()(X[:, 0], Z[:, 0, :2]), "Z must have 3 numbers a row"),
+    ],
+)
+def test_bad_kernels_are_refused(build, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build()

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgp.linalg import symmetric, triangular
+
+SIZES = [1, 2, 3, 4, 5, 8, 11, 17]
+
+
+def positive(n, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, n + 3))
+    return A @ A.T + 0.1 * np.eye(n)
+
+
+def padded_lower(A, room=2):
+    """The lower triangle in a larger array whose other entries must not be read."""
+    n = len(A)
+    out = np.full((n + room, n + room), np.nan)
+    out[:n, :n][np.tril_indices(n)] = A[np.tril_indices(n)]
+    return out
+
+
+def padded_upper(R, room=2):
+    return padded_lower(R.T, room).T.copy()
+
+
+def factor(A):
+    return np.linalg.cholesky(A).T
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_multiply_reads_the_lower_triangle_only(n):
+    A, x = positive(n), np.random.default_rng(1).normal(size=n + 2)
+    y = np.full(n + 2, np.nan)
+    symmetric.multiply(padded_lower(A), x, n, y)
+    np.testing.assert_allclose(y[:n], A @ x[:n], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("scale", [1.0, 0.9])
+def test_scale_and_subtract(n, scale):
+    A, h = positive(n), np.random.default_rng(1).normal(size=n)
+    M = padded_lower(A)
+    symmetric.scale_and_subtract(M, scale, h, 0.3, n)
+    np.testing.assert_allclose(np.tril(M[:n, :n]), np.tril(scale * A - 0.3 * np.outer(h, h)), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_drop_and_subtract_pair_take_out_a_row_and_a_column(n):
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, n))
+    for r in range(n):
+        A = positive(n)
+        M, N = padded_lower(A), padded_lower(A)
+        keep = [i for i in range(n) if i != r]
+        symmetric.drop(M, r, n)
+        np.testing.assert_array_equal(np.tril(M[: n - 1, : n - 1]), np.tril(A[np.ix_(keep, keep)]))
+        symmetric.subtract_pair_and_drop(N, a, b, r, n)
+        expected = (A - np.outer(a, b) - np.outer(b, a))[np.ix_(keep, keep)]
+        np.testing.assert_allclose(np.tril(N[: n - 1, : n - 1]), np.tril(expected), atol=1e-12)
+        assert not M[n - 1, :n].any()
+        assert not N[n - 1, :n].any()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_solves(n):
+    A, b = positive(n), np.random.default_rng(1).normal(size=n)
+    R = padded_upper(factor(A))
+    x = np.empty(n)
+    triangular.solve_transposed(R, b, n, x)
+    np.testing.assert_allclose(factor(A).T @ x, b, atol=1e-12)
+    triangular.solve(R, b, n, x)
+    np.testing.assert_allclose(factor(A) @ x, b, atol=1e-12)
+    for r in range(n):
+        triangular.inverse_column(R, r, n, x)
+        np.testing.assert_allclose(A @ x, np.eye(n)[r], atol=1e-10)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factorize_and_refusal_of_indefinite_matrices(n):
+    R = np.zeros((n, n))
+    assert triangular.factorize(np.tril(positive(n)), n, R)
+    np.testing.assert_allclose(R, factor(positive(n)), atol=1e-12)
+    assert not triangular.factorize(np.tril(positive(n) - 1e3 * np.eye(n)), n, R)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_rotating_a_row_in_equals_factoring_anew(n):
+    rng = np.random.default_rng(1)
+    A, phi, y = positive(n), rng.normal(size=n), rng.normal(size=2)
+    z = rng.normal(size=(n, 2))
+    R = padded_upper(factor(A))
+    triangular.rotate_in(R, z_new := z.copy(), phi.copy(), y.copy(), n)
+    new = A + np.outer(phi, phi)
+    np.testing.assert_allclose(np.triu(R[:n, :n]), factor(new), atol=1e-12)
+    np.testing.assert_allclose(factor(new).T @ z_new, factor(A).T @ z + np.outer(phi, y), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_appending_then_deleting_any_column_equals_factoring_anew(n):
+    A = positive(n + 1)
+    R = np.zeros((n + 2, n + 2))
+    R[:n, :n] = factor(A[:n, :n])
+    column = np.empty(n)
+    triangular.solve_transposed(R, A[:n, n].copy(), n, column)
+    triangular.append(R, column, np.sqrt(A[n, n] - column @ column), n)
+    np.testing.assert_allclose(np.triu(R[: n + 1, : n + 1]), factor(A), atol=1e-12)
+    for r in range(n + 1):
+        S = R.copy()
+        triangular.delete(S, r, n + 1, np.empty(n + 1))
+        keep = [i for i in range(n + 1) if i != r]
+        np.testing.assert_allclose(S[:n, :n], factor(A[np.ix_(keep, keep)]), atol=1e-11)
+        assert not S[n].any()
+        assert not S[:, n].any()
