@@ -1,0 +1,31 @@
+"""One small example of every exported model, in every form that has code of its own. Inputs have D columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import streamgp as sg
+
+D = 3
+_points = np.random.default_rng(5).uniform(-2, 2, (12, D))
+
+EXAMPLES = {
+    "SOGP": lambda: sg.SOGP(capacity=8, noise=0.05),
+    "SOGP windowed": lambda: sg.SOGP(sg.Matern(1.5), capacity=8, depth=3, absorb="dtc", evict="kl", removal="kl"),
+    "SOGP separate": lambda: sg.SOGP(capacity=8, noise=0.05, outputs="separate"),
+    "SOGP untested": lambda: sg.SOGP(capacity=8, novelty=0, evict="error"),
+    "KRLST": lambda: sg.KRLST(capacity=8, forgetting=0.97),
+    "KRLST injecting": lambda: sg.KRLST(2.0 * sg.SquaredExponential(), capacity=8, forgetting=0.9, mode="injection"),
+    "RecursiveGP": lambda: sg.RecursiveGP(_points, noise=0.05),
+    "ISSGPR": lambda: sg.ISSGPR(features=10, noise=0.05),
+    "ISSGPR covariance": lambda: sg.ISSGPR(features=10, form="covariance", depth=2, outputs="separate"),
+    "OnlineGP reservoir": lambda: sg.OnlineGP(
+        sg.Basis(), memory=sg.Reservoir(6, feedback=0.3), budget=sg.Budget(8), forgetting=sg.BackToPrior(0.98)
+    ),
+    "OnlineGP recursive": lambda: sg.OnlineGP(
+        sg.Basis(sg.RecursiveSquaredExponential([1.0, 2.0, 3.0])), memory=sg.Window(4), budget=sg.Budget(8)
+    ),
+    "OnlineGP linear": lambda: sg.OnlineGP(
+        sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
+    ),
+}

@@ -1,0 +1,420 @@
+"""What every stream model promises. No model is skipped; a new export without an example fails the first test."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from tests.contract.models import EXAMPLES, D
+
+N = 60
+
+
+@pytest.fixture(params=EXAMPLES)
+def build(request):
+    return EXAMPLES[request.param]
+
+
+@pytest.fixture(params=[1, 2], ids=["scalar", "vector"])
+def data(request):
+    return stream(request.param)
+
+
+def stream(p, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    Y = np.sin(X[:, :p]) + 0.1 * rng.normal(size=(n, p))
+    return X, (Y[:, 0].copy() if p == 1 else Y)
+
+
+def state(model):
+    return model.to_bytes()
+
+
+def values(prediction):
+    return [np.asarray(v) for v in (prediction.mean, prediction.variance, prediction.noise)]
+
+
+def assert_same(a, b):
+    for u, v in zip(values(a), values(b), strict=True):
+        np.testing.assert_array_equal(u, v)
+
+
+def test_every_exported_model_has_an_example():
+    exported = {
+        name
+        for name in sg.__all__
+        if inspect.isclass(getattr(sg, name))
+        and issubclass(getattr(sg, name), sg.StreamModel)
+        and not inspect.isabstract(getattr(sg, name))
+    }
+    assert exported == {type(make()).__name__ for make in EXAMPLES.values()}
+
+
+def test_predicting_changes_nothing(build, data):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    before = state(model)
+    model.predict_one(X[0])
+    model.predict_many(X)
+    repr(model), model.basis, model.size, model.hyperparameters, model.health, model.last_change, model.rows_seen
+    assert state(model) == before
+
+
+def test_before_any_data_it_returns_the_prior(build):
+    model = build()
+    before = state(model)
+    p = model.predict_one(np.ones(D))
+    assert p.mean == 0.0
+    assert isinstance(p.mean, float)
+    if model.has_variance:
+        assert p.variance > 0
+        assert p.noise > 0
+        assert np.isfinite(p.std)
+    else:
+        assert np.isnan(p.std)
+    assert model.predict_many(np.ones((4, D))).mean.tolist() == [0.0] * 4
+    assert model.rows_seen == 0
+    assert state(model) == before
+
+
+def test_learn_many_equals_the_loop_of_learn_one(build, data):
+    X, Y = data
+    many, one = build(), build()
+    many.learn_many(X, Y)
+    for x, y in zip(X, Y, strict=True):
+        one.learn_one(x, y)
+    assert state(many) == state(one)
+    assert many.rows_seen == N
+
+
+def test_predict_many_equals_the_loop_of_predict_one(build, data):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    together = model.predict_many(X[:10])
+    assert together.mean.shape == Y[:10].shape
+    for t in range(10):
+        alone = model.predict_one(X[t])
+        for u, v in zip(values(alone), values(together), strict=True):
+            np.testing.assert_array_equal(u, v[t])
+
+
+def test_track_equals_predict_then_learn(build, data):
+    X, Y = data
+    tracking, loop = build(), build()
+    tracked = tracking.track(X, Y)
+    assert tracked.mean.shape == tracked.variance.shape == tracked.noise.shape == Y.shape
+    for t in range(N):
+        alone = loop.predict_one(X[t])
+        # Before the first target the number of outputs is not known: the prior of one output stands for all.
+        for u, v in zip(values(alone), values(tracked), strict=True):
+            np.testing.assert_array_equal(np.broadcast_to(u, v[t].shape), v[t])
+        loop.learn_one(X[t], Y[t])
+    assert state(tracking) == state(loop)
+
+
+def test_track_without_targets_predicts_and_advances_the_memory(build, data):
+    X, Y = data
+    tracking, loop = build(), build()
+    for model in (tracking, loop):
+        model.learn_many(X, Y)
+    tracked = tracking.track(X[:10])
+    for t in range(10):
+        alone = loop.predict_one(X[t])
+        np.testing.assert_array_equal(np.asarray(alone.mean), tracked.mean[t])
+        loop.observe_one(X[t])
+    assert state(tracking) == state(loop)
+    assert tracking.rows_seen == N + 10
+
+
+def test_splitting_a_stream_anywhere_changes_nothing(build, data):
+    X, Y = data
+    whole, parts = build(), build()
+    whole.learn_many(X, Y)
+    parts.learn_many(X[:17], Y[:17])
+    parts.track(X[17:18], Y[17:18])
+    parts.learn_many(X[18:18], Y[18:18])
+    parts.learn_many(X[18:], Y[18:])
+    assert state(whole) == state(parts)
+
+
+def test_state_bytes_are_constant_from_the_first_row_on(build, data):
+    X, Y = data
+    model = build()
+    model.learn_one(X[0], Y[0])
+    size = len(state(model))
+    for t in range(1, N):
+        model.learn_one(X[t], Y[t])
+        assert len(state(model)) == size
+
+
+def test_save_load_and_go_on_is_bit_identical(build, data, tmp_path):
+    X, Y = data
+    straight, stopped = build(), build()
+    straight.learn_many(X, Y)
+    stopped.learn_many(X[:23], Y[:23])
+    stopped.save(tmp_path / "model.sgp")
+    resumed = sg.load(tmp_path / "model.sgp")
+    assert type(resumed) is type(stopped)
+    assert state(resumed) == state(stopped)
+    resumed.learn_many(X[23:], Y[23:])
+    assert state(resumed) == state(straight)
+    assert_same(resumed.predict_many(X), straight.predict_many(X))
+    assert state(sg.from_bytes(build().to_bytes())) == state(build())
+
+
+def test_inputs_are_never_kept_nor_changed(build, data):
+    X, Y = data
+    model, twin = build(), build()
+    A, B = X.copy(), Y.copy()
+    model.learn_many(A, B)
+    twin.learn_many(X, Y)
+    np.testing.assert_array_equal(A, X)
+    np.testing.assert_array_equal(B, Y)
+    A[:] = 7.0
+    B[:] = 7.0
+    x = X[0].copy()
+    model.learn_one(x, Y[0])
+    twin.learn_one(X[0], Y[0])
+    x[:] = 7.0
+    model.basis[:] = 7.0
+    assert state(model) == state(twin)
+    params = model.get_params()
+    for value in params.values():
+        if isinstance(value, np.ndarray):
+            value[:] = 7.0
+    assert repr(model.clone()) == repr(twin.clone())
+    assert state(model.clone()) == state(twin.clone())
+
+
+BAD_ROWS = [
+    ("too wide", lambda X, Y: (np.ones(D + 1), Y[0]), "must have 3 columns, as the first row had; got 4"),
+    ("too narrow", lambda X, Y: (np.ones(D - 1), Y[0]), "must have 3 columns, as the first row had; got 2"),
+    ("text", lambda X, Y: (["a", "b", "c"], Y[0]), "x must be numbers; got text"),
+    ("objects", lambda X, Y: ([1.0, {}, 2.0], Y[0]), "x must be numbers"),
+    ("ragged", lambda X, Y: ([1.0, [2.0, 3.0], 2.0], Y[0]), "x must be numbers of one length"),
+    ("complex", lambda X, Y: ([1.0, 2j, 2.0], Y[0]), "x must be real numbers"),
+    ("empty", lambda X, Y: ([], Y[0]), "x is empty"),
+    ("matrix", lambda X, Y: (X[:2], Y[0]), "x must be one row"),
+    ("NaN in x", lambda X, Y: ([1.0, np.nan, 2.0], Y[0]), "x has NaN or inf: inputs must be finite"),
+    ("None in x", lambda X, Y: ([1.0, None, 2.0], Y[0]), "x has NaN or inf: inputs must be finite"),
+    ("inf in x", lambda X, Y: ([1.0, np.inf, 2.0], Y[0]), "x has NaN or inf: inputs must be finite"),
+    ("inf in y", lambda X, Y: (X[0], Y[0] + np.inf), "y has inf: targets must be finite"),
+    ("text in y", lambda X, Y: (X[0], "high"), "y must be numbers; got text"),
+    ("y too long", lambda X, Y: (X[0], [1.0, 2.0, 3.0]), "y must be .* as the first target was; got 3 numbers"),
+    ("y a matrix", lambda X, Y: (X[0], [[1.0], [2.0]]), "y must be a number or a list of numbers"),
+    ("y empty", lambda X, Y: (X[0], []), "y must be a number or a list of numbers"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
+def test_a_bad_row_gets_a_sentence_and_changes_nothing(build, data, make, message):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    before = state(model)
+    x, y = make(X, Y)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.learn_one(x, y)
+    assert state(model) == before
+    if y is Y[0] or np.array_equal(y, Y[0]):
+        with pytest.raises((ValueError, TypeError)):
+            model.predict_one(x)
+        with pytest.raises((ValueError, TypeError)):
+            model.observe_one(x)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["first rows", "later rows"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_bad_last_row_of_many_changes_nothing(build, data, started, bad):
+    X, Y = data
+    model = build()
+    if started:
+        model.learn_many(X, Y)
+    before = state(model)
+    X = X.copy()
+    X[-1, 1] = bad
+    for call in (model.learn_many, model.track):
+        with pytest.raises(ValueError, match=f"X has NaN or inf in row {N - 1}"):
+            call(X, Y)
+        assert state(model) == before
+    with pytest.raises(ValueError, match="X has NaN or inf"):
+        model.track(X)
+    with pytest.raises(ValueError, match="X has NaN or inf"):
+        model.predict_many(X)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["first rows", "later rows"])
+def test_bad_targets_of_many_change_nothing(build, data, started):
+    X, Y = data
+    model = build()
+    if started:
+        model.learn_many(X, Y)
+    before = state(model)
+    infinite = Y.copy()
+    infinite[-1] = np.inf
+    for targets, message in [
+        (infinite, f"Y has inf in row {N - 1}: targets must be finite"),
+        (Y[:-1], f"Y must have one target for each of the {N} rows of X"),
+        (np.ones((N, 2, 2)), f"Y must have one target for each of the {N} rows of X"),
+        (["high"] * N, "Y must be numbers; got text"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.learn_many(X, targets)
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.track(X, targets)
+        assert state(model) == before
+    if started:
+        with pytest.raises(ValueError, match="columns, one for each output; got 5"):
+            model.learn_many(X, np.ones((N, 5)))
+    with pytest.raises(ValueError, match=r"X must have shape \(n, d\)"):
+        model.learn_many(X[None], Y)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("missing", ["None", "NaN"])
+def test_a_missing_target_only_advances_the_memory(build, data, missing):
+    X, Y = data
+    model, twin = build(), build()
+    for m in (model, twin):
+        m.learn_many(X, Y)
+    knowledge = model.predict_many(X)
+    model.learn_one(X[0], None if missing == "None" else Y[0] * np.nan)
+    twin.observe_one(X[0])
+    assert state(model) == state(twin)
+    assert model.rows_seen == N + 1
+    for m in (model, twin):
+        m.reset_memory()
+    fresh = build()
+    fresh.learn_many(X, Y)
+    fresh.reset_memory()
+    assert_same(model.predict_many(X), fresh.predict_many(X))
+    assert knowledge.mean.shape == Y.shape
+
+
+def test_missing_targets_may_come_first(build, data):
+    X, Y = data
+    model, twin = build(), build()
+    model.observe_one(X[0])
+    model.learn_one(X[1], None)
+    twin.learn_many(X[:2], Y[:2] * np.nan)
+    for m in (model, twin):
+        m.learn_many(X[2:], Y[2:])
+    assert state(model) == state(twin)
+    assert model.rows_seen == N
+
+
+def test_partly_missing_targets_are_learnt_or_refused_with_advice(build):
+    X, Y = stream(2)
+    model = build()
+    model.learn_many(X, Y)
+    before = state(model)
+    if model.get_params().get("outputs") == "separate":
+        model.learn_one(X[0], [np.nan, 1.0])
+        assert state(model) != before
+    else:
+        with pytest.raises(ValueError, match='outputs="separate"|whole row missing'):
+            model.learn_one(X[0], [np.nan, 1.0])
+        assert state(model) == before
+
+
+def test_same_settings_and_seed_give_the_same_bits(build, data):
+    X, Y = data
+    one, two = build(), build()
+    assert_same(one.track(X, Y), two.track(X, Y))
+    assert state(one) == state(two)
+
+
+def test_copy_is_independent_and_clone_has_learnt_nothing(build, data):
+    X, Y = data
+    model = build()
+    assert state(model.copy()) == state(model)
+    model.learn_many(X, Y)
+    before = state(model)
+    twin, fresh = model.copy(), model.clone()
+    assert state(twin) == before
+    twin.learn_many(X, Y)
+    assert state(model) == before
+    assert state(twin) != before
+    assert fresh.rows_seen == 0
+    fresh.learn_many(X, Y)
+    assert state(fresh) == before
+
+
+def test_settings_can_be_read_and_changed_before_the_first_row_only(build, data):
+    X, Y = data
+    model = build()
+    params = model.get_params()
+    assert set(params) == set(type(model).setting_names())
+    assert state(type(model)(**params)) == state(model)
+    assert state(build().set_params(**params)) == state(model)
+    model.learn_many(X, Y)
+    before = state(model)
+    with pytest.raises(ValueError, match="only before the first row"):
+        model.set_params(**params)
+    assert state(model) == before
+
+
+def test_repr_names_the_class_and_what_differs_from_the_defaults(build):
+    model = build()
+    text = repr(model)
+    assert text.startswith(type(model).__name__ + "(")
+    assert len(text) < 400
+
+
+def test_unknown_settings_are_refused_with_the_nearest_name(build):
+    model = build()
+    name = type(model).setting_names()[-1]
+    typo = name[:-1] + ("x" if name[-1] != "x" else "z")
+    for call in (lambda: type(model)(**model.get_params(), **{typo: 1}), lambda: model.set_params(**{typo: 1})):
+        with pytest.raises(TypeError, match=f"{type(model).__name__} has no setting '{typo}'. Did you mean '{name}'"):
+            call()
+
+
+def test_rows_may_be_lists_float32_readonly_strided_or_integers(build, data):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    x = np.array([1.0, 2.0, -1.0])
+    expected = model.predict_one(x)
+    readonly = x.copy()
+    readonly.flags.writeable = False
+    for other in (list(x), tuple(x), x.astype(np.float32), x.astype(int), readonly, np.repeat(x, 2)[::2], x[None]):
+        assert_same(model.predict_one(other), expected)
+    many = np.asfortranarray(X)
+    many.flags.writeable = False
+    assert_same(model.predict_many(many), model.predict_many(X))
+    twin = build()
+    twin.learn_many(many, np.asfortranarray(Y))
+    assert state(twin) == state(model)
+
+
+def test_no_rows_are_no_change(build, data):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    before = state(model)
+    model.learn_many(X[:0], Y[:0])
+    assert model.track(X[:0], Y[:0]).mean.shape == Y[:0].shape
+    assert model.track(X[:0]).mean.shape == Y[:0].shape
+    assert model.predict_many(X[:0]).mean.shape == Y[:0].shape
+    assert state(model) == before
+
+
+def test_what_can_be_read_is_there(build, data):
+    X, Y = data
+    model = build()
+    assert model.health.repairs == 0
+    model.learn_many(X, Y)
+    assert model.size >= 1
+    assert model.basis.ndim == 2
+    assert isinstance(model.has_variance, bool)
+    assert all(isinstance(v, float | np.ndarray) for v in model.hyperparameters.values())
+    assert model.last_change.evicted >= -1
