@@ -11,11 +11,11 @@ from streamgp.settings import Part, choice, number, whole
 Array = NDArray
 
 ABSORB = ("fitc", "dtc")
-EVICT = ("paper", "kl", "error")
-REMOVAL = ("marginal", "kl")
+EVICT = ("paper", "kl", "error", "oldest", "never")
+REMOVAL = ("marginal", "kl", "discard")
 FITC, DTC = range(2)
-PAPER, KL, ERROR = range(3)
-MARGINAL, OTHER_KL = range(2)
+PAPER, KL, ERROR, OLDEST, NEVER = range(5)
+MARGINAL, OTHER_KL, DISCARD = range(3)
 
 # Below sqrt(eps) of the prior variance, gamma2 = k(x,x) - k'Qk has lost half its digits: such a point is in the span of
 # the basis as far as arithmetic can tell.
@@ -29,8 +29,10 @@ class Budget(Part):
         capacity: most basis points.
         novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
         absorb: how a row that is not admitted is learnt: "fitc" counts its residual gamma2 as noise, "dtc" drops it.
-        evict: the score: "paper" |alpha| / (Q + C), "kl" alpha^2 / (Q + C), "error" |alpha| / Q (2-norm over outputs).
-        removal: "marginal" (the others' joint distribution stays) or "kl" (the other direction of the divergence).
+        evict: who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q
+            (2-norm over outputs), the "oldest", or "never" anyone: then a full basis absorbs every row.
+        removal: "marginal" (the others' joint distribution stays), "kl" (the other direction of the divergence), or
+            "discard" (a point that leaves takes its observation with it: the exact GP on the rows that are kept).
         admit_untested: with novelty 0, admit while there is room without looking at gamma2.
     """
 
@@ -65,6 +67,8 @@ def lowest_score(kind: int, alpha: Array, inverse: Array, C: Array, relative: in
 
     C holds one matrix for all outputs or one for each; with relative = 0 it holds Q + C.
     """
+    if kind == OLDEST:
+        return 0
     outputs, matrices = alpha.shape[1], C.shape[0]
     best, lowest = 0, np.inf
     for i in range(n):

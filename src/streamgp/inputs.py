@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import loop
+from streamgp.core import stream
 from streamgp.settings import FloatArray
 
 
@@ -85,18 +85,18 @@ def refuse(status: int, at: int, many: bool) -> None:
     """Raise what the compiled check found."""
     where = f" in row {at}" if many else ""
     nothing = "; nothing was learnt"
-    if status == loop.BAD_INPUT:
+    if status == stream.BAD_INPUT:
         name = "X" if many else "x"
         raise ValueError(
             f"{name} has NaN or inf{where}: inputs must be finite numbers{nothing}. "
             "Drop the row or fill the gap; a missing target is fine, a missing input is not."
         )
-    if status == loop.BAD_TARGET:
+    if status == stream.BAD_TARGET:
         name = "Y" if many else "y"
         raise ValueError(
             f"{name} has inf{where}: targets must be finite, or NaN where missing{nothing}. Clip or drop it."
         )
-    if status == loop.PARTLY_MISSING:
+    if status == stream.PARTLY_MISSING:
         raise ValueError(
             f"some targets of a row are missing{where}, but the outputs share one covariance{nothing}. "
             'Build the model with outputs="separate", or make the whole row missing.'

@@ -200,14 +200,13 @@ def look(memory: MemoryState, retention: float, x: Array, seen: Array) -> None:
 
 
 @compiled
-def keep(memory: MemoryState, seen: Array) -> None:
-    """Advance the memory to what look() saw."""
-    units = memory.units.size
-    if units > 0:
-        for i in range(units):
-            memory.units[i] = seen[i]
-    else:
-        lags, d = memory.window.shape
-        for lag in range(lags):
-            for j in range(d):
-                memory.window[lag, j] = seen[lag * d + j]
+def keep(memory: MemoryState, x: Array, seen: Array) -> None:
+    """Advance the memory by x to what look() saw; the last row of the window is always the last input."""
+    for i in range(memory.units.size):
+        memory.units[i] = seen[i]
+    lags, d = memory.window.shape
+    for lag in range(lags - 1):
+        for j in range(d):
+            memory.window[lag, j] = memory.window[lag + 1, j]
+    for j in range(d):
+        memory.window[lags - 1, j] = x[j]

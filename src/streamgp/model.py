@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamgp import features as feature_kinds
-from streamgp import inputs, loop, snapshot
-from streamgp.budget import Budget
+from streamgp import inputs, snapshot
+from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
+from streamgp.core import layout, stream
 from streamgp.features import Basis, Features, Fourier
 from streamgp.forgetting import Forgetting, NoForgetting
 from streamgp.linalg import triangular
@@ -234,7 +235,7 @@ class StreamModel(Configured, abc.ABC):
         """Before the first row: check it, then allocate."""
         if self._certain or (self._d is not None and not certain):
             return
-        inputs.refuse(*loop.check(X, Y, self._shared), many=many)
+        inputs.refuse(*stream.check(X, Y, self._shared), many=many)
         d, p = X.shape[1], Y.shape[1]
         if self._d is None or p != self._p:
             self._start(d, p)
@@ -244,7 +245,7 @@ class StreamModel(Configured, abc.ABC):
         """This model, or, before the first row, one that holds the prior for such inputs."""
         if self._d is not None:
             return self
-        inputs.refuse(*loop.check(X, X[:0], True), many=len(X) != 1)
+        inputs.refuse(*stream.check(X, X[:0], True), many=len(X) != 1)
         prior = self.clone()
         prior._start(X.shape[1], 1)
         prior._d, prior._p = X.shape[1], 1
@@ -299,10 +300,12 @@ class OnlineGP(StreamModel):
     ) -> None:
         self._compose(features, memory, noise, budget, forgetting, outputs, form)
 
+    _batch = 1
+    _estimate_power = False
     _plan: np.ndarray
     _counters: np.ndarray
     _floats: FloatArray
-    _state: loop.State
+    _state: layout.State
 
     def _compose(
         self,
@@ -314,7 +317,7 @@ class OnlineGP(StreamModel):
         outputs: str = "shared",
         form: str = "covariance",
     ) -> None:
-        """Check the parts against each other and compile the loop."""
+        """Check the parts against each other and compile the layout."""
         self._features = _part("features", features, Features, "Basis(kernel), Fourier(...) or Linear(...)")
         self._memory = Window(1) if memory is None else _part("memory", memory, Memory, "Window(3) or Reservoir(50)")
         self._budget = Budget() if budget is None else _part("budget", budget, Budget, "Budget(capacity=100)")
@@ -324,22 +327,47 @@ class OnlineGP(StreamModel):
             else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
         )
         self._shared = choice("outputs", outputs, OUTPUTS) == 0
-        self._noise = positive_vector("noise", noise)
+        growing = self._features.kind == feature_kinds.DICTIONARY
+        least_squares = growing and np.ndim(noise) == 0 and noise == 0
+        self._noise = np.zeros(1) if least_squares else positive_vector("noise", noise)
+        self._engine = layout.DICTIONARY if growing else layout.WEIGHTED
+        if least_squares:
+            self._engine = layout.LEAST_SQUARES
+            self._check_least_squares()
+        elif growing and self._budget.removal == DISCARD:
+            self._engine = layout.KEPT
+            self._check_kept()
         if self._shared and self._noise.size != 1:
             raise ValueError(
                 f"noise has {self._noise.size} values, but the outputs share one covariance; "
                 'give one value, or outputs="separate"'
             )
         self._factored = choice("form", form, FORMS) == 1
-        if self._factored and self._features.kind == feature_kinds.DICTIONARY:
+        if self._factored and growing:
             raise ValueError(
                 'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
                 'use form="covariance" with a basis that grows'
             )
         if self._factored and self._forgetting.factor < 1 and self._forgetting.relative_to_prior:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
-        compile_now(loop.run, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
-        compile_now(loop.predict, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+        compile_now(stream.run, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+        compile_now(stream.predict, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
+
+    def _check_least_squares(self) -> None:
+        budget = self._budget
+        if budget.evict != NEVER or budget.absorb != DTC or not self._shared or self._forgetting.factor < 1:
+            raise ValueError(
+                "noise=0 is least squares on a dictionary that only grows, as in KRLS(noise=0): it needs "
+                'Budget(absorb="dtc", evict="never"), shared outputs and no forgetting; otherwise give a noise above 0'
+            )
+
+    def _check_kept(self) -> None:
+        budget = self._budget
+        if budget.evict not in (ERROR, OLDEST) or budget.novelty > 0 or self._forgetting.factor < 1 or not self._shared:
+            raise ValueError(
+                'removal="discard" keeps the exact GP on some rows: it needs evict="oldest" or "error", novelty=0, '
+                "shared outputs and no forgetting"
+            )
 
     # The state.
 
@@ -350,13 +378,13 @@ class OnlineGP(StreamModel):
         if not self._shared and self._noise.size not in (1, p):
             raise ValueError(f"noise has {self._noise.size} values, but there are {p} outputs; give 1 or {p}")
         width = memory.width(d)
-        plan = np.zeros(loop.PLAN_SIZE, dtype=np.int64)
+        plan = np.zeros(layout.PLAN_SIZE, dtype=np.int64)
         kernel_scratch = 0
         if parts.kernel is not None:
             program = parts.kernel.program(width, memory.depth)
             parameters = program.parameters
             plan = np.concatenate([plan, program.operations.ravel()])
-            plan[loop.STEPS] = len(program.operations)
+            plan[layout.STEPS] = len(program.operations)
         else:
             parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
         if parts.kind == feature_kinds.DICTIONARY:
@@ -372,40 +400,44 @@ class OnlineGP(StreamModel):
             kernel_scratch = program.scratch(max(points, 1), width)
         relative = self._forgetting.relative_to_prior
         for index, value in (
-            (loop.INPUTS, d),
-            (loop.OUTPUTS, p),
-            (loop.COVARIANCES, q),
-            (loop.DEPTH, memory.depth),
-            (loop.UNITS, memory.units),
-            (loop.AUGMENT, memory.augment),
-            (loop.FEEDBACK, memory.feeds_back),
-            (loop.WIDTH, width),
-            (loop.FEATURES, parts.kind),
-            (loop.POINTS, points),
-            (loop.FREQUENCIES, parts.features if isinstance(parts, Fourier) else 0),
-            (loop.WEIGHTS, weights),
-            (loop.CAPACITY, self._budget.capacity),
-            (loop.FACTORED, self._factored),
-            (loop.RELATIVE, relative),
-            (loop.ABSORB, self._budget.absorb),
-            (loop.EVICT, self._budget.evict),
-            (loop.REMOVAL, self._budget.removal),
-            (loop.UNTESTED, self._budget.admit_untested),
-            (loop.CAP_EVERY, _rows_to_double(self._forgetting)),
-            (loop.PARAMETERS, parameters.size),
+            (layout.INPUTS, d),
+            (layout.OUTPUTS, p),
+            (layout.COVARIANCES, q),
+            (layout.DEPTH, memory.depth),
+            (layout.UNITS, memory.units),
+            (layout.AUGMENT, memory.augment),
+            (layout.FEEDBACK, memory.feeds_back),
+            (layout.WIDTH, width),
+            (layout.ENGINE, self._engine),
+            (layout.FEATURES, parts.kind),
+            (layout.POINTS, points),
+            (layout.FREQUENCIES, parts.features if isinstance(parts, Fourier) else 0),
+            (layout.WEIGHTS, weights),
+            (layout.MATRICES, 0 if self._engine == layout.KEPT else q),
+            (layout.BATCH, self._batch),
+            (layout.CAPACITY, self._budget.capacity),
+            (layout.FACTORED, self._factored),
+            (layout.RELATIVE, relative),
+            (layout.ABSORB, self._budget.absorb),
+            (layout.EVICT, self._budget.evict),
+            (layout.REMOVAL, self._budget.removal),
+            (layout.UNTESTED, self._budget.admit_untested),
+            (layout.CAP_EVERY, _rows_to_double(self._forgetting)),
+            (layout.POWER, self._estimate_power),
+            (layout.PARAMETERS, parameters.size),
         ):
             plan[index] = value
-        floats = np.zeros(loop.float_size(plan))
-        counters = np.zeros(loop.COUNTERS_SIZE, dtype=np.int64)
-        counters[loop.EVICTED] = -1
-        state = loop.state_of(plan, floats)
+        floats = np.zeros(layout.float_size(plan))
+        counters = np.zeros(layout.COUNTERS_SIZE, dtype=np.int64)
+        counters[layout.EVICTED] = -1
+        state = layout.state_of(plan, floats)
         prior = 1.0 / parts.delta
-        state.scalars[loop.JITTER] = parts.jitter
-        state.scalars[loop.NOVELTY] = self._budget.novelty
-        state.scalars[loop.COVARIANCE_SCALE] = self._forgetting.covariance_scale
-        state.scalars[loop.MEAN_SCALE] = self._forgetting.mean_scale
-        state.scalars[loop.RETENTION] = memory.retention
-        state.scalars[loop.PRIOR] = prior
+        state.scalars[layout.JITTER] = parts.jitter
+        state.scalars[layout.NOVELTY] = self._budget.novelty
+        state.scalars[layout.COVARIANCE_SCALE] = self._forgetting.covariance_scale
+        state.scalars[layout.MEAN_SCALE] = self._forgetting.mean_scale
+        state.scalars[layout.RETENTION] = memory.retention
+        state.scalars[layout.PRIOR] = prior
         state.noise[:] = self._noise
         state.parameters[:] = parameters
         reservoir = memory.weights(d, p)
@@ -416,7 +448,7 @@ class OnlineGP(StreamModel):
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(width, memory.depth)
         if parts.points is not None:
-            counters[loop.SIZE] = points
+            counters[layout.SIZE] = points
             _place_points(parts, state, memory.depth)
         if parts.kind != feature_kinds.DICTIONARY:
             diagonal = np.einsum("jii->ji", state.covariance)
@@ -427,9 +459,9 @@ class OnlineGP(StreamModel):
         if before is not None:  # no target had come: only the memory holds anything
             state.memory.window[:] = before.memory.window
             state.memory.units[:] = before.memory.units
-            counters[loop.ROWS_SEEN] = self._counters[loop.ROWS_SEEN]
+            counters[layout.ROWS_SEEN] = self._counters[layout.ROWS_SEEN]
         self._plan, self._counters, self._floats, self._state = plan, counters, floats, state
-        self._work = np.zeros(loop.work_size(plan, kernel_scratch))
+        self._work = np.zeros(layout.work_size(plan, kernel_scratch))
         self._nothing = np.empty((0, p)), np.empty((0, q)), np.empty((0, q))
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
@@ -438,18 +470,18 @@ class OnlineGP(StreamModel):
             n, q = len(X), variance.shape[1]
             mean, variance, noise = np.empty((n, mean.shape[1])), np.empty((n, q)), np.empty((n, q))
         targets = self._nothing[0] if Y is None else Y
-        status, at = loop.run(self._plan, self._counters, self._floats, self._work, X, targets, mean, variance, noise)
+        status, at = stream.run(self._plan, self._counters, self._floats, self._work, X, targets, mean, variance, noise)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(mean, variance, noise) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        n, (p, q) = len(X), (self._plan[loop.OUTPUTS], self._plan[loop.COVARIANCES])
-        mean, variance = np.empty((n, p)), np.empty((n, q))
-        status, at = loop.predict(self._plan, self._counters, self._floats, self._work, X, mean, variance)
+        n, p, q = len(X), self._plan[layout.OUTPUTS], self._plan[layout.COVARIANCES]
+        mean, variance, noise = np.empty((n, p)), np.empty((n, q)), np.empty((n, q))
+        status, at = stream.predict(self._plan, self._counters, self._floats, self._work, X, mean, variance, noise)
         if status:
             inputs.refuse(status, at, many=n > 1)
-        return Prediction(mean, variance, np.broadcast_to(self._state.noise, (n, q)))
+        return Prediction(mean, variance, noise)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         state = self._state
@@ -458,9 +490,9 @@ class OnlineGP(StreamModel):
         return named | {"counters": self._counters}
 
     def _check_restored(self) -> None:
-        size = int(self._counters[loop.SIZE])
+        size = int(self._counters[layout.SIZE])
         growing = self._features.kind == feature_kinds.DICTIONARY
-        most = self._budget.capacity if growing else int(self._plan[loop.POINTS])
+        most = self._budget.capacity if growing else int(self._plan[layout.POINTS])
         if not (0 if growing else most) <= size <= most:
             raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
 
@@ -473,21 +505,21 @@ class OnlineGP(StreamModel):
 
     @property
     def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[loop.ROWS_SEEN])
+        return 0 if self._d is None else int(self._counters[layout.ROWS_SEEN])
 
     @property
     def size(self) -> int:
         if self._d is None:
             return 0 if self._features.points is None else len(self._features.points)
-        if self._plan[loop.POINTS] == 0:
-            return int(self._plan[loop.WEIGHTS])
-        return int(self._counters[loop.SIZE])
+        if self._plan[layout.POINTS] == 0:
+            return int(self._plan[layout.WEIGHTS])
+        return int(self._counters[layout.SIZE])
 
     @property
     def basis(self) -> FloatArray:
         if self._d is None:
             return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
-        return self._state.basis[: self._counters[loop.SIZE]].copy()
+        return self._state.basis[: self._counters[layout.SIZE]].copy()
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
@@ -496,7 +528,7 @@ class OnlineGP(StreamModel):
         named: dict[str, float | FloatArray] = {}
         parts = self._features
         if parts.kernel is not None and self._d is not None:
-            width = int(self._plan[loop.WIDTH])
+            width = int(self._plan[layout.WIDTH])
             named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
         elif isinstance(parts, Fourier):
             named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
@@ -509,17 +541,19 @@ class OnlineGP(StreamModel):
         if self._d is None:
             return Health()
         c = self._counters
-        return Health(int(c[loop.FLOORED_PIVOTS]), int(c[loop.CAPPED_DIRECTIONS]), int(c[loop.NEGATIVE_VARIANCES]))
+        return Health(
+            int(c[layout.FLOORED_PIVOTS]), int(c[layout.CAPPED_DIRECTIONS]), int(c[layout.NEGATIVE_VARIANCES])
+        )
 
     @property
     def last_change(self) -> Change:
         if self._d is None:
             return Change()
-        change = int(self._counters[loop.CHANGE])
+        change = int(self._counters[layout.CHANGE])
         return Change(
-            absorbed=change == loop.ABSORBED,
-            admitted=change in (loop.ADMITTED, loop.REPLACED),
-            evicted=int(self._counters[loop.EVICTED]),
+            absorbed=change == layout.ABSORBED,
+            admitted=change in (layout.ADMITTED, layout.REPLACED),
+            evicted=int(self._counters[layout.EVICTED]),
         )
 
 
@@ -540,7 +574,7 @@ def _rows_to_double(forgetting: Forgetting) -> int:
     return max(1, int(np.log(0.5) / np.log(forgetting.factor)))
 
 
-def _place_points(parts: Features, state: loop.State, depth: int) -> None:
+def _place_points(parts: Features, state: layout.State, depth: int) -> None:
     """Put the given points into the state, with the factor of their covariance."""
     assert isinstance(parts, Basis)
     assert parts.points is not None

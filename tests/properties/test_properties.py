@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgp as sg
-from streamgp import loop
+from streamgp.core import dictionary, layout
 from tests import oracles
 
 
@@ -30,7 +30,7 @@ def symmetric(lower):
 
 def kernel_matrix(model):
     n = model.size
-    return model._features.kernel(model.basis) + model._state.scalars[loop.JITTER] * np.eye(n)
+    return model._features.kernel(model.basis) + model._state.scalars[layout.JITTER] * np.eye(n)
 
 
 @given(streams(), st.sampled_from(["points", "fourier", "sogp"]), st.randoms(use_true_random=False))
@@ -60,7 +60,7 @@ def test_covariance_is_symmetric_and_positive_and_variances_lie_between_zero_and
     n = model.size
     K = kernel_matrix(model)
     held = symmetric(model._state.covariance[0, :n, :n])
-    relative = model._plan[loop.RELATIVE]
+    relative = model._plan[layout.RELATIVE]
     Sigma = K + K @ held @ K if relative else K @ held @ K
     assert np.linalg.eigvalsh(Sigma).min() > -1e-9 * n
 
@@ -72,13 +72,13 @@ def test_growing_then_dropping_the_newest_point_is_absorbing_it(data):
     grown = sg.SOGP(sg.Matern(0.5), capacity=len(X), novelty=1e-6, jitter=1e-6)
     grown.learn_many(X[:-1], Y[:-1])
     absorbed = grown.copy()
-    absorbed._state.scalars[loop.NOVELTY] = 2.0
+    absorbed._state.scalars[layout.NOVELTY] = 2.0
     absorbed.learn_one(x, y)
     grown.learn_one(x, y)
     if grown.last_change.admitted:
-        w = loop.scratch_of(grown._plan, grown._work)
-        loop.evict(grown._plan, grown._state, grown.size - 1, grown.size, w)
-        grown._counters[loop.SIZE] -= 1
+        w = layout.scratch_of(grown._plan, grown._work)
+        dictionary.evict(grown._plan, grown._state, grown.size - 1, grown.size, w)
+        grown._counters[layout.SIZE] -= 1
     scale = np.abs(Y).max()
     np.testing.assert_allclose(grown.predict_many(X).mean, absorbed.predict_many(X).mean, atol=1e-8 * scale)
     np.testing.assert_allclose(grown.predict_many(X).variance, absorbed.predict_many(X).variance, atol=1e-8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp import loop
+from streamgp.core import layout
 from tests.soak import reference
 
 ROWS, CAPACITY, NOISE = 1_000_000, 100, 0.01
@@ -65,7 +65,7 @@ def test_a_million_rows_of_growth_and_eviction(walk, name):
     if same < ROWS:  # the two may only part where two basis points are equally dispensable
         assert gap[same] < 1e-6, f"row {same}: evicted {chosen[same]}, reference {evicted[same]}, gap {gap[same]}"
     n, state = model.size, model._state
-    K = model._features.kernel(model.basis) + state.scalars[loop.JITTER] * np.eye(n)
+    K = model._features.kernel(model.basis) + state.scalars[layout.JITTER] * np.eye(n)
     R = state.factor[:n, :n]
     Q = np.linalg.solve(R, np.linalg.solve(R.T, np.eye(n)))
     C = np.tril(state.covariance[0, :n, :n])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp import loop
+from streamgp.core import layout
 from tests import oracles
 
 NOISE, N = 0.05, 300
@@ -140,7 +140,7 @@ def test_absorbed_rows_give_fitc_or_dtc_on_the_basis(absorb, oracle):
     points, scale = X[:25], 1.5
     model = sg.SOGP(sg.SquaredExponential(scale), capacity=25, novelty=0, noise=NOISE, absorb=absorb)
     model.learn_many(points, Y[:25])
-    model._state.scalars[loop.NOVELTY] = 2.0  # from here on nothing is novel
+    model._state.scalars[layout.NOVELTY] = 2.0  # from here on nothing is novel
     model.learn_many(X[25:], Y[25:])
     np.testing.assert_array_equal(model.basis, points)
     # Cancellation in C is bounded by eps times the squared condition of the update: still far below 1e-8 here.
@@ -152,7 +152,7 @@ def test_sogp_absorbing_and_recursive_gp_are_the_same_posterior():
     kernel, points = sg.SquaredExponential(1.5), X[:25]
     sogp = sg.SOGP(kernel, capacity=25, novelty=0, noise=NOISE)
     sogp.learn_many(points, Y[:25])
-    sogp._state.scalars[loop.NOVELTY] = 2.0
+    sogp._state.scalars[layout.NOVELTY] = 2.0
     sogp.learn_many(X[25:], Y[25:])
     rgp = sg.RecursiveGP(points, kernel, noise=NOISE)
     rgp.learn_many(X, Y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp import loop
+from streamgp.core import layout
 from tests import oracles
 
 
@@ -19,7 +19,7 @@ def random_walk(n, d=2, step=0.02, seed=0):
 def inverse_error(model):
     """|QK - I|, with Q from the factor the model carries."""
     n, state = model.size, model._state
-    K = model._features.kernel(model.basis) + state.scalars[loop.JITTER] * np.eye(n)
+    K = model._features.kernel(model.basis) + state.scalars[layout.JITTER] * np.eye(n)
     R = np.triu(state.factor[:n, :n])
     return np.abs(np.linalg.solve(R, np.linalg.solve(R.T, K)) - np.eye(n)).max()
 

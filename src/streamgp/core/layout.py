@@ -1,0 +1,215 @@
+"""Where a model's numbers live: one float array and one integer array, cut into named views.
+
+The same function cuts them for compiled code and for Python, so the layout is written once, and a call from Python
+hands over four arrays, not thirty.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+from streamgp.memory import MemoryState
+
+Array = NDArray
+
+# What a model is: integers fixed when the first row arrives. The kernel's operations follow them.
+(
+    INPUTS,
+    OUTPUTS,
+    COVARIANCES,
+    DEPTH,
+    UNITS,
+    AUGMENT,
+    FEEDBACK,
+    WIDTH,
+    ENGINE,
+    FEATURES,
+    POINTS,
+    FREQUENCIES,
+    WEIGHTS,
+    MATRICES,
+    BATCH,
+    CAPACITY,
+    FACTORED,
+    RELATIVE,
+    ABSORB,
+    EVICT,
+    REMOVAL,
+    UNTESTED,
+    CAP_EVERY,
+    POWER,
+    STEPS,
+    PARAMETERS,
+    PLAN_SIZE,
+) = range(27)
+
+# How a row is learnt: weights of fixed number, a dictionary, least squares on one, or the rows of a dictionary alone.
+WEIGHTED, DICTIONARY, LEAST_SQUARES, KEPT = range(4)
+
+# What changes: integer state.
+(
+    ROWS_SEEN,
+    SIZE,
+    CHANGE,
+    EVICTED,
+    ROWS_SINCE_CAP,
+    FLOORED_PIVOTS,
+    CAPPED_DIRECTIONS,
+    NEGATIVE_VARIANCES,
+    COUNTERS_SIZE,
+) = range(9)
+
+# Kinds of last change.
+NOTHING, ABSORBED, ADMITTED, REPLACED = range(4)
+
+# What run() and predict() answer.
+FINE, BAD_INPUT, BAD_TARGET, PARTLY_MISSING = range(4)
+
+# Scalars of the float state.
+JITTER, NOVELTY, COVARIANCE_SCALE, MEAN_SCALE, RETENTION, PRIOR, SCALARS_SIZE = range(7)
+
+
+class State(NamedTuple):
+    """Everything a model knows, as views of its two arrays."""
+
+    scalars: Array  # (SCALARS_SIZE,)
+    noise: Array  # (q,) one, or one for each output
+    parameters: Array  # hyperparameters of the kernel; the variance of Fourier features
+    memory: MemoryState
+    basis: Array  # (points, width)
+    factor: Array  # (points, points): R with K + jitter I = R'R, upper triangle
+    inverse_diagonal: Array  # (points,) of Q = (R'R)^-1
+    frequencies: Array  # (D, width)
+    mean: Array  # (weights, p): alpha; z in the information form
+    covariance: Array  # (q, weights, weights): C or P + C, lower triangle; R, upper triangle, in the information form
+    targets: Array  # (points, p): of the basis points, where only those rows count
+    power: Array  # (2, q): discounted sums of e^2 / s and of 1, whose ratio scales the variances
+
+
+class Scratch(NamedTuple):
+    """Work space: nothing in it outlives a row."""
+
+    seen: Array
+    y: Array
+    mean: Array
+    variance: Array
+    k: Array
+    phi: Array
+    psi: Array
+    h: Array
+    one: Array
+    another: Array
+    products: Array
+    kernel: Array
+
+
+@compiled
+def state_of(plan: Array, floats: Array) -> State:
+    d, p, q, width = plan[INPUTS], plan[OUTPUTS], plan[COVARIANCES], plan[WIDTH]
+    units, m, n, D = plan[UNITS], plan[POINTS], plan[WEIGHTS], plan[FREQUENCIES]
+    depth = plan[DEPTH]
+    o = 0
+    scalars = floats[o : o + SCALARS_SIZE]
+    o += SCALARS_SIZE
+    noise = floats[o : o + q]
+    o += q
+    parameters = floats[o : o + plan[PARAMETERS]]
+    o += plan[PARAMETERS]
+    window = floats[o : o + depth * d].reshape(depth, d)
+    o += depth * d
+    unit_state = floats[o : o + units]
+    o += units
+    last_target = floats[o : o + p]
+    o += p
+    recurrent = floats[o : o + units * units].reshape(units, units)
+    o += units * units
+    inputs = floats[o : o + units * d].reshape(units, d)
+    o += units * d
+    bias = floats[o : o + units]
+    o += units
+    feedback = floats[o : o + units * p].reshape(units, p)
+    o += units * p
+    basis = floats[o : o + m * width].reshape(m, width)
+    o += m * width
+    factor = floats[o : o + m * m].reshape(m, m)
+    o += m * m
+    inverse_diagonal = floats[o : o + m]
+    o += m
+    frequencies = floats[o : o + D * width].reshape(D, width)
+    o += D * width
+    mean = floats[o : o + n * p].reshape(n, p)
+    o += n * p
+    matrices = plan[MATRICES]
+    covariance = floats[o : o + matrices * n * n].reshape(matrices, n, n)
+    o += matrices * n * n
+    kept = m if plan[ENGINE] == KEPT else 0
+    targets = floats[o : o + kept * p].reshape(kept, p)
+    o += kept * p
+    power = floats[o : o + 2 * q].reshape(2, q)
+    remembered = MemoryState(window, unit_state, last_target, recurrent, inputs, bias, feedback)
+    return State(
+        scalars,
+        noise,
+        parameters,
+        remembered,
+        basis,
+        factor,
+        inverse_diagonal,
+        frequencies,
+        mean,
+        covariance,
+        targets,
+        power,
+    )
+
+
+@compiled
+def scratch_of(plan: Array, work: Array) -> Scratch:
+    p, q, width, n = plan[OUTPUTS], plan[COVARIANCES], plan[WIDTH], plan[WEIGHTS]
+    o = width
+    seen = work[:o]
+    y = work[o : o + p]
+    o += p
+    mean = work[o : o + p]
+    o += p
+    variance = work[o : o + q]
+    o += q
+    k = work[o : o + n]
+    o += n
+    phi = work[o : o + n]
+    o += n
+    psi = work[o : o + n]
+    o += n
+    h = work[o : o + n]
+    o += n
+    one = work[o : o + n]
+    o += n
+    another = work[o : o + n]
+    o += n
+    products = work[o : o + q * n].reshape(q, n)
+    o += q * n
+    return Scratch(seen, y, mean, variance, k, phi, psi, h, one, another, products, work[o:])
+
+
+def float_size(plan: Array) -> int:
+    """Length of the float state."""
+    d, p, q, width, units = (int(plan[i]) for i in (INPUTS, OUTPUTS, COVARIANCES, WIDTH, UNITS))
+    m, n, D = int(plan[POINTS]), int(plan[WEIGHTS]), int(plan[FREQUENCIES])
+    remembered = int(plan[DEPTH]) * d + units + p + units * (units + d + 1 + p)
+    posterior = n * p + int(plan[MATRICES]) * n * n + (m * p if plan[ENGINE] == KEPT else 0)
+    points = m * (width + m + 1) + D * width
+    return SCALARS_SIZE + q + int(plan[PARAMETERS]) + remembered + points + posterior + 2 * q
+
+
+def work_size(plan: Array, kernel_scratch: int) -> int:
+    """Length of the work space."""
+    p, q, n = int(plan[OUTPUTS]), int(plan[COVARIANCES]), int(plan[WEIGHTS])
+    return int(plan[WIDTH]) + 2 * p + q + (6 + q) * n + kernel_scratch
+
+
+@compiled
+def operations_of(plan: Array) -> Array:
+    return plan[PLAN_SIZE : PLAN_SIZE + 4 * plan[STEPS]].reshape(plan[STEPS], 4)

@@ -1,0 +1,165 @@
+"""Rows, in order: check them all, then predict and learn each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp import memory
+from streamgp.compiled import compiled
+from streamgp.core.dictionary import (
+    learn_dictionary,
+    learn_least_squares,
+    predict_dictionary,
+    predict_least_squares,
+)
+from streamgp.core.kept import learn_kept, predict_kept
+from streamgp.core.layout import (
+    BATCH,
+    CHANGE,
+    COVARIANCES,
+    DICTIONARY,
+    ENGINE,
+    EVICTED,
+    FEEDBACK,
+    KEPT,
+    NOTHING,
+    OUTPUTS,
+    POWER,
+    RETENTION,
+    ROWS_SEEN,
+    SIZE,
+    WEIGHTED,
+    Scratch,
+    State,
+    scratch_of,
+    state_of,
+)
+from streamgp.core.weights import learn_batch, learn_weights, predict_weights
+from streamgp.linalg import vector
+
+Array = NDArray
+
+# What check(), predict() and run() answer.
+FINE, BAD_INPUT, BAD_TARGET, PARTLY_MISSING = range(4)
+
+
+@compiled
+def check(X: Array, Y: Array, shared: bool) -> tuple[int, int]:
+    """Whether all rows can be taken, and the first that cannot: before anything has changed."""
+    for t in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            if not np.isfinite(X[t, j]):
+                return BAD_INPUT, t
+    for t in range(Y.shape[0]):
+        missing = 0
+        for j in range(Y.shape[1]):
+            if np.isinf(Y[t, j]):
+                return BAD_TARGET, t
+            missing += 1 if np.isnan(Y[t, j]) else 0
+        if shared and 0 < missing < Y.shape[1]:
+            return PARTLY_MISSING, t
+    return FINE, -1
+
+
+@compiled
+def predict_seen(plan: Array, size: int, state: State, w: Scratch) -> float:
+    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa = k(x, x)."""
+    engine = plan[ENGINE]
+    if engine == WEIGHTED:
+        return predict_weights(plan, state, w)
+    if engine == DICTIONARY:
+        return predict_dictionary(plan, size, state, w)
+    if engine == KEPT:
+        return predict_kept(plan, size, state, w)
+    return predict_least_squares(plan, size, state, w)
+
+
+@compiled
+def learn_seen(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
+    """Learn w.y at the input that predict_seen() has just predicted."""
+    engine = plan[ENGINE]
+    if engine == WEIGHTED:
+        learn_weights(plan, counters, state, kappa, w)
+    elif engine == DICTIONARY:
+        learn_dictionary(plan, counters, state, kappa, w)
+    elif engine == KEPT:
+        learn_kept(plan, counters, state, w)
+    else:
+        learn_least_squares(plan, counters, state, kappa, w)
+
+
+@compiled
+def report(plan: Array, state: State, w: Scratch, mean: Array, variance: Array, noise: Array) -> None:
+    """Write a prediction out; where the signal power is estimated it scales variance and noise."""
+    vector.copy(w.mean, w.mean.size, mean)
+    for j in range(plan[COVARIANCES]):
+        power = state.power[0, j] / state.power[1, j] if plan[POWER] and state.power[1, j] > 0.0 else 1.0
+        variance[j] = power * w.variance[j]
+        noise[j] = power * state.noise[j]
+
+
+@compiled
+def predict(
+    plan: Array, counters: Array, floats: Array, work: Array, X: Array, mean: Array, variance: Array, noise: Array
+) -> tuple[int, int]:
+    """Predict rows that would each come next; nothing of the model changes."""
+    status, row = check(X, X[:0], False)
+    if status != FINE:
+        return status, row
+    state, w = state_of(plan, floats), scratch_of(plan, work)
+    for t in range(X.shape[0]):
+        memory.look(state.memory, state.scalars[RETENTION], X[t], w.seen)
+        predict_seen(plan, counters[SIZE], state, w)
+        report(plan, state, w, mean[t], variance[t], noise[t])
+    return FINE, -1
+
+
+@compiled
+def run(
+    plan: Array,
+    counters: Array,
+    floats: Array,
+    work: Array,
+    X: Array,
+    Y: Array,
+    mean: Array,
+    variance: Array,
+    noise: Array,
+) -> tuple[int, int]:
+    """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
+    status, row = check(X, Y, plan[COVARIANCES] == 1)
+    if status != FINE:
+        return status, row
+    state, w = state_of(plan, floats), scratch_of(plan, work)
+    tracking, targets = mean.shape[0] > 0, Y.shape[0] > 0
+    batch = plan[BATCH]
+    for t in range(X.shape[0]):
+        memory.look(state.memory, state.scalars[RETENTION], X[t], w.seen)
+        memory.keep(state.memory, X[t], w.seen)
+        counters[ROWS_SEEN] += 1
+        learn = False
+        for j in range(plan[OUTPUTS]):
+            w.y[j] = Y[t, j] if targets else np.nan
+            learn = learn or not np.isnan(w.y[j])
+        kappa = 0.0
+        if tracking or plan[FEEDBACK] or (learn and batch == 1):
+            kappa = predict_seen(plan, counters[SIZE], state, w)
+        if tracking:
+            report(plan, state, w, mean[t], variance[t], noise[t])
+        for j in range(plan[OUTPUTS]):
+            if not np.isnan(w.y[j]):
+                state.memory.last_target[j] = w.y[j]
+            elif plan[FEEDBACK]:
+                state.memory.last_target[j] = w.mean[j]
+        if batch > 1:
+            counters[CHANGE] = NOTHING
+            if targets and ((t + 1) % batch == 0 or t + 1 == X.shape[0]):
+                start = t - t % batch
+                learn_batch(plan, counters, state, X[start : t + 1], Y[start : t + 1], w)
+        elif learn:
+            learn_seen(plan, counters, state, kappa, w)
+        else:
+            counters[CHANGE] = NOTHING
+            counters[EVICTED] = -1
+    return FINE, -1
