@@ -16,8 +16,7 @@ class SGDESN(Filter):
     Args:
         reservoir: a Reservoir(...); None: one of the settings below.
         units: number of units.
-        step: learning rate, without unit; a row makes good the part step * |[state; x; 1]|^2 of its own error: keep that
-            below 1.
+        step: learning rate: a row makes good the part step * |[state; x; 1]|^2 of its own error; keep that below 1.
         spectral_radius: largest modulus of the eigenvalues of the recurrent weights; below 1 the past fades.
         retention: the part of the old state that is kept, in [0, 1).
         connectivity: the part of the recurrent weights that is not zero, in (0, 1].
