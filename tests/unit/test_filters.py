@@ -330,6 +330,21 @@ def test_full_filter_drops_its_oldest_terms(name):
     assert [bool(m != 0) for m in model.predict_many(X).mean] == [False] * 6 + [True] * 4
 
 
+def test_full_klms_diverges_on_a_smooth_stream_and_its_cousins_do_not():
+    t = np.arange(3000)
+    x = np.sin(0.1 * t) * np.cos(0.031 * t)
+    kernel, few = sg.SquaredExponential(0.5), {"capacity": 200, "depth": 4}
+
+    def late_error(model):
+        return np.sqrt(np.mean((model.track(x[:-1], x[1:]).mean - x[1:])[-500:] ** 2))
+
+    assert late_error(KLMS(kernel, step=0.6, **few)) > 100
+    assert late_error(KLMS(kernel, step=0.6, capacity=3000, depth=4)) < 0.02
+    assert late_error(QKLMS(kernel, step=0.6, quantization=0.1, **few)) < 0.02
+    assert late_error(NORMA(kernel, step=0.6, regularization=0.01, **few)) < 0.1
+    assert late_error(BetaKLMS(kernel, beta=0.1, noise=0.01, **few)) < 0.1
+
+
 # Variance.
 
 

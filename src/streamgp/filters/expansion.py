@@ -18,7 +18,8 @@ from streamgp.settings import number, whole
 class KLMS(Filter):
     """Kernel least mean squares: every row becomes a term with the coefficient step * error [vanvaerenbergh2016 3.2.1].
 
-    A full filter drops its oldest term for each new one.
+    A full filter drops its oldest term for each new one. On smooth streams much longer than the capacity that can make
+    the error grow without bound: QKLMS, KNLMS or NORMA do not need so many terms.
 
     Args:
         kernel: k(x, z); None: SquaredExponential().

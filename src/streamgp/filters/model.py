@@ -114,9 +114,10 @@ class Filter(StreamModel):
             inputs.refuse(status, at, many=len(X) > 1)
 
     def _with_no_variance(self, mean: FloatArray) -> Prediction:
-        unknown = np.full((len(mean), 1), np.nan)
-        noise = self._tuning.get(rules.NOISE, np.nan)
-        return Prediction(mean, unknown, np.full((len(mean), 1), noise))
+        variance, noise = np.empty((len(mean), 1)), np.empty((len(mean), 1))
+        variance.fill(np.nan)
+        noise.fill(self._tuning.get(rules.NOISE, np.nan))
+        return Prediction(mean, variance, noise)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         state = self._state
