@@ -2,8 +2,10 @@
 
 from importlib.metadata import version
 
+from streamgp import data
 from streamgp.budget import Budget
 from streamgp.features import Basis, Fourier, Linear
+from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
 from streamgp.kernels import (
     Constant,
@@ -17,17 +19,33 @@ from streamgp.kernels import (
 from streamgp.memory import Reservoir, Window
 from streamgp.model import OnlineGP, StreamModel
 from streamgp.prediction import Prediction
-from streamgp.recipes import ISSGPR, KRLST, SOGP, RecursiveGP
+from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
+from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
+from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
+from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.snapshot import SnapshotError, from_bytes, load
 
 __version__ = version("streamgp")
 
 __all__ = [
+    "FBKRLS",
+    "IRFRR",
     "ISSGPR",
+    "KLMS",
+    "KNLMS",
+    "KRLS",
     "KRLST",
+    "NORMA",
+    "OESGP",
+    "OIESGP",
+    "QKLMS",
+    "RLSESN",
+    "SGDESN",
     "SOGP",
+    "SWKRLS",
     "BackToPrior",
     "Basis",
+    "BetaKLMS",
     "Budget",
     "Constant",
     "Fourier",
@@ -46,6 +64,9 @@ __all__ = [
     "SquaredExponential",
     "StreamModel",
     "Window",
+    "data",
     "from_bytes",
+    "grid",
+    "kmeans",
     "load",
 ]

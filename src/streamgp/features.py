@@ -46,7 +46,7 @@ class Basis(Features):
 
 
 class Fourier(Features):
-    """Random Fourier features of a squared exponential: sqrt(variance / D) [cos(Ox); sin(Ox)] [gijsberts2013].
+    """Random Fourier features of a stationary kernel: sqrt(variance / D) [cos(Ox); sin(Ox)] [gijsberts2013].
 
     Args:
         features: D, the number of frequencies; there are 2 D weights.
@@ -54,6 +54,8 @@ class Fourier(Features):
         variance: prior variance of the function.
         seed: of the frequencies.
         frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
+        order: None for the squared exponential; 0.5, 1.5 or 2.5 for the Matern kernel of that order.
+        orthogonal: draw the frequencies in orthogonal blocks: a better approximation of the kernel for the same D.
     """
 
     kind = FOURIER
@@ -65,7 +67,13 @@ class Fourier(Features):
         variance: float = 1.0,
         seed: int = 0,
         frequencies: Any = None,
+        order: float | None = None,
+        orthogonal: bool = False,
     ) -> None:
+        if order not in (None, 0.5, 1.5, 2.5):
+            raise ValueError(f"order must be None, 0.5, 1.5 or 2.5; got {order!r}")
+        self.order = order
+        self.orthogonal = bool(orthogonal)
         self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self.variance = number("variance", variance, above=0)
         self.seed = whole("seed", seed, at_least=0)
@@ -80,7 +88,13 @@ class Fourier(Features):
             return self.given.copy()
         scales = SquaredExponential(self.lengthscale).values(width, depth)[:-1]
         # [gijsberts2013] 3.2: omega ~ N(0, M) with M_ii = 1 / l_i^2
-        draws = np.random.default_rng(self.seed).standard_normal((self.features, width))
+        rng = np.random.default_rng(self.seed)
+        draws = rng.standard_normal((self.features, width))
+        if self.orthogonal:
+            draws = _orthogonal_blocks(draws)
+        if self.order is not None:  # the spectrum of a Matern kernel is Student's t with 2 order degrees of freedom
+            freedom = 2.0 * self.order
+            draws *= np.sqrt(freedom / rng.chisquare(freedom, (self.features, 1)))
         return draws / np.resize(scales, width)
 
 
@@ -97,6 +111,16 @@ class Linear(Features):
     def __init__(self, delta: float = 1.0, constant: bool = True) -> None:
         self.delta = number("delta", delta, above=0)
         self.constant = bool(constant)
+
+
+def _orthogonal_blocks(draws: FloatArray) -> FloatArray:
+    """Directions orthogonal within blocks of as many rows as there are columns; the lengths stay."""
+    width = draws.shape[1]
+    for start in range(0, len(draws), width):
+        block = draws[start : start + width]
+        directions = np.linalg.qr(block.T)[0].T
+        block[:] = directions * np.linalg.norm(block, axis=1, keepdims=True)
+    return draws
 
 
 def checked_kernel(kernel: Any) -> Kernel:

@@ -99,7 +99,7 @@ def refuse(status: int, at: int, many: bool) -> None:
     if status == stream.PARTLY_MISSING:
         raise ValueError(
             f"some targets of a row are missing{where}, but the outputs share one covariance{nothing}. "
-            'Build the model with outputs="separate", or make the whole row missing.'
+            'Make the whole row missing, or use a model with outputs="separate".'
         )
 
 

@@ -159,6 +159,38 @@ class Reservoir(Memory):
         return ReservoirWeights(W.copy(), W_i.copy(), b, W_b.copy())
 
 
+def described_reservoir(
+    reservoir: Any,
+    units: int,
+    spectral_radius: float,
+    retention: float,
+    connectivity: float,
+    input_scale: float,
+    feedback: Any,
+    seed: int,
+) -> Reservoir:
+    """The reservoir that is given, or the one the settings of a recipe describe; both at once are refused."""
+    described = Reservoir(
+        units=units,
+        spectral_radius=spectral_radius,
+        retention=retention,
+        connectivity=connectivity,
+        input_scale=input_scale,
+        feedback=feedback,
+        seed=seed,
+    )
+    if reservoir is None:
+        return described
+    if not isinstance(reservoir, Reservoir):
+        raise TypeError(f"reservoir must be a Reservoir, for example Reservoir(100); got {reservoir!r}")
+    if described != Reservoir():
+        raise ValueError(
+            f"the reservoir is given twice: as reservoir={reservoir!r} and by its settings, {described!r}; "
+            "put the settings into the Reservoir"
+        )
+    return reservoir
+
+
 class MemoryState(NamedTuple):
     """What is remembered, and the weights by which it is."""
 
@@ -169,6 +201,31 @@ class MemoryState(NamedTuple):
     input: Array
     bias: Array
     feedback: Array
+
+
+@compiled
+def memory_at(floats: Array, o: int, depth: int, d: int, units: int, p: int) -> tuple[MemoryState, int]:
+    """Cut a memory out of a float array from position o on; returns where it ends."""
+    window = floats[o : o + depth * d].reshape(depth, d)
+    o += depth * d
+    state = floats[o : o + units]
+    o += units
+    last_target = floats[o : o + p]
+    o += p
+    recurrent = floats[o : o + units * units].reshape(units, units)
+    o += units * units
+    inputs = floats[o : o + units * d].reshape(units, d)
+    o += units * d
+    bias = floats[o : o + units]
+    o += units
+    feedback = floats[o : o + units * p].reshape(units, p)
+    o += units * p
+    return MemoryState(window, state, last_target, recurrent, inputs, bias, feedback), o
+
+
+def memory_size(depth: int, d: int, units: int, p: int) -> int:
+    """How many numbers memory_at() cuts out."""
+    return depth * d + units + p + units * (units + d + 1 + p)
 
 
 @compiled

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamgp import features as feature_kinds
-from streamgp import inputs, snapshot
+from streamgp import freerun, inputs, snapshot
 from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
 from streamgp.core import layout, stream
@@ -50,6 +50,18 @@ class Change(NamedTuple):
     evicted: int = -1
 
 
+class Relevance(NamedTuple):
+    """What the lengthscales imply.
+
+    Args:
+        inputs: the weight of each input, 1 / lengthscale, normalised to sum 1.
+        memory: length of the memory in steps, for a kernel or a window that has one; 1 without memory.
+    """
+
+    inputs: FloatArray
+    memory: float
+
+
 class StreamModel(Configured, abc.ABC):
     """A model that learns from a stream, one row at a time.
 
@@ -85,6 +97,13 @@ class StreamModel(Configured, abc.ABC):
     @abc.abstractmethod
     def reset_memory(self) -> None:
         """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+
+    @abc.abstractmethod
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        """The last input and the last target."""
+
+    def _recall(self, y: FloatArray) -> None:
+        """Remember y as the last target, where the memory is fed with targets."""
 
     def _check_restored(self) -> None:
         """Refuse a restored state that compiled code could not run safely."""
@@ -189,6 +208,42 @@ class StreamModel(Configured, abc.ABC):
         assert prediction is not None
         return self._shaped(prediction, many=True)
 
+    def simulate(self, U: Any, feedback: Any, trajectories: int = 100, seed: int = 0) -> Prediction:
+        """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
+
+        Args:
+            U: (n, d) rows; lagged targets from before the first row are taken from it.
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            seed: of the samples.
+
+        Returns:
+            One Prediction of arrays, (n,) or (n, p).
+        """
+        return freerun.simulate(self, U, feedback, trajectories, seed)
+
+    def forecast(
+        self, steps: int, feedback: Any, inputs: Any = None, trajectories: int = 100, seed: int = 0
+    ) -> Prediction:
+        """Predict the next rows after the last one learnt, fed with the model's own predictions; nothing is learnt.
+
+        Args:
+            steps: rows ahead.
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            inputs: (steps, others) future values of the other columns, where there are any.
+            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            seed: of the samples.
+
+        Returns:
+            One Prediction of arrays, (steps,) or (steps, p).
+        """
+        rows = freerun.next_rows(self, steps, feedback, inputs)
+        return freerun.simulate(self, rows, feedback, trajectories, seed)
+
+    def relevance(self) -> Relevance:
+        """Return how much each input counts, and how far back: what the lengthscales imply."""
+        raise ValueError(f"{type(self).__name__} has no lengthscales, so it cannot say how relevant its inputs are")
+
     def copy(self) -> Self:
         """Return an independent model in the same state."""
         twin = self.clone()
@@ -266,7 +321,46 @@ class StreamModel(Configured, abc.ABC):
         return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
 
 
-class OnlineGP(StreamModel):
+class MemoryModel(StreamModel):
+    """A stream model whose numbers lie in compiled arrays, a memory among them."""
+
+    _memory: Memory
+    _counters: np.ndarray
+    _state: Any  # a named tuple of arrays, one of them called memory
+
+    def _place_memory(self, state: Any, counters: np.ndarray, d: int, p: int) -> None:
+        """Fill in the fixed weights; what a model without any target yet has remembered is carried over."""
+        weights = self._memory.weights(d, p)
+        for name, values in zip(weights._fields, weights, strict=True):
+            getattr(state.memory, name)[:] = values
+        if self._d is not None:
+            state.memory.window[:] = self._state.memory.window
+            state.memory.units[:] = self._state.memory.units
+            counters[layout.ROWS_SEEN] = self._counters[layout.ROWS_SEEN]
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        state = self._state
+        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
+        named |= {f"memory.{name}": getattr(state.memory, name) for name in state.memory._fields}
+        return named | {"counters": self._counters}
+
+    def reset_memory(self) -> None:
+        if self._d is not None:
+            for array in (self._state.memory.window, self._state.memory.units, self._state.memory.last_target):
+                array[...] = 0.0
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._state.memory.window[-1], self._state.memory.last_target
+
+    def _recall(self, y: FloatArray) -> None:
+        self._state.memory.last_target[:] = y
+
+    @property
+    def rows_seen(self) -> int:
+        return 0 if self._d is None else int(self._counters[layout.ROWS_SEEN])
+
+
+class OnlineGP(MemoryModel):
     """A Gaussian process learnt from a stream, put together from parts.
 
     Args:
@@ -303,7 +397,6 @@ class OnlineGP(StreamModel):
     _batch = 1
     _estimate_power = False
     _plan: np.ndarray
-    _counters: np.ndarray
     _floats: FloatArray
     _state: layout.State
 
@@ -372,7 +465,6 @@ class OnlineGP(StreamModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else self._state
         parts, memory = self._features, self._memory
         q = 1 if self._shared else p
         if not self._shared and self._noise.size not in (1, p):
@@ -440,11 +532,7 @@ class OnlineGP(StreamModel):
         state.scalars[layout.PRIOR] = prior
         state.noise[:] = self._noise
         state.parameters[:] = parameters
-        reservoir = memory.weights(d, p)
-        state.memory.recurrent[:] = reservoir.recurrent
-        state.memory.input[:] = reservoir.input
-        state.memory.bias[:] = reservoir.bias
-        state.memory.feedback[:] = reservoir.feedback
+        self._place_memory(state, counters, d, p)
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(width, memory.depth)
         if parts.points is not None:
@@ -456,10 +544,6 @@ class OnlineGP(StreamModel):
                 diagonal[:] = np.sqrt(state.noise / prior)[:, None]
             elif not relative:
                 diagonal[:] = prior
-        if before is not None:  # no target had come: only the memory holds anything
-            state.memory.window[:] = before.memory.window
-            state.memory.units[:] = before.memory.units
-            counters[layout.ROWS_SEEN] = self._counters[layout.ROWS_SEEN]
         self._plan, self._counters, self._floats, self._state = plan, counters, floats, state
         self._work = np.zeros(layout.work_size(plan, kernel_scratch))
         self._nothing = np.empty((0, p)), np.empty((0, q)), np.empty((0, q))
@@ -473,7 +557,7 @@ class OnlineGP(StreamModel):
         status, at = stream.run(self._plan, self._counters, self._floats, self._work, X, targets, mean, variance, noise)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(mean, variance, noise) if report else None
+        return self._without_variance(Prediction(mean, variance, noise)) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
         n, p, q = len(X), self._plan[layout.OUTPUTS], self._plan[layout.COVARIANCES]
@@ -481,13 +565,14 @@ class OnlineGP(StreamModel):
         status, at = stream.predict(self._plan, self._counters, self._floats, self._work, X, mean, variance, noise)
         if status:
             inputs.refuse(status, at, many=n > 1)
-        return Prediction(mean, variance, noise)
+        return self._without_variance(Prediction(mean, variance, noise))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        state = self._state
-        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
-        named |= {f"memory.{name}": getattr(state.memory, name) for name in state.memory._fields}
-        return named | {"counters": self._counters}
+    def _without_variance(self, prediction: Prediction) -> Prediction:
+        """The prediction itself, or, for a model that has no variance, its mean alone."""
+        if self.has_variance:
+            return prediction
+        nothing = np.full_like(prediction.variance, np.nan)
+        return Prediction(prediction.mean, nothing, nothing.copy())
 
     def _check_restored(self) -> None:
         size = int(self._counters[layout.SIZE])
@@ -496,16 +581,7 @@ class OnlineGP(StreamModel):
         if not (0 if growing else most) <= size <= most:
             raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
 
-    def reset_memory(self) -> None:
-        if self._d is not None:
-            for array in (self._state.memory.window, self._state.memory.units, self._state.memory.last_target):
-                array[...] = 0.0
-
     # What can be read.
-
-    @property
-    def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[layout.ROWS_SEEN])
 
     @property
     def size(self) -> int:
@@ -535,6 +611,26 @@ class OnlineGP(StreamModel):
             if parts.lengthscale is not None:
                 named["lengthscale"] = _plain(parts.lengthscale)
         return named | {"noise": _plain(noise)}
+
+    def relevance(self) -> Relevance:
+        if self._features.kind == feature_kinds.LINEAR:
+            return super().relevance()
+        if self._d is None:
+            raise ValueError("the relevance of inputs is known once the first row has come")
+        memory, d = self._memory, self._d
+        if isinstance(self._features, Fourier):
+            # The spread of the frequencies of a column is 1 / lengthscale.
+            weights = np.sqrt(np.mean(self._state.frequencies**2, axis=0))
+            steps = float(memory.depth)
+        else:
+            assert self._features.kernel is not None
+            weights, steps = self._features.kernel.relevance(
+                self._state.parameters, int(self._plan[layout.WIDTH]), memory.depth
+            )
+        # The inputs' own columns, summed over the lags of a window; a reservoir's units are not inputs.
+        own = weights[memory.units :] if memory.augment else np.ones(d)
+        total = own.reshape(-1, d).sum(0)
+        return Relevance(total / total.sum(), steps)
 
     @property
     def health(self) -> Health:

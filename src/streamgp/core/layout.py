@@ -11,7 +11,7 @@ from typing import NamedTuple
 from numpy.typing import NDArray
 
 from streamgp.compiled import compiled
-from streamgp.memory import MemoryState
+from streamgp.memory import MemoryState, memory_at, memory_size
 
 Array = NDArray
 
@@ -110,28 +110,13 @@ class Scratch(NamedTuple):
 def state_of(plan: Array, floats: Array) -> State:
     d, p, q, width = plan[INPUTS], plan[OUTPUTS], plan[COVARIANCES], plan[WIDTH]
     units, m, n, D = plan[UNITS], plan[POINTS], plan[WEIGHTS], plan[FREQUENCIES]
-    depth = plan[DEPTH]
-    o = 0
-    scalars = floats[o : o + SCALARS_SIZE]
-    o += SCALARS_SIZE
+    scalars = floats[:SCALARS_SIZE]
+    o = SCALARS_SIZE
     noise = floats[o : o + q]
     o += q
     parameters = floats[o : o + plan[PARAMETERS]]
     o += plan[PARAMETERS]
-    window = floats[o : o + depth * d].reshape(depth, d)
-    o += depth * d
-    unit_state = floats[o : o + units]
-    o += units
-    last_target = floats[o : o + p]
-    o += p
-    recurrent = floats[o : o + units * units].reshape(units, units)
-    o += units * units
-    inputs = floats[o : o + units * d].reshape(units, d)
-    o += units * d
-    bias = floats[o : o + units]
-    o += units
-    feedback = floats[o : o + units * p].reshape(units, p)
-    o += units * p
+    remembered, o = memory_at(floats, o, plan[DEPTH], d, units, p)
     basis = floats[o : o + m * width].reshape(m, width)
     o += m * width
     factor = floats[o : o + m * m].reshape(m, m)
@@ -149,7 +134,6 @@ def state_of(plan: Array, floats: Array) -> State:
     targets = floats[o : o + kept * p].reshape(kept, p)
     o += kept * p
     power = floats[o : o + 2 * q].reshape(2, q)
-    remembered = MemoryState(window, unit_state, last_target, recurrent, inputs, bias, feedback)
     return State(
         scalars,
         noise,
@@ -198,7 +182,7 @@ def float_size(plan: Array) -> int:
     """Length of the float state."""
     d, p, q, width, units = (int(plan[i]) for i in (INPUTS, OUTPUTS, COVARIANCES, WIDTH, UNITS))
     m, n, D = int(plan[POINTS]), int(plan[WEIGHTS]), int(plan[FREQUENCIES])
-    remembered = int(plan[DEPTH]) * d + units + p + units * (units + d + 1 + p)
+    remembered = memory_size(int(plan[DEPTH]), d, units, p)
     posterior = n * p + int(plan[MATRICES]) * n * n + (m * p if plan[ENGINE] == KEPT else 0)
     points = m * (width + m + 1) + D * width
     return SCALARS_SIZE + q + int(plan[PARAMETERS]) + remembered + points + posterior + 2 * q

@@ -1,4 +1,4 @@
-"""What the filters share as stream models: their state, and how calls reach the compiled loop."""
+"""What the filters share as stream models: their state, and how calls reach the compiled layout."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamgp import inputs, loop
+from streamgp import inputs
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
+from streamgp.core import layout
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
 from streamgp.memory import Memory
-from streamgp.model import Change, StreamModel
+from streamgp.model import Change, MemoryModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
 
 
-class Filter(StreamModel):
+class Filter(MemoryModel):
     """A filter: it follows the targets by steps along the error, and knows no variance.
 
     It forecasts a mean only: ``has_variance`` is False and ``variance`` is NaN. Several outputs share the terms.
@@ -25,7 +26,6 @@ class Filter(StreamModel):
     has_variance = False
 
     _plan: np.ndarray
-    _counters: np.ndarray
     _floats: FloatArray
     _state: rules.State
 
@@ -46,10 +46,8 @@ class Filter(StreamModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else self._state
         memory, kernel = self._memory, self._kernel
         width = memory.width(d)
-        reservoir = memory.weights(d, p)
         plan = np.zeros(rules.PLAN_SIZE, dtype=np.int64)
         counters = np.zeros(rules.COUNTERS_SIZE, dtype=np.int64)
         counters[rules.EVICTED] = -1
@@ -82,14 +80,7 @@ class Filter(StreamModel):
             state.tuning[index] = number
         state.tuning[rules.RETENTION] = memory.retention
         state.parameters[:] = parameters
-        state.memory.recurrent[:] = reservoir.recurrent
-        state.memory.input[:] = reservoir.input
-        state.memory.bias[:] = reservoir.bias
-        state.memory.feedback[:] = reservoir.feedback
-        if before is not None:  # no target had come: only the memory holds anything
-            state.memory.window[:] = before.memory.window
-            state.memory.units[:] = before.memory.units
-            counters[rules.ROWS_SEEN] = self._counters[rules.ROWS_SEEN]
+        self._place_memory(state, counters, d, p)
         self._plan, self._counters, self._floats, self._state = plan, counters, floats, state
         self._work = np.zeros(rules.work_size(plan, kernel_scratch))
         self._no_targets, self._no_implied = np.empty((0, p)), np.empty((0, 1))
@@ -119,12 +110,6 @@ class Filter(StreamModel):
         noise.fill(self._tuning.get(rules.NOISE, np.nan))
         return Prediction(mean, variance, noise)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        state = self._state
-        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
-        named |= {f"memory.{name}": getattr(state.memory, name) for name in state.memory._fields}
-        return named | {"counters": self._counters}
-
     def _check_restored(self) -> None:
         size, head, most = (int(i) for i in (*self._counters[[rules.SIZE, rules.HEAD]], self._plan[rules.CAPACITY]))
         if not (most if self._kernel is None else 0) <= size <= most:
@@ -132,16 +117,7 @@ class Filter(StreamModel):
         if not 0 <= head < (most if size == most else 1):
             raise ValueError(f"the snapshot says the oldest of {size} terms is number {head}")
 
-    def reset_memory(self) -> None:
-        if self._d is not None:
-            for array in (self._state.memory.window, self._state.memory.units, self._state.memory.last_target):
-                array[...] = 0.0
-
     # What can be read.
-
-    @property
-    def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[rules.ROWS_SEEN])
 
     @property
     def size(self) -> int:
@@ -171,7 +147,7 @@ class Filter(StreamModel):
             return Change()
         change = int(self._counters[rules.CHANGE])
         return Change(
-            absorbed=change == loop.ABSORBED,
-            admitted=change in (loop.ADMITTED, loop.REPLACED),
+            absorbed=change == layout.ABSORBED,
+            admitted=change in (layout.ADMITTED, layout.REPLACED),
             evicted=int(self._counters[rules.EVICTED]),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
-from streamgp.memory import Reservoir
+from streamgp.memory import Reservoir, described_reservoir
 from streamgp.settings import number
 
 
@@ -45,21 +45,8 @@ class SGDESN(Filter):
         feedback: Any = None,
         seed: int = 0,
     ) -> None:
-        described = Reservoir(
-            units=units,
-            spectral_radius=spectral_radius,
-            retention=retention,
-            connectivity=connectivity,
-            input_scale=input_scale,
-            feedback=feedback,
-            seed=seed,
+        memory = described_reservoir(
+            reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed
         )
-        if reservoir is not None and not isinstance(reservoir, Reservoir):
-            raise TypeError(f"reservoir must be a Reservoir, for example Reservoir(100); got {reservoir!r}")
-        if reservoir is not None and described != Reservoir():
-            raise ValueError(
-                f"the reservoir is given twice: as reservoir={reservoir!r} and by its settings, {described!r}; "
-                "put the settings into the Reservoir"
-            )
         tuning = {rules.STEP: number("step", step, above=0)}
-        self._compose(rules.SGD, described if reservoir is None else reservoir, tuning)
+        self._compose(rules.SGD, memory, tuning)

@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import features, loop, memory, posterior
+from streamgp import features, memory, posterior
 from streamgp.compiled import compiled
+from streamgp.core import layout, stream
 from streamgp.kernels import program
 from streamgp.linalg import vector
-from streamgp.memory import MemoryState
+from streamgp.memory import MemoryState, memory_at, memory_size
 
 Array = NDArray
 
@@ -75,32 +76,18 @@ class Scratch(NamedTuple):
 
 @compiled
 def state_of(plan: Array, floats: Array) -> State:
-    d, p, width, depth, units = plan[INPUTS], plan[OUTPUTS], plan[WIDTH], plan[DEPTH], plan[UNITS]
+    p, width = plan[OUTPUTS], plan[WIDTH]
     m, points, powers = plan[CAPACITY], plan[POINTS], plan[POWERS]
     tuning = floats[:TUNING_SIZE]
     o = TUNING_SIZE
     parameters = floats[o : o + plan[PARAMETERS]]
     o += plan[PARAMETERS]
-    window = floats[o : o + depth * d].reshape(depth, d)
-    o += depth * d
-    unit_state = floats[o : o + units]
-    o += units
-    last_target = floats[o : o + p]
-    o += p
-    recurrent = floats[o : o + units * units].reshape(units, units)
-    o += units * units
-    inputs = floats[o : o + units * d].reshape(units, d)
-    o += units * d
-    bias = floats[o : o + units]
-    o += units
-    feedback = floats[o : o + units * p].reshape(units, p)
-    o += units * p
+    remembered, o = memory_at(floats, o, plan[DEPTH], plan[INPUTS], plan[UNITS], p)
     basis = floats[o : o + points * width].reshape(points, width)
     o += points * width
     power = floats[o : o + powers]
     o += powers
     alpha = floats[o : o + m * p].reshape(m, p)
-    remembered = MemoryState(window, unit_state, last_target, recurrent, inputs, bias, feedback)
     return State(tuning, parameters, remembered, basis, power, alpha)
 
 
@@ -121,7 +108,7 @@ def scratch_of(plan: Array, work: Array) -> Scratch:
 def float_size(plan: Array) -> int:
     """Length of the float state."""
     d, p, units, points = (int(plan[i]) for i in (INPUTS, OUTPUTS, UNITS, POINTS))
-    remembered = int(plan[DEPTH]) * d + units + p + units * (units + d + 1 + p)
+    remembered = memory_size(int(plan[DEPTH]), d, units, p)
     kept = points * int(plan[WIDTH]) + int(plan[POWERS]) + int(plan[CAPACITY]) * p
     return TUNING_SIZE + int(plan[PARAMETERS]) + remembered + kept
 
@@ -222,11 +209,11 @@ def admit(plan: Array, counters: Array, state: State, w: Scratch) -> int:
     place = counters[SIZE]
     if place < plan[CAPACITY]:
         counters[SIZE] += 1
-        counters[CHANGE] = loop.ADMITTED
+        counters[CHANGE] = layout.ADMITTED
     else:
         place = counters[HEAD]
         counters[HEAD] = (place + 1) % plan[CAPACITY]
-        counters[CHANGE] = loop.REPLACED
+        counters[CHANGE] = layout.REPLACED
         counters[EVICTED] = 0
     vector.copy(w.seen, w.seen.size, state.basis[place])
     vector.fill(state.alpha[place], plan[OUTPUTS], 0.0)
@@ -247,7 +234,7 @@ def learn(plan: Array, counters: Array, state: State, w: Scratch) -> None:
     if spread != 0.0 or kept != 1.0:
         for j in range(p):
             posterior.learn_mean(alpha, j, kept, w.k, spread * w.error[j], n)
-    counters[CHANGE] = loop.ABSORBED
+    counters[CHANGE] = layout.ABSORBED
     counters[EVICTED] = -1
     if place == NEW:
         place = admit(plan, counters, state, w)
@@ -261,8 +248,8 @@ def predict(
     plan: Array, counters: Array, floats: Array, work: Array, X: Array, mean: Array, implied: Array
 ) -> tuple[int, int]:
     """Predict rows that would each come next, and Eq. (14) where there is room for it; the filter does not change."""
-    status, row = loop.check(X, X[:0], True)
-    if status != loop.FINE:
+    status, row = stream.check(X, X[:0], True)
+    if status != stream.FINE:
         return status, row
     state, w, n = state_of(plan, floats), scratch_of(plan, work), counters[SIZE]
     for t in range(X.shape[0]):
@@ -271,32 +258,32 @@ def predict(
         vector.copy(w.mean, w.mean.size, mean[t])
         if implied.shape[0] > 0:
             implied[t, 0] = implied_variance(state.tuning[BETA], prior_variance(plan, state, w), w.k, n)
-    return loop.FINE, -1
+    return stream.FINE, -1
 
 
 @compiled
 def run(plan: Array, counters: Array, floats: Array, work: Array, X: Array, Y: Array, mean: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = loop.check(X, Y, True)
-    if status != loop.FINE:
+    status, row = stream.check(X, Y, True)
+    if status != stream.FINE:
         return status, row
     state, w = state_of(plan, floats), scratch_of(plan, work)
     report = mean.shape[0] > 0
     for t in range(X.shape[0]):
         memory.look(state.memory, state.tuning[RETENTION], X[t], w.seen)
-        memory.keep(state.memory, w.seen)
+        memory.keep(state.memory, X[t], w.seen)
         counters[ROWS_SEEN] += 1
         taught = Y.shape[0] > 0 and not np.isnan(Y[t, 0])  # a row has all its targets or none
         if report or taught or plan[FEEDBACK]:
             predict_seen(plan, counters[SIZE], state, w)
         if report:
             vector.copy(w.mean, w.mean.size, mean[t])
-        if plan[FEEDBACK]:
+        if taught or plan[FEEDBACK]:
             vector.copy(Y[t] if taught else w.mean, w.mean.size, state.memory.last_target)
         if taught:
             vector.copy(Y[t], w.error.size, w.error)
             learn(plan, counters, state, w)
         else:
-            counters[CHANGE] = loop.NOTHING
+            counters[CHANGE] = layout.NOTHING
             counters[EVICTED] = -1
-    return loop.FINE, -1
+    return stream.FINE, -1

@@ -54,6 +54,21 @@ class Kernel(Part, abc.ABC):
                 first += size
         return named
 
+    def relevance(self, values: FloatArray, width: int, depth: int = 1) -> tuple[FloatArray, float]:
+        """1 / lengthscale of each of the width numbers, summed over the leaves, and the memory length in steps."""
+        weights, steps, first = np.zeros(width), 1.0, 0
+        for _, leaf in self.leaves():
+            named = {}
+            for name, size in leaf.sizes(width, depth):
+                named[name] = values[first : first + size]
+                first += size
+            if "lengthscale" in named:
+                weights += np.resize(1.0 / named["lengthscale"], width)
+                steps = max(steps, leaf.memory_length(named, depth))
+        if not weights.any():
+            raise ValueError("this kernel has no lengthscales, so it cannot say how relevant its inputs are")
+        return weights, steps
+
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
         """Return the matrix k(X, Z); Z defaults to X."""
         X, depth = _points("X", X)
@@ -115,6 +130,10 @@ class LeafKernel(Kernel):
     def sizes(self, width: int, depth: int) -> list[tuple[str, int]]:
         """Names and lengths of the hyperparameters, in the order of the program."""
         return [(name, np.atleast_1d(value).size) for name, value in self._hyperparameters(width, depth)]
+
+    def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
+        """How many of the last inputs count: without recursion all that the window holds."""
+        return float(depth)
 
     def values(self, width: int, depth: int) -> FloatArray:
         return np.concatenate(

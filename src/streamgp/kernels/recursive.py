@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamgp.kernels import program as prog
 from streamgp.kernels.algebra import LeafKernel
 from streamgp.kernels.stationary import Lengthscale, resolve_lengthscale
@@ -34,6 +36,13 @@ class RecursiveSquaredExponential(LeafKernel):
         self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self.temporal_lengthscale = number("temporal_lengthscale", temporal_lengthscale, above=0)
         self.variance = number("variance", variance, above=0)
+
+    def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
+        # Near kappa = 1 a step multiplies a past difference by 1 / sigma_rho^2: after 1 / (2 ln sigma_rho) steps it
+        # has fallen by e. At sigma_rho <= 1 it does not fade, and the window is the limit.
+        temporal = float(named["temporal_lengthscale"][0])
+        fading = 0.5 / np.log(temporal) if temporal > 1.0 else np.inf
+        return float(min(1.0 + fading, depth))
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         return [

@@ -1,0 +1,158 @@
+"""The model of Huber, Recursive Gaussian Process Regression, and where to put its basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+
+from streamgp.core import layout
+from streamgp.features import Basis
+from streamgp.kernels import Kernel
+from streamgp.model import OnlineGP
+from streamgp.prediction import Prediction
+from streamgp.settings import FloatArray, real_matrix, whole
+
+Noise = float | list[float] | FloatArray
+
+
+class RecursiveGP(OnlineGP):
+    """Recursive Gaussian process regression on basis points that are given and stay [huber2013].
+
+    Args:
+        basis: (m, d) basis points; see ``grid`` and ``kmeans``.
+        kernel: covariance function; None: SquaredExponential().
+        noise: variance of the observation noise, in squared units of the target.
+        jitter: independent variance of every function value, part of the prior.
+        mean: prior mean, a function of (n, d) rows that returns n numbers; None: 0. It is not saved: load(path,
+            mean=f).
+        batch: rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch of
+            one. Rows of a batch share their residual, so that other batches give (slightly) other results.
+        outputs: "shared" or "separate" covariance of several outputs.
+
+    Example:
+        >>> import streamgp as sg
+        >>> model = sg.RecursiveGP(sg.grid(-3, 3, 13), sg.SquaredExponential(1.0), mean=lambda X: 2 * X[:, 0])
+        >>> model.learn_one(0.2, 1.0)
+        >>> round(model.predict_one(0.2).mean, 2), model.predict_one(100.0).mean
+        (0.99, 200.0)
+    """
+
+    def __init__(
+        self,
+        basis: Any,
+        kernel: Kernel | None = None,
+        noise: Noise = 0.01,
+        jitter: float = 0.0,
+        mean: Callable[[FloatArray], Any] | None = None,
+        batch: int = 1,
+        outputs: str = "shared",
+    ) -> None:
+        if mean is not None and not callable(mean):
+            raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
+        self._mean = mean
+        self._batch = whole("batch", batch)
+        points = real_matrix("basis", basis, "(m, d)")
+        self._compose(features=Basis(kernel, jitter, points=points), memory=None, noise=noise, outputs=outputs)
+
+    def insert(self, points: Any) -> None:
+        """Add basis points where the function is needed more finely; what was learnt stays [huber2013 4].
+
+        Args:
+            points: (k, d) new points; they become part of the setting ``basis``.
+        """
+        old = self._features.points
+        assert old is not None
+        new = real_matrix("points", points, f"(k, {old.shape[1]})")
+        if new.shape[1] != old.shape[1]:
+            raise ValueError(f"points must have {old.shape[1]} columns, as the basis has; got {new.shape[1]}")
+        grown = type(self)(**(self.get_params() | {"basis": np.vstack([old, new])}))
+        if self._d is not None:
+            assert self._p is not None
+            grown._start(self._d, self._p)
+            # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
+            # identity the new ones are independent of all that was learnt.
+            m, before, after = len(old), self._state, grown._state
+            after.mean[:m] = before.mean
+            after.covariance[:, :m, :m] = before.covariance
+            after.memory.window[:] = before.memory.window
+            after.memory.last_target[:] = before.memory.last_target
+            grown._counters[:] = self._counters
+            grown._counters[layout.SIZE] = len(old) + len(new)
+        shape = self._d, self._p, self._scalar, self._certain
+        self.__dict__.update(grown.__dict__)
+        self._d, self._p, self._scalar, self._certain = shape
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        prior = self._prior_mean(X)
+        prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report)
+        return self._above(prior, prediction)
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        prediction = self._above(self._prior_mean(X), super()._foresee(X))
+        assert prediction is not None
+        return prediction
+
+    def _above(self, prior: FloatArray | None, prediction: Prediction | None) -> Prediction | None:
+        # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
+        if prior is None or prediction is None:
+            return prediction
+        return Prediction(prediction.mean + prior, prediction.variance, prediction.noise)
+
+    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
+        if self._mean is None:
+            return None
+        values = np.asarray(self._mean(X.copy()), dtype=np.float64)
+        if values.shape not in ((len(X),), (len(X), 1), (len(X), self._p)) or not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"mean must return one finite number for each of the {len(X)} rows; "
+                f"got an array of shape {values.shape}"
+            )
+        return values.reshape(len(X), -1)
+
+
+def grid(low: Any, high: Any, points: Any) -> FloatArray:
+    """Return basis points on a regular grid, the ends included.
+
+    Args:
+        low: lower end, one number or one for each input.
+        high: upper end, likewise.
+        points: number of points along each input, likewise.
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.grid([0, 0], [1, 2], [2, 3]).tolist()
+        [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]
+    """
+    low, high, points = np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high), np.atleast_1d(points))
+    counts = [whole("points", count) for count in points.tolist()]
+    if not np.all(np.isfinite(low)) or not np.all(np.isfinite(high)) or not np.all(low < high):
+        raise ValueError(f"low must be below high along every input; got low={low.tolist()}, high={high.tolist()}")
+    axes = [np.linspace(a, b, count) for a, b, count in zip(low, high, counts, strict=True)]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def kmeans(X: Any, count: int, seed: int = 0) -> FloatArray:
+    """Return basis points at the centres of clusters of rows, for example of a prefix of the stream.
+
+    Args:
+        X: (n, d) rows, at least ``count`` different ones.
+        count: number of basis points.
+        seed: of the clustering.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> sg.kmeans(np.random.default_rng(0).normal(size=(200, 2)), 10).shape
+        (10, 2)
+    """
+    rows = real_matrix("X", X, "(n, d)")
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) < whole("count", count):
+        raise ValueError(f"X must have at least {count} different rows for {count} basis points; got {len(distinct)}")
+    # Start from rows: an empty cluster cannot arise at the first step, and a later one keeps its centre.
+    start = distinct[np.random.default_rng(whole("seed", seed, at_least=0)).permutation(len(distinct))[:count]]
+    centres, _ = kmeans2(rows, start, minit="matrix", missing="raise" if len(distinct) == count else "warn")
+    return np.ascontiguousarray(centres)
