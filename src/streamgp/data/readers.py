@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.io import loadmat
 
 from streamgp.settings import FloatArray
 
@@ -46,8 +47,7 @@ def arrays(inputs: Sequence[str], targets: Sequence[str]) -> Reader:
     """Arrays of an npz or mat file side by side as columns."""
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        return Rows(*(np.hstack([_columns(file[key]) for key in keys]) for keys in (inputs, targets)))
+        return Rows(*(np.hstack([_columns(array) for array in _arrays(path, *keys)]) for keys in (inputs, targets)))
 
     return read
 
@@ -56,8 +56,7 @@ def parts(pairs: Sequence[tuple[str, str]]) -> Reader:
     """Pairs of arrays, inputs and targets, one after the other: the training part, then the test part."""
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        X, Y = ([_columns(file[pair[side]]) for pair in pairs] for side in (0, 1))
+        X, Y = ([_columns(array) for array in _arrays(path, *keys)] for keys in zip(*pairs, strict=True))
         return _sequences(X, Y)
 
     return read
@@ -67,7 +66,7 @@ def columns_of(key: str, inputs: int) -> Reader:
     """One matrix: its first columns are the inputs, the others the targets."""
 
     def read(path: Path) -> Rows:
-        table = _opened(path)[key]
+        (table,) = _arrays(path, key)
         return Rows(table[:, :inputs], table[:, inputs:])
 
     return read
@@ -81,7 +80,8 @@ def next_value(path: Path) -> Rows:
 
 def next_torques(path: Path) -> Rows:
     """Torques in millionths: the next ones from the present ones."""
-    torques = _opened(path)["tau_micro"] / 1e6
+    (millionths,) = _arrays(path, "tau_micro")
+    torques = millionths / 1e6
     return Rows(torques[:-1], torques[1:])
 
 
@@ -98,15 +98,13 @@ def baxter_forward(path: Path) -> Rows:
 
 
 def _baxter(path: Path) -> list[Array]:
-    file = _opened(path)
-    return [file[f"baxtertraj{run}"] for run in range(1, 11)]
+    return _arrays(path, *(f"baxtertraj{run}" for run in range(1, 11)))
 
 
 def gefcom_load(path: Path) -> Rows:
     """The hours of complete days; a sequence ends where days are missing."""
-    file = _opened(path)
-    complete = file["complete_day"]
-    return Rows(file["temperature_F"][complete], file["load_kW"][complete], _runs(np.flatnonzero(complete)))
+    temperature, load, complete = _arrays(path, "temperature_F", "load_kW", "complete_day")
+    return Rows(temperature[complete], load[complete], _runs(np.flatnonzero(complete)))
 
 
 def gefcom_wind(farms: Sequence[int]) -> Reader:
@@ -116,17 +114,16 @@ def gefcom_wind(farms: Sequence[int]) -> Reader:
     """
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        hours = np.flatnonzero(file["in_kaggle_train"])[48:]
+        forecasts, power, trained = _arrays(path, "forecast_hundredths", "power_thousandths", "in_kaggle_train")
+        hours = np.flatnonzero(trained)[48:]
         # Issues start with the power series, one each 12 hours, for 1 to 48 hours ahead.
         age = np.arange(4)
         latest = (hours[:, None] - 1) // 12 - age
         lead = (hours[:, None] - 1) % 12 + 12 * age
-        forecasts = file["forecast_hundredths"]
         if np.any(latest < 0) or np.any(forecasts[:, latest, lead] == -99999):
             raise ValueError("forecasts are missing for some of the hours")
         X = [forecasts[farm - 1, latest, lead].reshape(hours.size, 16) / 100.0 for farm in farms]
-        Y = [file["power_thousandths"][hours, farm - 1][:, None] / 1000.0 for farm in farms]
+        Y = [power[hours, farm - 1][:, None] / 1000.0 for farm in farms]
         starts = np.concatenate([_runs(hours) + i * hours.size for i in range(len(farms))])
         return Rows(np.vstack(X), np.vstack(Y), starts)
 
@@ -137,9 +134,9 @@ def lasa(shape: str) -> Reader:
     """Velocity (forward difference) from position, demonstration after demonstration."""
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        position = file[f"{shape}_pos"].transpose(0, 2, 1)
-        velocity = np.diff(position, axis=1) / np.diff(file[f"{shape}_t"])[:, :, None]
+        position, time = _arrays(path, f"{shape}_pos", f"{shape}_t")
+        position = position.transpose(0, 2, 1)
+        velocity = np.diff(position, axis=1) / np.diff(time)[:, :, None]
         return _sequences(list(position[:, :-1]), list(velocity))
 
     return read
@@ -147,21 +144,19 @@ def lasa(shape: str) -> Reader:
 
 def limit_cycles(path: Path) -> Rows:
     """Velocity from position, demonstration after demonstration."""
-    from scipy.io import loadmat
-
-    demonstrations = loadmat(path, squeeze_me=True, struct_as_record=False)["data"]
-    return _sequences([demo.pos.T for demo in demonstrations], [demo.vel.T for demo in demonstrations])
+    (demonstrations,) = _arrays(path, "data")
+    return _sequences(*([motion.T for motion in demonstrations[field].flat] for field in ("pos", "vel")))
 
 
 def udacity(segments: Sequence[str]) -> Reader:
     """Steering angle from torque and speed; a sequence ends with its segment and where the clock leaps."""
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        table = np.vstack([file[f"{segment}_angle_torque_speed"] for segment in segments])
-        ends = np.cumsum([len(file[f"{segment}_t_ns"]) for segment in segments])[:-1]
-        clock = np.concatenate([file[f"{segment}_t_ns"] for segment in segments])
+        logs = _arrays(path, *(f"{segment}_angle_torque_speed" for segment in segments))
+        clock = np.concatenate(_arrays(path, *(f"{segment}_t_ns" for segment in segments)))
+        ends = np.cumsum([len(log) for log in logs])[:-1]
         leaps = np.flatnonzero(np.diff(clock) > 1e9) + 1  # samples come each 0.05 s
+        table = np.vstack(logs)
         return Rows(table[:, 1:], table[:, :1], np.union1d(np.append(ends, leaps), 0))
 
     return read
@@ -171,15 +166,14 @@ def comma(target: str, column: int, inputs: Sequence[tuple[str, str]]) -> Reader
     """One sensor's column from other sensors, interpolated to its clock, where all of them were on."""
 
     def read(path: Path) -> Rows:
-        file = _opened(path)
-        clock = file[f"{target}_t"]
+        clock, response = _arrays(path, f"{target}_t", f"{target}_value")
         on = np.ones(clock.size, dtype=bool)
         X = []
-        for times, values in inputs:
-            t = file[times]
+        for sensor in inputs:
+            t, channels = _arrays(path, *sensor)
             on &= (clock >= t[0]) & (clock <= t[-1])
-            X += [np.interp(clock, t, channel) for channel in file[values].T]
-        return Rows(np.stack(X, axis=1)[on], file[f"{target}_value"][on, column : column + 1])
+            X += [np.interp(clock, t, channel) for channel in channels.T]
+        return Rows(np.stack(X, axis=1)[on], response[on, column : column + 1])
 
     return read
 
@@ -196,14 +190,13 @@ def weekly_co2(path: Path) -> Rows:
     return Rows(X[:, None], rows.Y)
 
 
-def _opened(path: Path) -> Mapping[str, Array]:
+def _arrays(path: Path, *keys: str) -> list[Array]:
+    """Arrays of an npz or mat file by name."""
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    from scipy.io import loadmat
-
-    contents: dict[str, Any] = loadmat(path)
-    return contents
+            return [file[key] for key in keys]
+    contents = loadmat(path, variable_names=keys)
+    return [contents[key] for key in keys]
 
 
 def _columns(array: Array) -> FloatArray:
