@@ -55,7 +55,9 @@ def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> Flo
     """The rows after the last one seen, as far as they are known: simulate() fills in the rest."""
     whole("steps", steps)
     if model._d is None or not model._certain:
-        raise ValueError("forecast goes on from the last row and target: learn some rows first, or use simulate(U, ...)")
+        raise ValueError(
+            "forecast goes on from the last row and target: learn some rows first, or use simulate(U, ...)"
+        )
     d, p = model._d, model._p or 1
     columns = _columns(feedback, d, p)
     others = [column for column in range(d) if column not in columns]
