@@ -375,7 +375,7 @@ class OnlineGP(MemoryModel):
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
-        >>> model = sg.OnlineGP(sg.Basis(sg.Matern(1.5)), memory=sg.Window(2), noise=0.01)
+        >>> model = sg.OnlineGP(sg.Basis(sg.Matern(2.5, 2.0)), memory=sg.Window(2), noise=0.01)
         >>> x = np.linspace(0.0, 6.0, 200)
         >>> p = model.track(x[:-1], np.sin(x[1:]))
         >>> p.mean.shape, model.size < 100

@@ -16,14 +16,27 @@ EXAMPLES = {
     "SOGP untested": lambda: sg.SOGP(capacity=8, novelty=0, evict="error"),
     "KRLST": lambda: sg.KRLST(capacity=8, forgetting=0.97),
     "KRLST injecting": lambda: sg.KRLST(2.0 * sg.SquaredExponential(), capacity=8, forgetting=0.9, mode="injection"),
+    "KRLST estimating power": lambda: sg.KRLST(capacity=8, forgetting=0.99, estimate_power=True, outputs="separate"),
+    "KRLS": lambda: sg.KRLS(capacity=8, noise=0.05),
+    "KRLS least squares": lambda: sg.KRLS(capacity=8, noise=0.0, depth=2),
+    "SWKRLS": lambda: sg.SWKRLS(capacity=8),
+    "FBKRLS": lambda: sg.FBKRLS(capacity=8, depth=2),
+    "OESGP": lambda: sg.OESGP(units=6, capacity=8, feedback=0.3),
+    "OIESGP": lambda: sg.OIESGP(depth=4, lengthscale=[1.0, 2.0, 3.0], capacity=8),
+    "RLSESN": lambda: sg.RLSESN(units=6, forgetting=0.98),
+    "SGDESN": lambda: sg.SGDESN(units=6, feedback=0.2),
+    "KLMS": lambda: sg.KLMS(capacity=8),
+    "QKLMS": lambda: sg.QKLMS(quantization=0.5, capacity=8),
+    "KNLMS": lambda: sg.KNLMS(capacity=8, depth=2),
+    "BetaKLMS": lambda: sg.BetaKLMS(capacity=8),
+    "NORMA": lambda: sg.NORMA(capacity=8),
+    "IRFRR": lambda: sg.IRFRR(features=10),
     "RecursiveGP": lambda: sg.RecursiveGP(_points, noise=0.05),
+    "RecursiveGP separate": lambda: sg.RecursiveGP(_points, jitter=1e-6, outputs="separate"),
     "ISSGPR": lambda: sg.ISSGPR(features=10, noise=0.05),
     "ISSGPR covariance": lambda: sg.ISSGPR(features=10, form="covariance", depth=2, outputs="separate"),
     "OnlineGP reservoir": lambda: sg.OnlineGP(
         sg.Basis(), memory=sg.Reservoir(6, feedback=0.3), budget=sg.Budget(8), forgetting=sg.BackToPrior(0.98)
-    ),
-    "OnlineGP recursive": lambda: sg.OnlineGP(
-        sg.Basis(sg.RecursiveSquaredExponential([1.0, 2.0, 3.0])), memory=sg.Window(4), budget=sg.Budget(8)
     ),
     "OnlineGP linear": lambda: sg.OnlineGP(
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"

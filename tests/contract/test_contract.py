@@ -73,7 +73,7 @@ def test_before_any_data_it_returns_the_prior(build):
     assert isinstance(p.mean, float)
     if model.has_variance:
         assert p.variance > 0
-        assert p.noise > 0
+        assert p.noise >= 0
         assert np.isfinite(p.std)
     else:
         assert np.isnan(p.std)
@@ -418,3 +418,19 @@ def test_what_can_be_read_is_there(build, data):
     assert isinstance(model.has_variance, bool)
     assert all(isinstance(v, float | np.ndarray) for v in model.hyperparameters.values())
     assert model.last_change.evicted >= -1
+
+
+def test_free_running_learns_nothing_and_repeats(build, data):
+    X, Y = data
+    model = build()
+    model.learn_many(X, Y)
+    before = state(model)
+    columns = [0] if Y.ndim == 1 else [0, 1]
+    simulated = model.simulate(X[:5], feedback=columns, trajectories=4)
+    assert simulated.mean.shape == simulated.variance.shape == Y[:5].shape
+    assert_same(simulated, model.simulate(X[:5], feedback=columns, trajectories=4))
+    forecast = model.forecast(3, feedback=columns, inputs=X[:3, len(columns) :], trajectories=4)
+    assert forecast.mean.shape == Y[:3].shape
+    assert np.all(np.isfinite(forecast.mean))
+    assert np.all(np.isnan(forecast.std)) == (not model.has_variance)
+    assert state(model) == before
