@@ -148,8 +148,6 @@ class BayesianCommitteeMachine(KernelModel):
             for part, size in ((X[:whole_blocks], self._queries), (X[whole_blocks:], len(X) - whole_blocks))
             if len(part)
         ]
-        if not parts:
-            return np.empty((0, solution.experts[0].z.shape[1])), np.empty(0)
         means, variances = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(variances)
 

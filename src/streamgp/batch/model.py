@@ -26,7 +26,8 @@ class BatchModel(Configured, abc.ABC):
     maximum: Maximum | None = None  # where the last maximisation ended; None when nothing was maximised
 
     _shape: tuple[int, ...] | None = None  # of one input: (d,) or (depth, d); None before fit
-    _scalar: bool = True
+    _scalar: bool = True  # targets are numbers, not lists of numbers
+    _outputs: int = 1
     _fitted: Hyperparameters | None = None
     _solution: Any = None
 
@@ -84,7 +85,7 @@ class BatchModel(Configured, abc.ABC):
             ) from None
         self._solution, self.maximum = solution, maximum
         self._fitted = _named(self._positive(X), values)
-        self._shape, self._scalar = X.shape[1:], scalar
+        self._shape, self._scalar, self._outputs = X.shape[1:], scalar, Y.shape[1]
         return self
 
     def predict(self, X: Any) -> Prediction:
@@ -95,6 +96,9 @@ class BatchModel(Configured, abc.ABC):
         """
         solution = self._learnt()
         X = _checked_points(X, self._shape)
+        if len(X) == 0:
+            empty = np.empty(0 if self._scalar else (0, self._outputs))
+            return Prediction(empty, empty.copy(), empty.copy())
         try:
             mean, variance = self._predict(solution, X)
         except np.linalg.LinAlgError:
@@ -105,8 +109,7 @@ class BatchModel(Configured, abc.ABC):
         noise = np.full(len(X), self._hyperparameter("noise"))
         if self._scalar:
             return Prediction(mean[:, 0], variance, noise)
-        p = mean.shape[1]
-        return Prediction(mean, np.repeat(variance[:, None], p, axis=1), np.repeat(noise[:, None], p, axis=1))
+        return Prediction(mean, *(np.repeat(values[:, None], self._outputs, axis=1) for values in (variance, noise)))
 
     def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of the data that were fitted, summed over the outputs."""
@@ -208,14 +211,14 @@ def _copied(value: float | FloatArray) -> float | FloatArray:
 
 def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:
     if isinstance(X, np.ndarray) and X.ndim == 3:
-        points = inputs.rows(X.reshape(len(X), -1), None).reshape(X.shape)
+        points = inputs.rows(X.reshape(len(X), extent(X)[0]), None).reshape(X.shape)
     else:
         points = inputs.rows(X, None)
     if shape is not None and points.shape[1:] != shape:
         if len(points) > 0:
             raise ValueError(f"X must have shape (n, {', '.join(map(str, shape))}), as in fit; got {points.shape}")
         points = np.empty((0, *shape))
-    flat = points.reshape(len(points), -1)
+    flat = points.reshape(len(points), extent(points)[0])
     inputs.refuse(*loop.check(flat, flat[:0], True), many=True)
     return points
 
