@@ -20,6 +20,11 @@ Report = Callable[[int, int, float], None]
 WIDEST = (1e-6, 1e6)
 # Further starts lie within a factor e^2 of the first in nineteen cases of twenty.
 SPREAD = 1.0
+# From a start with too little noise the gradient is huge, and an early step would leap to the maximum at which all data
+# are noise. So the first stages, of so many iterations each, may change a hyperparameter by no more than a factor e,
+# then e^2, e^4; the last stage is free. (kin40k, 1000 rows, noise 0.01: log evidence -560 with stages, -1402 without.)
+STRIDES = (1.0, 2.0, 4.0, np.inf)
+STAGE = 10
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,8 @@ class Evidence(Part):
         >>> import streamgp as sg
         >>> from streamgp.adapt import Evidence
         >>> from streamgp.batch import FullGP
-        >>> X = np.linspace(0.0, 6.0, 40)
-        >>> Y = np.sin(X) + 0.1 * np.random.default_rng(0).standard_normal(40)
+        >>> X = np.linspace(0.0, 6.0, 100)
+        >>> Y = np.sin(X) + 0.1 * np.random.default_rng(0).standard_normal(100)
         >>> fixed = FullGP(sg.SquaredExponential(0.3), noise=1.0).fit(X, Y)
         >>> tuned = FullGP(sg.SquaredExponential(0.3), noise=1.0).fit(X, Y, Evidence(restarts=0))
         >>> tuned.log_marginal_likelihood() > fixed.log_marginal_likelihood() + 50
@@ -182,16 +187,26 @@ class _Climb:
             )
         self.coordinates, self.value, self._worst = start.copy(), self._last, self._last
         self._step(start)
-        result = optimize.minimize(
-            self._descend,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=optimize.Bounds(low, high),
-            callback=self._step,
-            options={"maxiter": iterations},
-        )
-        self.converged = bool(result.success)
+        for stride in STRIDES:
+            left = iterations - (len(self.history) - 1)
+            if left == 0:
+                return
+            reach = np.where(self.objective.logs, stride, np.inf)
+            nearest_low, nearest_high = np.maximum(low, start - reach), np.minimum(high, start + reach)
+            result = optimize.minimize(
+                self._descend,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=optimize.Bounds(nearest_low, nearest_high),
+                callback=self._step,
+                options={"maxiter": left if np.isinf(stride) else min(left, STAGE)},
+            )
+            start = result.x
+            held = ((start <= nearest_low) & (low < nearest_low)) | ((start >= nearest_high) & (nearest_high < high))
+            if result.success and not np.any(held):
+                self.converged = True
+                return
 
     def _descend(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
         try:
