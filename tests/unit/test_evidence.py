@@ -14,7 +14,7 @@ from streamgp.adapt import Evidence, Objective
 from streamgp.adapt.tune import fit_prefix, issgpr_settings, remembered, tune, with_hyperparameters
 from streamgp.batch import FITC, SSGPR, FullGP
 from streamgp.features import Basis, Linear
-from streamgp.model import OnlineGP
+from streamgp.model import OnlineGP, StreamModel
 
 TARGET = np.array([0.3, -0.7])
 
@@ -191,6 +191,7 @@ def test_progress_true_moves_a_bar(monkeypatch):
         ({"bounds": (0.0, 1.0)}, ValueError, "each of bounds must be a finite number above 0"),
         ({"bounds": 3.0}, TypeError, "must be a pair"),
         ({"bounds": {"noise": (1.0,)}}, TypeError, r"bounds\['noise'\] must be a pair"),
+        ({"progress": "yes"}, TypeError, "progress must be True, False or a function; got 'yes'"),
         ({"restart": 2}, TypeError, "Did you mean 'restarts'"),
     ],
 )
@@ -227,6 +228,21 @@ def test_full_gp_recovers_the_hyperparameters_of_its_data():
     value, gradient = model.objective(X, Y)(model.maximum.coordinates)
     assert value == model.maximum.value == model.log_marginal_likelihood()
     assert np.max(np.abs(gradient)) < 0.05  # of a value of about 500
+
+
+def test_a_start_with_too_little_noise_does_not_end_where_all_data_are_noise():
+    X, Y = draw(150, 4, [2.0] * 4, 1.0, 0.01, seed=20)
+    model = FullGP(sg.SquaredExponential([10.0] * 4), noise=0.001).fit(X, Y, Evidence(restarts=0))
+    assert model.hyperparameters["noise"] == pytest.approx(0.01, rel=0.3)
+    truth = exact_log_evidence(X, Y[:, 0], [2.0] * 4, 1.0, 0.01)
+    assert truth < model.log_marginal_likelihood() < truth + 10.0
+
+
+def test_the_limit_of_iterations_holds_over_all_stages():
+    X, Y = draw(60, 2, [1.0, 1.0], 1.0, 0.01, seed=21)
+    maximum = FullGP(sg.SquaredExponential([9.0, 9.0])).fit(X, Y, Evidence(restarts=0, iterations=13)).maximum
+    assert len(maximum.history[0]) == 14
+    assert maximum.converged == (False,)
 
 
 def test_an_irrelevant_input_gets_a_long_lengthscale():
@@ -271,6 +287,13 @@ def test_tuned_pseudo_inputs_leave_a_corner_and_cover_the_data_while_equal_bound
     assert moved.points.max() > 2.0
     assert np.max(np.abs(moved.predict(grid).mean - exact.mean)) < 0.1
     assert np.max(np.abs(stayed.predict(grid).mean - exact.mean)) > 0.5
+
+
+def test_fitc_with_tuned_points_can_claim_more_evidence_than_the_exact_process():
+    X, Y = draw(80, 1, [1.0], 1.0, 0.05, seed=7)
+    exact = FullGP(noise=0.1).fit(X, Y, Evidence(restarts=0))
+    sparse = FITC(noise=0.1, points=8, tune_points=True).fit(X, Y, Evidence(restarts=0))
+    assert sparse.log_marginal_likelihood() > exact.log_marginal_likelihood() + 0.5
 
 
 # Before going online.
@@ -339,6 +362,40 @@ class FlatRecipe(OnlineGP):
     def __init__(self, depth=2, lengthscale=1.0, temporal_lengthscale=1.2, variance=1.0, noise=0.01):
         kernel = sg.RecursiveSquaredExponential(lengthscale, temporal_lengthscale, variance)
         self._compose(features=Basis(kernel), memory=sg.Window(depth), noise=noise)
+
+
+class KernelOnly(StreamModel):
+    """A model that is no OnlineGP but has a kernel and a window; it learns nothing."""
+
+    def __init__(self, kernel=None, step=0.5, depth=1):
+        pass
+
+    def _start(self, d, p):
+        pass
+
+    def _advance(self, X, Y, report):
+        pass
+
+    def _foresee(self, X):
+        pass
+
+    def _arrays(self):
+        return {}
+
+    def reset_memory(self):
+        pass
+
+    rows_seen = size = 0
+    basis = np.empty((0, 0))
+    hyperparameters = {}  # noqa: RUF012
+
+
+def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
+    X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=22)
+    evidence = Evidence(restarts=0, iterations=10)
+    tuned = tune(KernelOnly(step=0.2, depth=2), X, Y[:, 0], evidence)
+    windows = np.stack([np.vstack([[[0.0]], X])[i : i + 2] for i in range(30)])
+    assert tuned.get_params() == {"kernel": FullGP().fit(windows, Y[:, 0], evidence).kernel, "step": 0.2, "depth": 2}
 
 
 def test_flat_kernel_settings_are_carried_by_name():

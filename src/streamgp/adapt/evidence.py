@@ -108,6 +108,8 @@ class Evidence(Part):
         self.restarts = whole("restarts", restarts, at_least=0)
         self.iterations = whole("iterations", iterations)
         self.seed = whole("seed", seed, at_least=0)
+        if not isinstance(progress, bool) and not callable(progress):
+            raise TypeError(f"progress must be True, False or a function; got {progress!r}")
         self.progress = progress
         self.bounds: tuple[float, float] | dict[str, tuple[float, float]] = (
             {name: _pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()}
