@@ -2,7 +2,10 @@
 
 from importlib.metadata import version
 
-from streamgp import data
+from streamgp import batch, data
+from streamgp.adapt import Evidence
+from streamgp.adapt.tune import tune
+from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
@@ -28,6 +31,7 @@ from streamgp.snapshot import SnapshotError, from_bytes, load
 __version__ = version("streamgp")
 
 __all__ = [
+    "ESGP",
     "FBKRLS",
     "IRFRR",
     "ISSGPR",
@@ -42,12 +46,14 @@ __all__ = [
     "RLSESN",
     "SGDESN",
     "SOGP",
+    "SSGPR",
     "SWKRLS",
     "BackToPrior",
     "Basis",
     "BetaKLMS",
     "Budget",
     "Constant",
+    "Evidence",
     "Fourier",
     "Injection",
     "Linear",
@@ -64,9 +70,11 @@ __all__ = [
     "SquaredExponential",
     "StreamModel",
     "Window",
+    "batch",
     "data",
     "from_bytes",
     "grid",
     "kmeans",
     "load",
+    "tune",
 ]

@@ -267,3 +267,24 @@ def keep(memory: MemoryState, x: Array, seen: Array) -> None:
             memory.window[lag, j] = memory.window[lag + 1, j]
     for j in range(d):
         memory.window[lags - 1, j] = x[j]
+
+
+def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
+    """What a memory hands over at every row from its start on: (n, width), or (n, depth, d) of a window.
+
+    A reservoir with feedback is fed the targets, and zeros, the prior's mean, where they are missing.
+    """
+    d, p = X.shape[1], Y.shape[1]
+    state = MemoryState(np.zeros((memory.depth, d)), np.zeros(memory.units), np.zeros(p), *memory.weights(d, p))
+    seen = np.empty((len(X), memory.width(d)))
+    _remember(state, memory.retention, X, np.nan_to_num(Y, nan=0.0), seen)
+    return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
+
+
+@compiled
+def _remember(memory: MemoryState, retention: float, X: Array, Y: Array, seen: Array) -> None:
+    for t in range(X.shape[0]):
+        look(memory, retention, X[t], seen[t])
+        keep(memory, X[t], seen[t])
+        for j in range(Y.shape[1]):
+            memory.last_target[j] = Y[t, j]

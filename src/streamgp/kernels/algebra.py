@@ -69,6 +69,11 @@ class Kernel(Part, abc.ABC):
             raise ValueError("this kernel has no lengthscales, so it cannot say how relevant its inputs are")
         return weights, steps
 
+    def with_values(self, values: FloatArray, width: int, depth: int = 1) -> Kernel:
+        """Return the same kernel with the hyperparameters of such a vector."""
+        named = self.hyperparameters(values, width, depth)
+        return self.replaced(**{name.replace(".", "__"): value for name, value in named.items()})  # type: ignore[no-any-return]
+
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
         """Return the matrix k(X, Z); Z defaults to X."""
         X, depth = _points("X", X)
@@ -100,6 +105,42 @@ class Kernel(Part, abc.ABC):
         work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
         prog.matrix_gradient(program.operations, program.parameters, Z, X, G, work)
         return np.ascontiguousarray(G.transpose(1, 0, 2))
+
+    def weighted_gradient(self, W: Any, X: Any, Z: Any = None) -> FloatArray:
+        """Return sum_ij W_ij d k(x_i, z_j) / d log(hyperparameter) without holding the gradients of all pairs.
+
+        Args:
+            W: (n, m) weights; without Z they are symmetric, and only the lower triangle is read.
+            X: n points.
+            Z: m points; None: X.
+        """
+        X, depth = _points("X", X)
+        triangle = Z is None
+        Z, _ = (X, depth) if triangle else _points("Z", Z, X.shape[1])
+        W = _weights(W, (X.shape[0], Z.shape[0]))
+        if triangle:
+            W = np.tril(W) + np.tril(W, -1)
+        program, G, total = self._weighted(X, depth, Z.shape[0])
+        work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
+        prog.weighted_gradient(program.operations, program.parameters, Z, X, W, triangle, G, work, total)
+        return total
+
+    def weighted_diagonal_gradient(self, w: Any, X: Any) -> FloatArray:
+        """Return sum_i w_i d k(x_i, x_i) / d log(hyperparameter)."""
+        X, depth = _points("X", X)
+        program, G, total = self._weighted(X, depth, 1)
+        work = np.empty(program.scratch(1, X.shape[1]))
+        w = _weights(w, (X.shape[0],))
+        prog.weighted_diagonal_gradient(program.operations, program.parameters, X, w, G, work, total)
+        return total
+
+    def _weighted(self, X: FloatArray, depth: int, points: int) -> tuple[Program, FloatArray, FloatArray]:
+        program = self.program(X.shape[1], depth)
+        return program, np.empty((program.parameters.size, points)), np.zeros(program.parameters.size)
+
+    @abc.abstractmethod
+    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
+        """Return sum_j W_ij d k(x_i, z_j) / d x_i, an array (n, width); width is depth * d for windows."""
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, _as_kernel(other))
@@ -140,6 +181,15 @@ class LeafKernel(Kernel):
             [np.atleast_1d(np.asarray(v, dtype=np.float64)) for _, v in self._hyperparameters(width, depth)]
         )
 
+    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
+        X, depth = _points("X", X)
+        Z, _ = _points("Z", Z, X.shape[1])
+        program = self.program(X.shape[1], depth)
+        W = _weights(W, (X.shape[0], Z.shape[0]))
+        out, work = np.empty(X.shape), np.empty(2 * X.shape[1])
+        prog.weighted_input_gradient(program.operations[0], program.parameters, Z, X, W, out, work)
+        return out
+
     @abc.abstractmethod
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         """The hyperparameters by name, bound to the width of the inputs."""
@@ -157,6 +207,9 @@ class Sum(Kernel):
     def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
         return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0)]
 
+    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
+        return self.left.weighted_input_gradient(W, X, Z) + self.right.weighted_input_gradient(W, X, Z)
+
 
 class Product(Kernel):
     """k(x, z) = left(x, z) * right(x, z)."""
@@ -169,6 +222,10 @@ class Product(Kernel):
 
     def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
         return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.PRODUCT, 0, 0)]
+
+    def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
+        left, right = W * self.right(X, Z), W * self.left(X, Z)
+        return self.left.weighted_input_gradient(left, X, Z) + self.right.weighted_input_gradient(right, X, Z)
 
 
 class Constant(LeafKernel):
@@ -204,3 +261,10 @@ def _points(name: str, value: Any, width: int | None = None) -> tuple[NDArray[np
     if width is not None and points.shape[1] != width:
         raise ValueError(f"{name} must have {width} numbers a row, as X has; got {points.shape[1]}")
     return points, depth
+
+
+def _weights(value: Any, shape: tuple[int, ...]) -> FloatArray:
+    weights = np.ascontiguousarray(value, dtype=np.float64)
+    if weights.shape != shape:
+        raise ValueError(f"the weights must have shape {shape}, one for each pair of points; got {weights.shape}")
+    return weights

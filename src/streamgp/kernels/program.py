@@ -289,3 +289,89 @@ def matrix_gradient(operations: Array, theta: Array, X: Array, Z: Array, G: Arra
     value = np.empty(X.shape[0])
     for i in range(Z.shape[0]):
         cross_gradient(operations, theta, X, X.shape[0], Z[i], value, G[i], work)
+
+
+@compiled
+def weighted_gradient(
+    operations: Array, theta: Array, X: Array, Z: Array, W: Array, triangle: bool, G: Array, work: Array, total: Array
+) -> None:
+    """total[h] = sum_ij W[i, j] d k(Z[i], X[j]) / d log theta[h]; of a triangle (X = Z) only j <= i is visited."""
+    value = np.empty(X.shape[0])
+    for i in range(Z.shape[0]):
+        n = i + 1 if triangle else X.shape[0]
+        cross_gradient(operations, theta, X, n, Z[i], value, G, work)
+        for h in range(total.size):
+            for j in range(n):
+                total[h] += W[i, j] * G[h, j]
+
+
+@compiled
+def weighted_diagonal_gradient(
+    operations: Array, theta: Array, X: Array, w: Array, G: Array, work: Array, total: Array
+) -> None:
+    """total[h] = sum_i w[i] d k(X[i], X[i]) / d log theta[h]."""
+    value = np.empty(1)
+    for i in range(X.shape[0]):
+        cross_gradient(operations, theta, X[i : i + 1], 1, X[i], value, G, work)
+        for h in range(total.size):
+            total[h] += w[i] * G[h, 0]
+
+
+@compiled
+def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array, out: Array, work: Array) -> None:
+    """out[j] = sum_i w[i] d k(B[i], x) / d x[j] for one leaf."""
+    operation, scales, width, n = step[OPERATION], step[SCALES], x.size, B.shape[0]
+    for j in range(width):
+        out[j] = 0.0
+    if operation == CONSTANT:
+        return
+    if operation == LINEAR:
+        for i in range(n):
+            for j in range(width):
+                out[j] += w[i] * theta[0] * B[i, j]
+        return
+    if operation == PERIODIC:
+        period, k = theta[scales], np.empty(n)
+        leaf(step, theta, B, n, x, k, work)
+        for i in range(n):
+            for j in range(width):
+                angle = np.pi * (x[j] - B[i, j]) / period
+                u = np.sin(angle) / theta[j % scales]
+                out[j] -= w[i] * 4.0 * k[i] * u * np.cos(angle) * np.pi / (period * theta[j % scales])
+        return
+    weights = work[:width]
+    if operation == RECURSIVE_SE:
+        depth = step[DEPTH]
+        d = width // depth
+        lags = work[width : 2 * width]
+        inverse_squares(theta, scales, d, weights)
+        temporal2, variance = theta[scales] * theta[scales], theta[scales + 1]
+        for i in range(n):
+            kappa = 1.0
+            for lag in range(depth):
+                r2 = 0.0
+                for j in range(d):
+                    difference = x[lag * d + j] - B[i, lag * d + j]
+                    r2 += weights[j] * difference * difference
+                    lags[lag * d + j] = -weights[j] * difference
+                kappa = recursive_step(kappa, r2, temporal2)
+                for j in range(lag * d):  # an older input acts through the kappa before
+                    lags[j] *= kappa / temporal2
+                for j in range(lag * d, lag * d + d):
+                    lags[j] *= kappa
+            for j in range(width):
+                out[j] += w[i] * variance * lags[j]
+        return
+    inverse_squares(theta, scales, width, weights)
+    shape, variance = theta[scales], theta[scales + (1 if operation == RATIONAL_QUADRATIC else 0)]
+    for i in range(n):
+        by_r2 = radial(operation, shape, squared_distance(B[i], x, weights))[1]
+        for j in range(width):
+            out[j] += w[i] * variance * by_r2 * 2.0 * weights[j] * (x[j] - B[i, j])
+
+
+@compiled
+def weighted_input_gradient(step: Array, theta: Array, X: Array, Z: Array, W: Array, out: Array, work: Array) -> None:
+    """out[i] = sum_j W[i, j] d k(Z[i], X[j]) / d Z[i] for one leaf."""
+    for i in range(Z.shape[0]):
+        leaf_input_gradient(step, theta, X, Z[i], W[i], out[i], work)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamgp.features import Fourier
 from streamgp.memory import Window
 from streamgp.model import OnlineGP
 from streamgp.settings import FloatArray
+
+if TYPE_CHECKING:
+    from streamgp.batch import SSGPR
 
 Noise = float | list[float] | FloatArray
 
@@ -57,6 +60,16 @@ class ISSGPR(OnlineGP):
             form=form,
             outputs=outputs,
         )
+
+    @classmethod
+    def from_batch(cls, batch: SSGPR, **settings: Any) -> ISSGPR:
+        """Return a model that has learnt nothing, with the tuned settings of a fitted SSGPR.
+
+        Args:
+            batch: a fitted :class:`streamgp.batch.SSGPR`; its lengthscales, frequencies, variance and noise are taken.
+            settings: the other settings of the model, such as ``form``.
+        """
+        return cls(**(batch.stream_settings() | settings))
 
 
 class IRFRR(OnlineGP):

@@ -1,0 +1,150 @@
+"""Tune: a stream model of the same recipe, with hyperparameters from the evidence of a batch prefix."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamgp import inputs
+from streamgp.adapt.evidence import Evidence
+from streamgp.batch import SSGPR, FullGP
+from streamgp.core import stream
+from streamgp.features import Features, Fourier, checked_kernel
+from streamgp.kernels import Kernel
+from streamgp.memory import Memory, Window, remembered
+from streamgp.model import MemoryModel, OnlineGP, StreamModel
+from streamgp.recipes.huber2013 import RecursiveGP
+from streamgp.settings import whole
+
+Model = TypeVar("Model", bound=StreamModel)
+
+
+def tune(
+    model: Model,
+    X: Any,
+    Y: Any,
+    evidence: Evidence | None = None,
+    rows: int = 1000,
+    tune_frequencies: bool = False,
+) -> Model:
+    """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
+
+    The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
+    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise.
+
+    Args:
+        model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
+        X: (n, d) rows of the stream, in order.
+        Y: (n,) or (n, p) targets; NaN where missing.
+        evidence: how to maximise; None: Evidence().
+        rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation.
+        tune_frequencies: for Fourier features, tune the frequencies too.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.adapt.tune import tune
+        >>> X = np.linspace(0.0, 6.0, 60)
+        >>> Y = np.sin(X) + 0.1 * np.random.default_rng(0).standard_normal(60)
+        >>> model = tune(sg.SOGP(sg.SquaredExponential(0.3), noise=1.0), X, Y)
+        >>> model.rows_seen, 0.005 < model.hyperparameters["noise"] < 0.02
+        (0, True)
+    """
+    return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
+
+
+def fit_prefix(
+    model: StreamModel,
+    X: Any,
+    Y: Any,
+    evidence: Evidence | None = None,
+    rows: int = 1000,
+    tune_frequencies: bool = False,
+) -> FullGP | SSGPR:
+    """Return the batch model whose hyperparameters :func:`tune` takes over; its ``maximum`` tells how the search went.
+
+    The arguments are those of :func:`tune`.
+    """
+    whole("rows", rows)
+    evidence = Evidence() if evidence is None else evidence
+    X = inputs.rows(X, model._d)
+    batch = _batch_twin(model, X.shape[1], tune_frequencies)
+    Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+    if len(X) == 0:
+        raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
+    inputs.refuse(*stream.check(X, Y, False), many=True)
+    if isinstance(model, RecursiveGP) and (prior := model._prior_mean(X)) is not None:
+        Y = Y - prior
+    seen = remembered(_memory_of(model), X, Y)
+    known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))
+    if known.size == 0:
+        raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
+    if known.size > rows:
+        seed = evidence.seed if isinstance(evidence, Evidence) else 0
+        known = np.sort(np.random.default_rng(seed).choice(known, rows, replace=False))
+    return batch.fit(seen[known], Y[known], evidence)
+
+
+def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
+    """Return a new model of the same recipe with a batch model's hyperparameters.
+
+    Args:
+        model: the recipe.
+        batch: what :func:`fit_prefix` returned.
+    """
+    settings = model.get_params()
+    part = "features__" if isinstance(settings.get("features"), Features) else ""
+    if isinstance(batch, SSGPR):
+        found = batch.stream_settings()
+        noise = found.pop("noise")
+        changes = {part + name: value for name, value in found.items()}
+    else:
+        found = batch.hyperparameters
+        noise = found.pop("noise")
+        changes = {part + "kernel": batch.kernel} if part or "kernel" in settings else found
+    if "noise" in settings:
+        changes["noise"] = noise
+    return model.replaced(**changes)  # type: ignore[no-any-return]
+
+
+def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | SSGPR:
+    """The batch model with the stream model's prior."""
+    if not isinstance(model, StreamModel):
+        raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
+    settings = model.get_params()
+    # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
+    noise = float(np.mean(settings.get("noise", 0.0)))
+    start = {"noise": noise} if noise > 0 else {}
+    if isinstance(model, OnlineGP) and isinstance(parts := model._features, Fourier):
+        plain = parts.order is None and not parts.orthogonal
+        width, depth = model._memory.width(d), model._memory.depth
+        return SSGPR(
+            parts.features,
+            parts.lengthscale,
+            parts.variance,
+            seed=parts.seed,
+            frequencies=parts.given if plain else parts.frequencies(width, depth),
+            tune_frequencies=tune_frequencies,
+            **start,
+        )
+    if tune_frequencies:
+        raise ValueError(f"{type(model).__name__} has no frequencies to tune; use tune_frequencies=False")
+    kernel, jitter = _kernel_of(model, settings)
+    if kernel is None:
+        raise TypeError(
+            f"{type(model).__name__} has neither a kernel nor Fourier features, so the evidence says nothing about its "
+            "settings; choose them by the error on a first part of the stream"
+        )
+    return FullGP(kernel, jitter=jitter, **start)
+
+
+def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | None, float]:
+    if isinstance(model, OnlineGP):
+        return model._features.kernel, model._features.jitter
+    kernel = checked_kernel(settings["kernel"]) if "kernel" in settings else None
+    return kernel, float(settings.get("jitter", 0.0))
+
+
+def _memory_of(model: StreamModel) -> Memory:
+    return model._memory if isinstance(model, MemoryModel) else Window(model.get_params().get("depth", 1))

@@ -1,0 +1,196 @@
+"""Sparse Gaussian processes on inducing points: subset of regressors and FITC."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from streamgp.batch.model import KernelModel, extent
+from streamgp.kernels import Kernel
+from streamgp.settings import FloatArray, real_matrix, whole
+
+
+class LowRank(NamedTuple):
+    """A posterior through inducing points: y ~ N(0, V'V + diag(lam))."""
+
+    kernel: Kernel
+    points: FloatArray  # in the shape of the inputs
+    noise: float
+    L: FloatArray  # K_uu + jitter I = L L'
+    V: FloatArray  # L^-1 K_uf
+    lam: FloatArray  # (n,)
+    M: FloatArray  # I + V diag(1/lam) V' = M M'
+    b: FloatArray  # M^-1 V diag(1/lam) Y
+    value: float
+
+
+class InducingModel(KernelModel):
+    """Everything that the two approximations share; they differ in whether the residual of the points counts."""
+
+    free_name = "points"
+    _residual_counts: bool
+
+    def _compose_points(self, points: Any, tune_points: bool, seed: int) -> None:
+        scalar = isinstance(points, int | np.integer) and not isinstance(points, bool)
+        self._given = None if scalar else real_matrix("points", points, "(m, d), or be a number of rows to draw")
+        self._m = whole("points", points) if scalar else len(self._given)  # type: ignore[arg-type]
+        self._tuned = bool(tune_points)
+        self._seed = whole("seed", seed, at_least=0)
+
+    @property
+    def points(self) -> FloatArray:
+        """The inducing points (m, width); before fit those given, or none."""
+        if self._solution is not None:
+            return np.array(self._solution.points.reshape(self._m, -1))
+        return np.empty((0, 0)) if self._given is None else self._given.copy()
+
+    def _start_points(self, X: FloatArray) -> FloatArray:
+        if self._given is None:
+            return self._drawn(X, np.random.default_rng(self._seed))
+        width, _ = extent(X)
+        if self._given.shape[1] != width:
+            raise ValueError(f"the points have {self._given.shape[1]} columns, but the inputs have {width} numbers")
+        return self._given
+
+    def _drawn(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        if self._m > len(X):
+            raise ValueError(f"points={self._m} are to be drawn from the rows, but there are {len(X)}; ask for fewer")
+        return X[rng.choice(len(X), self._m, replace=False)].reshape(self._m, -1)
+
+    def _free(self, X: FloatArray) -> FloatArray:
+        return self._start_points(X) if self._tuned else np.empty(0)
+
+    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return self._drawn(X, rng)
+
+    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> LowRank:
+        kernel, noise = self._bound(values, X)
+        points = free if self._tuned else self._start_points(X)
+        U = points.reshape(self._m, *X.shape[1:])
+        Kuu = kernel(U) + self._jitter * np.eye(self._m)
+        L = cholesky(Kuu, lower=True, check_finite=False)
+        V = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)
+        lam = noise + self._residual(kernel, X, V)
+        # Woodbury: (V'V + lam)^-1 = lam^-1 - lam^-1 V' (M M')^-1 V lam^-1
+        M = cholesky(np.eye(self._m) + (V / lam) @ V.T, lower=True, check_finite=False)
+        b = solve_triangular(M, (V / lam) @ Y, lower=True, check_finite=False)
+        n, p = Y.shape
+        quadratic = np.sum(Y * Y / lam[:, None]) - np.sum(b * b)
+        determinant = np.sum(np.log(lam)) + 2.0 * np.sum(np.log(np.diag(M)))
+        value = -0.5 * quadratic - 0.5 * p * (determinant + n * np.log(2.0 * np.pi))
+        return LowRank(kernel, U, noise, L, V, lam, M, b, float(value))
+
+    def _residual(self, kernel: Kernel, X: FloatArray, V: FloatArray) -> FloatArray:
+        """The variance of the function that the points cannot express, or none where it does not count."""
+        if not self._residual_counts:
+            return np.zeros(len(X))
+        gamma2: FloatArray = np.maximum(kernel.diagonal(X) + self._jitter - np.sum(V * V, axis=0), 0.0)
+        return gamma2
+
+    def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
+        kernel, U, noise, L, V, lam, M, b, _ = solution
+        p = Y.shape[1]
+        back = solve_triangular(M, b, lower=True, trans="T", check_finite=False)
+        alpha = (Y - V.T @ back) / lam[:, None]
+        whitened = solve_triangular(M, V / lam, lower=True, check_finite=False)
+        # W = 1/2 (alpha alpha' - p S^-1) = d log p / d S for S = V'V + lam; w is its diagonal.
+        w = 0.5 * (np.sum(alpha * alpha, axis=1) - p * (1.0 / lam - np.sum(whitened * whitened, axis=0)))
+        VW = 0.5 * ((V @ alpha) @ alpha.T - p * cho_solve((M, True), V / lam, check_finite=False))
+        if self._residual_counts:
+            VW -= V * w  # the diagonal of S is the prior's whatever V'V is
+        # d(V'V) = dK_fu B + B' dK_uf - B' dK_uu B with B = K_uu^-1 K_uf
+        by_cross = solve_triangular(L, VW, lower=True, trans="T", check_finite=False)
+        by_points = solve_triangular(L, V @ by_cross.T, lower=True, trans="T", check_finite=False)
+        by_points = 0.5 * (by_points + by_points.T)
+        by_kernel = 2.0 * kernel.weighted_gradient(by_cross, U, X) - kernel.weighted_gradient(by_points, U)
+        if self._residual_counts:
+            by_kernel += kernel.weighted_diagonal_gradient(w, X)
+        parts = [by_kernel, np.array([noise * np.sum(w)])]
+        if self._tuned:
+            by_inputs = kernel.weighted_input_gradient(by_cross, U, X) - kernel.weighted_input_gradient(by_points, U, U)
+            parts.append(2.0 * by_inputs.ravel())
+        return np.concatenate(parts)
+
+    def _predict(self, solution: LowRank, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        kernel = solution.kernel
+        V = solve_triangular(solution.L, kernel(solution.points, X), lower=True, check_finite=False)
+        U = solve_triangular(solution.M, V, lower=True, check_finite=False)
+        return U.T @ solution.b, np.sum(U * U, axis=0) + self._residual(kernel, X, V)
+
+
+class SubsetOfRegressors(InducingModel):
+    """A finite linear model in the kernel functions of some points (SoR) [Smola and Bartlett 2001].
+
+    Its variance vanishes far from the points: it is too sure there.
+
+    Args:
+        kernel: covariance function; None: SquaredExponential().
+        noise: variance of the observation noise, in squared units of the target.
+        points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
+        tune_points: whether evidence maximisation moves the points too.
+        jitter: independent variance of the function at every point, part of the prior.
+        seed: of the drawn points.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.batch import SubsetOfRegressors
+        >>> X = np.linspace(0.0, 6.0, 200)
+        >>> model = SubsetOfRegressors(sg.SquaredExponential(1.0), noise=0.01, points=15).fit(X, np.sin(X))
+        >>> round(float(model.predict([1.5]).mean[0]), 1)
+        1.0
+    """
+
+    _residual_counts = False
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        noise: float = 0.01,
+        points: Any = 100,
+        tune_points: bool = False,
+        jitter: float = 1e-6,
+        seed: int = 0,
+    ) -> None:
+        self._compose(kernel, noise, jitter)
+        self._compose_points(points, tune_points, seed)
+
+
+class FITC(InducingModel):
+    """Fully independent training conditional, the sparse process with pseudo-inputs [Snelson and Ghahramani 2006].
+
+    What the points cannot express counts as noise of its own for every row, so the prior variance is right everywhere.
+
+    Args:
+        kernel: covariance function; None: SquaredExponential().
+        noise: variance of the observation noise, in squared units of the target.
+        points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
+        tune_points: whether evidence maximisation moves the points (the pseudo-inputs) too.
+        jitter: independent variance of every function value, part of the prior.
+        seed: of the drawn points.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.batch import FITC
+        >>> X = np.linspace(0.0, 6.0, 200)
+        >>> model = FITC(sg.SquaredExponential(1.0), noise=0.01, points=15).fit(X, np.sin(X))
+        >>> round(float(model.predict([1.5]).mean[0]), 1)
+        1.0
+    """
+
+    _residual_counts = True
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        noise: float = 0.01,
+        points: Any = 100,
+        tune_points: bool = False,
+        jitter: float = 1e-6,
+        seed: int = 0,
+    ) -> None:
+        self._compose(kernel, noise, jitter)
+        self._compose_points(points, tune_points, seed)

@@ -1,0 +1,235 @@
+"""What every batch model can do: fit a whole data set, predict, and tell how likely the data are."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import numpy as np
+
+from streamgp import inputs
+from streamgp.adapt.evidence import Evidence, Maximum, Objective
+from streamgp.core import stream
+from streamgp.features import checked_kernel
+from streamgp.kernels import Kernel
+from streamgp.prediction import Prediction
+from streamgp.settings import Configured, FloatArray, number
+
+Hyperparameters = dict[str, float | FloatArray]
+
+
+class BatchModel(Configured, abc.ABC):
+    """A model that is given all its data at once: a baseline for stream models, and a way to their hyperparameters.
+
+    Several outputs share the hyperparameters and one covariance; their log marginal likelihoods add.
+    """
+
+    maximum: Maximum | None = None  # where the last maximisation ended; None when nothing was maximised
+
+    _shape: tuple[int, ...] | None = None  # of one input: (d,) or (depth, d); None before fit
+    _scalar: bool = True  # targets are numbers, not lists of numbers
+    _outputs: int = 1
+    _fitted: Hyperparameters | None = None
+    _solution: Any = None
+
+    # What a model has to provide.
+
+    @abc.abstractmethod
+    def _positive(self, X: FloatArray) -> Hyperparameters:
+        """The positive hyperparameters to start from, bound to the width of the inputs."""
+
+    free_name: str = ""
+
+    def _free(self, X: FloatArray) -> FloatArray:
+        """Parameters of any sign to start from, where they are to be tuned."""
+        return np.empty(0)
+
+    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The same for a further start."""
+        return self._free(X)
+
+    @abc.abstractmethod
+    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Any:
+        """All that predictions and gradients need; its ``value`` is the log marginal likelihood."""
+
+    @abc.abstractmethod
+    def _gradient(self, solution: Any, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Of the log marginal likelihood, by the logarithms of the positive parameters, then by the free ones."""
+
+    @abc.abstractmethod
+    def _predict(self, solution: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means (n, p) and latent variances (n,)."""
+
+    # What users call.
+
+    def fit(self, X: Any, Y: Any, evidence: Evidence | None = None) -> Self:
+        """Learn all rows, in place of any learnt before.
+
+        Args:
+            X: (n, d) rows, or (n, depth, d) windows with the oldest input first.
+            Y: (n,) or (n, p) targets; none may be missing.
+            evidence: how to maximise the log marginal likelihood over the hyperparameters; None: they stay as given.
+        """
+        if evidence is not None and not isinstance(evidence, Evidence):
+            raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
+        X, Y, scalar = _checked_data(X, Y)
+        objective = self._objective(X, Y)
+        maximum = None if evidence is None else evidence.maximize(objective)
+        coordinates = objective.start if maximum is None else maximum.coordinates
+        values, free = _split(objective, coordinates)
+        try:
+            solution = self._solve(values, free, X, Y)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "a covariance is not positive definite: rows or points lie too close together for this kernel. "
+                "Raise the noise or the jitter, or shorten the lengthscale."
+            ) from None
+        self._solution, self.maximum = solution, maximum
+        self._fitted = _named(self._positive(X), values)
+        self._shape, self._scalar, self._outputs = X.shape[1:], scalar, Y.shape[1]
+        return self
+
+    def predict(self, X: Any) -> Prediction:
+        """Predict the targets of rows: (n,) or (n, p), as the targets were.
+
+        Args:
+            X: (n, d) rows, or (n, depth, d) windows.
+        """
+        solution = self._learnt()
+        X = _checked_points(X, self._shape)
+        if len(X) == 0:
+            empty = np.empty(0 if self._scalar else (0, self._outputs))
+            return Prediction(empty, empty.copy(), empty.copy())
+        try:
+            mean, variance = self._predict(solution, X)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "a covariance of the rows to predict is not positive definite: they lie too close together for this "
+                "kernel. Use jitter=1e-6, or predict fewer of them together."
+            ) from None
+        noise = np.full(len(X), self._hyperparameter("noise"))
+        if self._scalar:
+            return Prediction(mean[:, 0], variance, noise)
+        return Prediction(mean, *(np.repeat(values[:, None], self._outputs, axis=1) for values in (variance, noise)))
+
+    def log_marginal_likelihood(self) -> float:
+        """Return the log marginal likelihood of the data that were fitted, summed over the outputs."""
+        return float(self._learnt().value)
+
+    def objective(self, X: Any, Y: Any) -> Objective:
+        """Return the log marginal likelihood of data and its gradient, as functions of the coordinates."""
+        X, Y, _ = _checked_data(X, Y)
+        return self._objective(X, Y)
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """The hyperparameters by name; before fit only those that do not depend on the inputs' width."""
+        if self._fitted is None:
+            return {"noise": self._settings["noise"]}
+        return {name: _copied(value) for name, value in self._fitted.items()}
+
+    def _objective(self, X: FloatArray, Y: FloatArray) -> Objective:
+        positive, free = self._positive(X), self._free(X).ravel()
+        names = [name for name, value in positive.items() for _ in range(np.size(value))]
+        values = np.concatenate([np.atleast_1d(value) for value in positive.values()])
+        logs = np.arange(values.size + free.size) < values.size
+
+        def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
+            values, free = _split(objective, coordinates)
+            solution = self._solve(values, free, X, Y)
+            return solution.value, self._gradient(solution, X, Y)
+
+        def redraw(rng: np.random.Generator) -> FloatArray:
+            return self._free_again(X, rng).ravel()
+
+        objective = Objective(
+            evaluate,
+            start=np.concatenate([np.log(values), free]),
+            names=(*names, *[self.free_name] * free.size),
+            logs=logs,
+            redraw=redraw if free.size else None,
+        )
+        return objective
+
+    def _learnt(self) -> Any:
+        if self._solution is None:
+            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(X, Y) first")
+        return self._solution
+
+    def _hyperparameter(self, name: str) -> float:
+        assert self._fitted is not None
+        return float(self._fitted[name])
+
+
+class KernelModel(BatchModel):
+    """A batch model over a kernel and a noise."""
+
+    _kernel: Kernel
+    _noise: float
+    _jitter: float
+
+    def _compose(self, kernel: Kernel | None, noise: float, jitter: float) -> None:
+        self._kernel = checked_kernel(kernel)
+        self._noise = number("noise", noise, above=0)
+        self._jitter = number("jitter", jitter, at_least=0)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel with the present hyperparameters."""
+        return self._kernel if self._solution is None else self._solution.kernel
+
+    def _positive(self, X: FloatArray) -> Hyperparameters:
+        width, depth = extent(X)
+        values = self._kernel.program(width, depth).parameters
+        return self._kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
+
+    def _bound(self, values: FloatArray, X: FloatArray) -> tuple[Kernel, float]:
+        return self._kernel.with_values(values[:-1], *extent(X)), float(values[-1])
+
+
+def extent(X: FloatArray) -> tuple[int, int]:
+    """Numbers in one input, and its depth."""
+    return int(np.prod(X.shape[1:])), X.shape[1] if X.ndim == 3 else 1
+
+
+def _split(objective: Objective, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.exp(coordinates[objective.logs]), coordinates[~objective.logs]
+
+
+def _named(template: Hyperparameters, values: FloatArray) -> Hyperparameters:
+    named: Hyperparameters = {}
+    first = 0
+    for name, value in template.items():
+        part = values[first : first + np.size(value)]
+        named[name] = float(part[0]) if np.ndim(value) == 0 else part.copy()
+        first += part.size
+    return named
+
+
+def _copied(value: float | FloatArray) -> float | FloatArray:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        points = inputs.rows(X.reshape(len(X), extent(X)[0]), None).reshape(X.shape)
+    else:
+        points = inputs.rows(X, None)
+    if shape is not None and points.shape[1:] != shape:
+        if len(points) > 0:
+            raise ValueError(f"X must have shape (n, {', '.join(map(str, shape))}), as in fit; got {points.shape}")
+        points = np.empty((0, *shape))
+    flat = points.reshape(len(points), extent(points)[0])
+    inputs.refuse(*stream.check(flat, flat[:0], True), many=True)
+    return points
+
+
+def _checked_data(X: Any, Y: Any) -> tuple[FloatArray, FloatArray, bool]:
+    X = _checked_points(X, None)
+    if len(X) == 0:
+        raise ValueError("X has no rows; a batch model needs at least one")
+    Y, scalar = inputs.targets(Y, len(X), None, True)
+    bad = np.flatnonzero(~np.all(np.isfinite(Y), axis=1))
+    if bad.size:
+        raise ValueError(f"Y has NaN or inf in row {bad[0]}: a batch model needs every target. Drop such rows first.")
+    return X, Y, scalar

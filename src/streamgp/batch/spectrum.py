@@ -1,0 +1,176 @@
+"""Sparse spectrum Gaussian process regression: a finite linear model in random Fourier features."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from streamgp.batch.model import BatchModel, Hyperparameters, extent
+from streamgp.compiled import compiled
+from streamgp.features import Fourier, fourier
+from streamgp.kernels import SquaredExponential
+from streamgp.settings import FloatArray, number
+
+Array = NDArray
+
+
+@compiled
+def features_of(frequencies: Array, variance: float, X: Array, Phi: Array) -> None:
+    for t in range(X.shape[0]):
+        fourier(frequencies, variance, X[t], Phi[t])
+
+
+class Spectrum(NamedTuple):
+    """A posterior over the weights of Fourier features."""
+
+    scales: FloatArray  # (width,) lengthscales
+    variance: float
+    noise: float
+    frequencies: FloatArray  # (D, width), divided by the lengthscales
+    Phi: FloatArray  # (n, 2D)
+    R: FloatArray  # Phi'Phi + noise I = R'R
+    weights: FloatArray  # (2D, p)
+    alpha: FloatArray  # (Phi Phi' + noise I)^-1 Y
+    value: float
+
+
+class SSGPR(BatchModel):
+    """Sparse spectrum Gaussian process regression [gijsberts2013 3.2; Lazaro-Gredilla et al. 2010].
+
+    The function is linear in sqrt(variance / D) [cos(Ox); sin(Ox)]; the frequencies O are drawn so that it approximates
+    a squared exponential, or tuned with the other hyperparameters. :class:`streamgp.ISSGPR` with the same settings
+    learns the same function row by row.
+
+    Args:
+        features: D, the number of frequencies; there are 2 D weights.
+        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
+        variance: prior variance of the function, in squared units of the target.
+        noise: variance of the observation noise, in squared units of the target.
+        seed: of the frequencies.
+        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
+        tune_frequencies: whether evidence maximisation moves the frequencies too: D d more parameters, which can
+            overfit.
+
+    Example:
+        >>> import numpy as np
+        >>> from streamgp.batch import SSGPR
+        >>> X = np.linspace(0.0, 6.0, 200)
+        >>> model = SSGPR(features=50, lengthscale=1.0, noise=0.01).fit(X, np.sin(X))
+        >>> round(float(model.predict([1.5]).mean[0]), 1)
+        1.0
+    """
+
+    free_name = "frequencies"
+
+    def __init__(
+        self,
+        features: int = 100,
+        lengthscale: Any = None,
+        variance: float = 1.0,
+        noise: float = 0.01,
+        seed: int = 0,
+        frequencies: Any = None,
+        tune_frequencies: bool = False,
+    ) -> None:
+        self._features = Fourier(features, lengthscale, variance, seed, frequencies)
+        self._noise = number("noise", noise, above=0)
+        self._tuned = bool(tune_frequencies)
+
+    @property
+    def frequencies(self) -> FloatArray:
+        """The (D, width) frequencies, divided by the lengthscales; before fit those given, or none."""
+        if self._solution is not None:
+            return np.array(self._solution.frequencies)
+        return np.empty((0, 0)) if self._features.given is None else self._features.given.copy()
+
+    def stream_settings(self) -> dict[str, Any]:
+        """Return the settings with which an ISSGPR learns row by row what this fitted model has learnt at once.
+
+        Returns:
+            features, frequencies (divided by the lengthscales), lengthscale, variance and noise.
+
+        Example:
+            >>> import numpy as np
+            >>> import streamgp as sg
+            >>> from streamgp.batch import SSGPR
+            >>> X = np.linspace(0.0, 6.0, 60)
+            >>> batch = SSGPR(features=20, noise=0.01).fit(X, np.sin(X))
+            >>> stream = sg.ISSGPR.from_batch(batch)
+            >>> stream.learn_many(X, np.sin(X))
+            >>> bool(abs(stream.predict_one(2.5).mean - batch.predict([2.5]).mean[0]) < 1e-8)
+            True
+        """
+        self.log_marginal_likelihood()  # refuses a model that was not fitted
+        frequencies = self.frequencies
+        return {"features": len(frequencies), "frequencies": frequencies} | self.hyperparameters
+
+    def _positive(self, X: FloatArray) -> Hyperparameters:
+        parts = self._features
+        kernel = SquaredExponential(parts.lengthscale, parts.variance)
+        width, depth = extent(X)
+        values = kernel.program(width, depth).parameters
+        return kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
+
+    def _unscaled(self, X: FloatArray) -> FloatArray:
+        """The frequencies for lengthscales of one."""
+        width, depth = extent(X)
+        lengthscale = np.atleast_1d(self._positive(X)["lengthscale"])
+        return self._features.frequencies(width, depth) * np.resize(lengthscale, width)
+
+    def _free(self, X: FloatArray) -> FloatArray:
+        return self._unscaled(X) if self._tuned else np.empty(0)
+
+    def _free_again(self, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return rng.standard_normal((self._features.features, extent(X)[0]))
+
+    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Spectrum:
+        *lengthscale, variance, noise = values.tolist()
+        (width, _), n, p = extent(X), *Y.shape
+        scales = np.resize(lengthscale, width)
+        unscaled = free.reshape(-1, width) if self._tuned else self._unscaled(X)
+        X = X.reshape(n, width)
+        frequencies = unscaled / scales
+        m = 2 * len(frequencies)
+        Phi = np.empty((n, m))
+        features_of(frequencies, variance, X, Phi)
+        # [gijsberts2013] Eq. (4)
+        A = Phi.T @ Phi
+        A[np.diag_indices(m)] += noise
+        R = cholesky(A, check_finite=False)
+        weights = cho_solve((R, False), Phi.T @ Y, check_finite=False)
+        alpha = (Y - Phi @ weights) / noise
+        # [gijsberts2013] 3.2, the log marginal likelihood. The determinant of A has one factor noise for each of the 2D
+        # weights; the paper prints D/2 ln noise where 2D/2 is meant.
+        determinant = 2.0 * np.sum(np.log(np.diag(R))) + (n - m) * np.log(noise)
+        value = -0.5 * np.sum(Y * alpha) - 0.5 * p * (determinant + n * np.log(2.0 * np.pi))
+        return Spectrum(scales, variance, noise, frequencies, Phi, R, weights, alpha, float(value))
+
+    def _gradient(self, solution: Spectrum, X: FloatArray, Y: FloatArray) -> FloatArray:
+        scales, _, noise, frequencies, Phi, R, _, alpha, _ = solution
+        X = X.reshape(len(X), -1)
+        (n, m), p, D = Phi.shape, Y.shape[1], len(frequencies)
+        inverse = cho_solve((R, False), np.eye(m), check_finite=False)
+        # W = 1/2 (alpha alpha' - p S^-1) = d log p / d S for S = Phi Phi' + noise I, where S^-1 Phi = Phi A^-1.
+        WPhi = 0.5 * (alpha @ (alpha.T @ Phi) - p * Phi @ inverse)
+        trace = 0.5 * (np.sum(alpha * alpha) - p * ((n - m) / noise + np.trace(inverse)))
+        # d S = d Phi Phi' + Phi d Phi'; the angle turns cos into -sin and sin into cos.
+        by_angle = 2.0 * (WPhi[:, D:] * Phi[:, :D] - WPhi[:, :D] * Phi[:, D:])
+        by_frequency = by_angle.T @ X
+        by_scale = -np.sum(by_frequency * frequencies, axis=0)
+        lengthscales = 1 if self._features.lengthscale is None else self._features.lengthscale.size
+        by_lengthscale = np.bincount(np.arange(scales.size) % lengthscales, by_scale, lengthscales)
+        parts = [by_lengthscale, np.array([np.sum(WPhi * Phi), noise * trace])]
+        if self._tuned:
+            parts.append((by_frequency / scales).ravel())
+        return np.concatenate(parts)
+
+    def _predict(self, solution: Spectrum, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        X = X.reshape(len(X), -1)
+        Phi = np.empty((len(X), 2 * len(solution.frequencies)))
+        features_of(solution.frequencies, solution.variance, X, Phi)
+        # [gijsberts2013] Eq. (3) without the noise of the observation
+        U = solve_triangular(solution.R, Phi.T, trans="T", check_finite=False)
+        return Phi @ solution.weights, solution.noise * np.sum(U * U, axis=0)

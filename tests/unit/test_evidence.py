@@ -1,0 +1,473 @@
+"""The evidence engine, and tuning a stream model before it goes online."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import streamgp as sg
+from streamgp.adapt import Evidence, Objective
+from streamgp.adapt.tune import fit_prefix, tune, with_hyperparameters
+from streamgp.batch import FITC, SSGPR, FullGP
+from streamgp.features import Linear
+from streamgp.memory import remembered
+
+TARGET = np.array([0.3, -0.7])
+
+
+def hill(start=(1.0, 1.0), names=("a", "b")):
+    """-|theta - TARGET|^2 over two logarithms."""
+    return Objective(
+        lambda t: (-float(np.sum((t - TARGET) ** 2)), -2.0 * (t - TARGET)),
+        np.array(start, dtype=float),
+        names,
+        np.array([True, True]),
+    )
+
+
+def draw(n, d, lengthscale, variance, noise, seed, outputs=1):
+    """Inputs and targets drawn from a squared exponential prior, by a formula that is not the library's."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3.0, 3.0, (n, d))
+    r2 = sum(((X[:, None, j] - X[None, :, j]) / lengthscale[j]) ** 2 for j in range(d))
+    K = variance * np.exp(-0.5 * r2) + noise * np.eye(n)
+    return X, np.linalg.cholesky(K) @ rng.standard_normal((n, outputs))
+
+
+def exact_log_evidence(X, y, lengthscale, variance, noise):
+    r2 = sum(((X[:, None, j] - X[None, :, j]) / lengthscale[j]) ** 2 for j in range(X.shape[1]))
+    K = variance * np.exp(-0.5 * r2) + noise * np.eye(len(X))
+    return multivariate_normal(np.zeros(len(X)), K).logpdf(y)
+
+
+# The engine.
+
+
+def test_the_maximum_of_a_quadratic_is_found():
+    maximum = Evidence(restarts=0).maximize(hill())
+    np.testing.assert_allclose(maximum.coordinates, TARGET, atol=1e-8)
+    assert maximum.value == pytest.approx(0.0, abs=1e-12)
+    assert maximum.converged == (True,)
+    assert maximum.at_bounds == ()
+    assert maximum.failures == 0
+
+
+def test_history_begins_at_the_start_never_falls_and_ends_at_the_value():
+    X, Y = draw(40, 1, [1.0], 1.0, 0.1, seed=1)
+    maximum = FullGP(sg.SquaredExponential(0.2), noise=1.0).fit(X, Y, Evidence(restarts=2)).maximum
+    assert len(maximum.history) == 3
+    assert maximum.history[0][0] == pytest.approx(exact_log_evidence(X, Y[:, 0], [0.2], 1.0, 1.0), abs=1e-8)
+    for values in maximum.history:
+        assert np.all(np.diff(values) >= 0.0)
+    assert maximum.value == max(values[-1] for values in maximum.history)
+
+
+def test_bounds_hold_and_are_reported():
+    maximum = Evidence(restarts=1, bounds={"a": (2.0, 5.0)}).maximize(hill())
+    assert maximum.at_bounds == ("a",)
+    np.testing.assert_allclose(np.exp(maximum.coordinates), [2.0, np.exp(-0.7)], rtol=1e-7)
+
+
+def test_one_pair_of_bounds_holds_for_all():
+    maximum = Evidence(restarts=0, bounds=(1.5, 4.0)).maximize(hill())
+    assert maximum.at_bounds == ("a", "b")
+    np.testing.assert_allclose(np.exp(maximum.coordinates), [1.5, 1.5], rtol=1e-7)
+
+
+def test_restarts_find_the_higher_of_two_hills_and_the_seed_repeats_them():
+    def two_hills(t):
+        low, high = np.exp(-((t[0] - 2.0) ** 2)), 3.0 * np.exp(-((t[0] + 1.0) ** 2))
+        return float(low + high), np.array([-2.0 * (t[0] - 2.0) * low - 2.0 * (t[0] + 1.0) * high])
+
+    objective = Objective(two_hills, np.array([2.5]), ("a",), np.array([True]))
+    assert Evidence(restarts=0).maximize(objective).value < 1.1
+    many = Evidence(restarts=20).maximize(objective)
+    assert many.value == pytest.approx(3.0, abs=1e-3)
+    again = Evidence(restarts=20).maximize(objective)
+    np.testing.assert_array_equal(many.coordinates, again.coordinates)
+    assert not np.array_equal(many.history[1][0], Evidence(restarts=20, seed=1).maximize(objective).history[1][0])
+
+
+def test_coordinates_that_are_not_logarithms_are_unbounded_and_redrawn():
+    drawn = []
+
+    def redraw(rng):
+        drawn.append(rng.standard_normal(1))
+        return drawn[-1]
+
+    objective = Objective(
+        lambda t: (-float(t[0] ** 2 + (t[1] + 1e7) ** 2 / 1e14), np.array([-2.0 * t[0], -2.0 * (t[1] + 1e7) / 1e14])),
+        np.array([1.0, -1e7 + 1.0]),
+        ("a", "points"),
+        np.array([True, False]),
+        redraw,
+    )
+    maximum = Evidence(restarts=3).maximize(objective)
+    assert len(drawn) == 3
+    assert maximum.value == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_search_turns_back_where_a_covariance_is_not_positive():
+    def guarded(t):
+        if t[0] > 0.5:
+            raise np.linalg.LinAlgError
+        return -float((t[0] - 0.4) ** 2), np.array([-2.0 * (t[0] - 0.4)])
+
+    maximum = Evidence(restarts=0).maximize(Objective(guarded, np.array([-3.0]), ("a",), np.array([True])))
+    assert maximum.failures > 0
+    np.testing.assert_allclose(maximum.coordinates, [0.4], atol=1e-5)
+
+
+def test_a_start_that_cannot_be_computed_is_refused_but_an_unlucky_restart_is_not():
+    def fails_away_from_zero(t):
+        if abs(t[0]) > 1e-3:
+            raise np.linalg.LinAlgError
+        return 0.0, np.zeros(1)
+
+    def fails(_):
+        raise np.linalg.LinAlgError
+
+    lucky = Evidence(restarts=2).maximize(Objective(fails_away_from_zero, np.zeros(1), ("a",), np.array([True])))
+    assert lucky.failures == 2
+    assert lucky.value == 0.0
+    with pytest.raises(ValueError, match=r"cannot be computed at the given hyperparameters.*Raise the noise"):
+        Evidence().maximize(Objective(fails, np.zeros(1), ("a",), np.array([True])))
+
+
+def test_progress_may_be_a_function():
+    seen = []
+    maximum = Evidence(restarts=1, progress=lambda *step: seen.append(step)).maximize(hill())
+    assert [step[0] for step in seen] == sorted(step[0] for step in seen)
+    assert [value for start, _, value in seen if start == 0] == list(maximum.history[0])
+    assert [iteration for start, iteration, _ in seen if start == 1] == list(range(len(maximum.history[1])))
+
+
+def test_progress_needs_rich_only_when_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    Evidence().maximize(hill())
+    with pytest.raises(ImportError, match="pip install rich, or give a function"):
+        Evidence(progress=True).maximize(hill())
+
+
+def test_progress_true_moves_a_bar(monkeypatch):
+    updates = []
+
+    class Progress:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            updates.append("closed")
+
+        def add_task(self, _description, total):
+            updates.append(total)
+            return 0
+
+        def update(self, _task, completed, description):
+            updates.append((completed, description))
+
+    module = types.ModuleType("rich.progress")
+    module.Progress = Progress
+    monkeypatch.setitem(sys.modules, "rich", types.ModuleType("rich"))
+    monkeypatch.setitem(sys.modules, "rich.progress", module)
+    Evidence(restarts=1, iterations=50, progress=True).maximize(hill())
+    assert updates[0] == 100
+    assert updates[1][0] == 0
+    assert any(step[0] == 50 for step in updates[1:-1])
+    assert updates[-1] == "closed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"restarts": -1}, ValueError, "restarts must be a whole number of at least 0"),
+        ({"iterations": 0}, ValueError, "iterations must be a whole number of at least 1"),
+        ({"iterations": 1.5}, TypeError, "iterations must be a whole number"),
+        ({"bounds": (1.0, 0.1)}, ValueError, "exchange the two"),
+        ({"bounds": (0.0, 1.0)}, ValueError, "each of bounds must be a finite number above 0"),
+        ({"bounds": 3.0}, TypeError, "must be a pair"),
+        ({"bounds": {"noise": (1.0,)}}, TypeError, r"bounds\['noise'\] must be a pair"),
+        ({"progress": "yes"}, TypeError, "progress must be True, False or a function; got 'yes'"),
+        ({"restart": 2}, TypeError, "Did you mean 'restarts'"),
+    ],
+)
+def test_bad_settings_of_the_engine_are_refused(settings, error, message):
+    with pytest.raises(error, match=message):
+        Evidence(**settings)
+
+
+def test_unknown_names_in_bounds_are_refused_with_the_nearest():
+    with pytest.raises(ValueError, match=r"'nois', which is no hyperparameter here\. Did you mean 'noise'"):
+        FullGP().fit([[0.0], [1.0]], [0.0, 1.0], Evidence(bounds={"nois": (0.1, 1.0)}))
+
+
+def test_a_start_outside_the_bounds_is_refused():
+    with pytest.raises(ValueError, match=r"noise starts at 0.01, outside its bounds \(0.1, 1\)"):
+        FullGP(noise=0.01).fit([[0.0], [1.0]], [0.0, 1.0], Evidence(bounds={"noise": (0.1, 1.0)}))
+
+
+def test_engines_with_equal_settings_are_equal():
+    assert Evidence(bounds={"noise": (0.1, 1.0)}) == Evidence(bounds={"noise": (0.1, 1.0)})
+    assert repr(Evidence(restarts=5)) == "Evidence(restarts=5)"
+
+
+# Known hyperparameters come back.
+
+
+def test_full_gp_recovers_the_hyperparameters_of_its_data():
+    X, Y = draw(300, 2, [0.7, 2.0], 1.5, 0.05, seed=0, outputs=4)
+    model = FullGP(sg.SquaredExponential([1.0, 1.0]), noise=0.5).fit(X, Y, Evidence(restarts=1))
+    found = model.hyperparameters
+    np.testing.assert_allclose(np.log(found["lengthscale"]), np.log([0.7, 2.0]), atol=0.1)
+    assert np.log(found["noise"]) == pytest.approx(np.log(0.05), abs=0.1)
+    assert np.log(found["variance"]) == pytest.approx(np.log(1.5), abs=0.4)
+    value, gradient = model.objective(X, Y)(model.maximum.coordinates)
+    assert value == model.maximum.value == model.log_marginal_likelihood()
+    assert np.max(np.abs(gradient)) < 0.05  # of a value of about 500
+
+
+def test_a_start_with_too_little_noise_does_not_end_where_all_data_are_noise():
+    X, Y = draw(150, 4, [2.0] * 4, 1.0, 0.01, seed=20)
+    model = FullGP(sg.SquaredExponential([10.0] * 4), noise=0.001).fit(X, Y, Evidence(restarts=0))
+    assert model.hyperparameters["noise"] == pytest.approx(0.01, rel=0.3)
+    truth = exact_log_evidence(X, Y[:, 0], [2.0] * 4, 1.0, 0.01)
+    assert truth < model.log_marginal_likelihood() < truth + 10.0
+
+
+def test_the_limit_of_iterations_holds_over_all_stages():
+    X, Y = draw(60, 2, [1.0, 1.0], 1.0, 0.01, seed=21)
+    maximum = FullGP(sg.SquaredExponential([9.0, 9.0])).fit(X, Y, Evidence(restarts=0, iterations=13)).maximum
+    assert len(maximum.history[0]) == 14
+    assert maximum.converged == (False,)
+
+
+def test_an_irrelevant_input_gets_a_long_lengthscale():
+    X, Y = draw(150, 1, [1.0], 1.0, 0.05, seed=3)
+    X = np.column_stack([X, np.random.default_rng(4).uniform(-3, 3, 150)])
+    found = FullGP(sg.SquaredExponential([1.0, 1.0])).fit(X, Y, Evidence(restarts=0)).hyperparameters
+    assert found["lengthscale"][1] > 10 * found["lengthscale"][0]
+
+
+def test_ssgpr_recovers_the_noise_and_lengthscales_of_its_data():
+    X, Y = draw(400, 2, [1.0, 3.0], 1.0, 0.05, seed=5, outputs=2)
+    start = SSGPR(features=60, lengthscale=[2.0, 2.0], noise=0.3)
+    found = start.fit(X, Y, Evidence(restarts=0)).hyperparameters
+    np.testing.assert_allclose(np.log(found["lengthscale"]), np.log([1.0, 3.0]), atol=0.4)
+    assert np.log(found["noise"]) == pytest.approx(np.log(0.05), abs=0.15)
+
+
+def test_tuned_frequencies_find_those_of_the_data():
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-3.0, 3.0, 200)
+    y = np.cos(2.0 * x) + 0.7 * np.sin(5.0 * x) + 0.1 * rng.standard_normal(200)
+    start = SSGPR(frequencies=[[1.7], [5.4]], noise=0.1, tune_frequencies=True)
+    tuned = start.fit(x, y, Evidence(restarts=0))
+    np.testing.assert_allclose(tuned.frequencies, [[2.0], [5.0]], atol=0.03)
+    assert tuned.hyperparameters["noise"] == pytest.approx(0.01, rel=0.15)
+    fixed = SSGPR(frequencies=[[1.7], [5.4]], noise=0.1).fit(x, y, Evidence(restarts=0))
+    assert tuned.log_marginal_likelihood() > fixed.log_marginal_likelihood() + 100.0
+
+
+def test_tuned_pseudo_inputs_leave_a_corner_and_cover_the_data_while_equal_bounds_fix_the_rest():
+    X, Y = draw(80, 1, [0.6], 1.0, 0.05, seed=7)
+    grid = np.linspace(-3.0, 3.0, 31)
+    kernel = sg.SquaredExponential(0.6)
+    exact = FullGP(kernel, noise=0.05).fit(X, Y[:, 0]).predict(grid)
+    corner = {"kernel": kernel, "noise": 0.05, "points": np.linspace(-1.0, 1.0, 12)[:, None]}
+    fixed = Evidence(restarts=0, bounds={"lengthscale": (0.6, 0.6), "variance": (1.0, 1.0), "noise": (0.05, 0.05)})
+    stayed = FITC(**corner).fit(X, Y[:, 0])
+    moved = FITC(**corner, tune_points=True).fit(X, Y[:, 0], fixed)
+    assert moved.hyperparameters == pytest.approx({"lengthscale": 0.6, "variance": 1.0, "noise": 0.05}, rel=1e-12)
+    assert moved.log_marginal_likelihood() > stayed.log_marginal_likelihood() + 20.0
+    assert moved.points.min() < -2.0
+    assert moved.points.max() > 2.0
+    assert np.max(np.abs(moved.predict(grid).mean - exact.mean)) < 0.1
+    assert np.max(np.abs(stayed.predict(grid).mean - exact.mean)) > 0.5
+
+
+def test_fitc_with_tuned_points_can_claim_more_evidence_than_the_exact_process():
+    X, Y = draw(80, 1, [1.0], 1.0, 0.05, seed=7)
+    exact = FullGP(noise=0.1).fit(X, Y, Evidence(restarts=0))
+    sparse = FITC(noise=0.1, points=8, tune_points=True).fit(X, Y, Evidence(restarts=0))
+    assert sparse.log_marginal_likelihood() > exact.log_marginal_likelihood() + 0.5
+
+
+# Before going online.
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sg.SOGP(sg.SquaredExponential([0.3, 3.0]), noise=1.0, capacity=30),
+        sg.KRLST(sg.SquaredExponential([0.3, 3.0]), noise=1.0, capacity=30, jitter=0.0),
+        sg.OnlineGP(sg.Basis(sg.SquaredExponential([0.3, 3.0])), noise=1.0),
+        sg.RecursiveGP(np.zeros((1, 2)), sg.SquaredExponential([0.3, 3.0]), noise=1.0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_tune_returns_an_unlearnt_model_of_the_recipe_at_the_maximum_of_the_evidence(model):
+    X, Y = draw(80, 2, [0.7, 2.0], 1.0, 0.05, seed=8)
+    tuned = tune(model, X, Y[:, 0], Evidence(restarts=0))
+    assert type(tuned) is type(model)
+    assert tuned.rows_seen == model.rows_seen == 0
+    changed = {name for name in model.get_params() if repr(tuned.get_params()[name]) != repr(model.get_params()[name])}
+    assert changed in ({"kernel", "noise"}, {"features", "noise"})
+    tuned.learn_one(X[0], Y[0, 0])
+    found = tuned.hyperparameters
+    batch = FullGP(sg.SquaredExponential([0.3, 3.0]), noise=1.0).fit(X, Y[:, 0], Evidence(restarts=0))
+    for name, value in batch.hyperparameters.items():
+        np.testing.assert_array_equal(found[name], value)
+    best = exact_log_evidence(X, Y[:, 0], found["lengthscale"], found["variance"], found["noise"])
+    assert best == pytest.approx(batch.log_marginal_likelihood(), abs=1e-8)
+    assert best > exact_log_evidence(X, Y[:, 0], [0.3, 3.0], 1.0, 1.0) + 10.0
+
+
+@pytest.mark.parametrize("tune_frequencies", [False, True])
+def test_tuned_issgpr_learns_row_by_row_what_tuned_ssgpr_learnt_at_once(tune_frequencies):
+    X, Y = draw(60, 2, [1.0, 2.0], 1.0, 0.05, seed=9, outputs=2)
+    model = sg.ISSGPR(features=10, lengthscale=[1.0, 1.0], noise=1.0, seed=3)
+    evidence = Evidence(restarts=1, iterations=30)
+    tuned = tune(model, X, Y, evidence, tune_frequencies=tune_frequencies)
+    batch = fit_prefix(model, X, Y, evidence, tune_frequencies=tune_frequencies)
+    assert type(tuned) is sg.ISSGPR
+    assert tuned.rows_seen == 0
+    fixed = SSGPR(features=10, lengthscale=[1.0, 1.0], noise=1.0, seed=3).fit(X, Y)
+    assert batch.log_marginal_likelihood() > fixed.log_marginal_likelihood() + 10.0
+    tuned.learn_many(X, Y)
+    fresh = np.random.default_rng(1).uniform(-3, 3, (7, 2))
+    expected, got = batch.predict(fresh), tuned.predict_many(fresh)
+    np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(got.noise, expected.noise, rtol=1e-12)
+
+
+def test_fourier_features_of_a_composition_are_tuned_as_those_of_the_recipe():
+    X, Y = draw(40, 1, [1.0], 1.0, 0.05, seed=10)
+    evidence = Evidence(restarts=0, iterations=20)
+    recipe = tune(sg.ISSGPR(features=8, form="covariance"), X, Y[:, 0], evidence)
+    composition = tune(sg.OnlineGP(sg.Fourier(features=8)), X, Y[:, 0], evidence)
+    for name in ("features", "frequencies", "lengthscale", "variance"):
+        expected = recipe.get_params()[name]
+        np.testing.assert_array_equal(composition.get_params(deep=True)[f"features__{name}"], expected)
+    assert composition.get_params()["noise"] == recipe.get_params()["noise"]
+
+
+def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
+    X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=22)
+    evidence = Evidence(restarts=0, iterations=10)
+    tuned = tune(sg.KLMS(step=0.2, depth=2), X, Y[:, 0], evidence)
+    windows = np.stack([np.vstack([[[0.0]], X])[i : i + 2] for i in range(30)])
+    assert isinstance(tuned, sg.KLMS)
+    assert tuned.get_params()["kernel"] == FullGP().fit(windows, Y[:, 0], evidence).kernel
+    assert tuned.get_params()["step"] == 0.2
+
+
+def test_flat_kernel_settings_are_carried_by_name():
+    X = np.random.default_rng(11).uniform(-1.0, 1.0, (60, 2))
+    Y = np.sin(2.0 * X[:, 0]) + 0.5 * np.roll(X[:, 1], 1) + 0.1 * np.random.default_rng(12).standard_normal(60)
+    evidence = Evidence(restarts=0, iterations=30)
+    tuned = tune(sg.OIESGP(depth=3, lengthscale=[1.0, 1.0]), X, Y, evidence)
+    windows = np.stack([np.vstack([np.zeros((2, 2)), X])[i : i + 3] for i in range(60)])
+    kernel = sg.RecursiveSquaredExponential([1.0, 1.0])
+    expected = FullGP(kernel, noise=0.01).fit(windows, Y, evidence).hyperparameters
+    assert tuned.get_params()["depth"] == 3
+    for name in ("lengthscale", "temporal_lengthscale", "variance", "noise"):
+        np.testing.assert_array_equal(tuned.get_params()[name], expected[name])
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [sg.Window(1), sg.Window(4), sg.Reservoir(6, retention=0.3), sg.Reservoir(5, feedback=0.7, augment=False)],
+    ids=repr,
+)
+def test_the_prefix_is_remembered_as_the_stream_model_remembers_it(memory):
+    rng = np.random.default_rng(13)
+    X, Y = rng.standard_normal((12, 2)), rng.standard_normal((12, 1))
+    model = sg.OnlineGP(sg.Basis(sg.SquaredExponential(0.5)), memory, budget=sg.Budget(capacity=12, novelty=0.0))
+    model.learn_many(X, Y)
+    np.testing.assert_allclose(remembered(memory, X, Y).reshape(12, -1), model.basis, rtol=1e-13, atol=1e-13)
+
+
+def test_rows_without_a_target_pass_the_memory_but_do_not_count():
+    X = np.random.default_rng(14).standard_normal((30, 1))
+    Y = np.sin(X[:, 0])
+    Y[[3, 17]] = np.nan
+    evidence = Evidence(restarts=0, iterations=15)
+    batch = fit_prefix(sg.SOGP(depth=2), X, Y, evidence)
+    windows = np.stack([np.vstack([[[0.0]], X])[i : i + 2] for i in range(30)])
+    expected = FullGP(sg.SquaredExponential()).fit(windows[~np.isnan(Y)], Y[~np.isnan(Y)], evidence)
+    assert batch.hyperparameters == expected.hyperparameters
+
+
+def test_no_more_rows_count_than_asked_for():
+    X, Y = draw(50, 1, [1.0], 1.0, 0.1, seed=15)
+    evidence = Evidence(restarts=0, iterations=5, seed=4)
+    batch = fit_prefix(sg.SOGP(), X, Y[:, 0], evidence, rows=20)
+    chosen = np.sort(np.random.default_rng(4).choice(50, 20, replace=False))
+    assert batch.hyperparameters == FullGP().fit(X[chosen], Y[chosen, 0], evidence).hyperparameters
+
+
+def test_the_models_jitter_is_part_of_the_tuned_prior():
+    X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=16)
+    batch = fit_prefix(sg.KRLST(jitter=0.05), X, Y[:, 0], Evidence(restarts=0, iterations=5))
+    found = batch.hyperparameters
+    expected = exact_log_evidence(X, Y[:, 0], [found["lengthscale"]], found["variance"], found["noise"] + 0.05)
+    assert batch.log_marginal_likelihood() == pytest.approx(expected, abs=1e-8)
+
+
+def test_separate_outputs_take_one_noise():
+    X, Y = draw(40, 1, [1.0], 1.0, 0.1, seed=17, outputs=2)
+    tuned = tune(sg.SOGP(noise=[0.5, 1.5], outputs="separate"), X, Y, Evidence(restarts=0, iterations=10))
+    batch = FullGP(noise=1.0).fit(X, Y, Evidence(restarts=0, iterations=10))
+    assert tuned.get_params()["noise"] == batch.hyperparameters["noise"]
+
+
+def test_stream_settings_give_the_frequencies_divided_by_the_lengthscales():
+    X, Y = draw(30, 2, [1.0, 1.0], 1.0, 0.1, seed=18)
+    ssgpr = SSGPR(features=5, lengthscale=[0.5, 2.0], variance=2.0, noise=0.2, seed=7).fit(X, Y)
+    settings = ssgpr.stream_settings()
+    assert sorted(settings) == ["features", "frequencies", "lengthscale", "noise", "variance"]
+    draws = np.random.default_rng(7).standard_normal((5, 2))
+    np.testing.assert_allclose(settings["frequencies"], draws / [0.5, 2.0], rtol=1e-14)
+    assert (settings["features"], settings["variance"], settings["noise"]) == pytest.approx((5, 2.0, 0.2))
+
+
+def test_hyperparameters_of_a_chosen_batch_model_can_be_carried_over():
+    X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=19)
+    batch = FullGP(sg.Matern(1.5, 0.8, 2.0), noise=0.3).fit(X, Y)
+    carried = with_hyperparameters(sg.SOGP(sg.Matern(1.5), capacity=7), batch)
+    assert repr(carried) == repr(
+        sg.SOGP(
+            sg.Matern(1.5, batch.kernel.lengthscale.item(), batch.kernel.variance),
+            7,
+            noise=batch.hyperparameters["noise"],
+        )
+    )
+
+
+def test_what_cannot_be_tuned_is_refused():
+    X, Y = np.zeros((3, 1)), np.zeros(3)
+    with pytest.raises(TypeError, match="must be a stream model such as SOGP"):
+        tune(FullGP(), X, Y)
+    with pytest.raises(TypeError, match="OnlineGP has neither a kernel nor Fourier features"):
+        tune(sg.OnlineGP(Linear()), X, Y)
+    with pytest.raises(ValueError, match="SOGP has no frequencies to tune"):
+        tune(sg.SOGP(), X, Y, tune_frequencies=True)
+    with pytest.raises(ValueError, match="X has no rows"):
+        tune(sg.SOGP(), np.empty((0, 1)), np.empty(0))
+    with pytest.raises(ValueError, match="every row of Y misses a target"):
+        tune(sg.SOGP(), X, np.full(3, np.nan))
+    with pytest.raises(ValueError, match="X has NaN or inf in row 1"):
+        tune(sg.SOGP(), [[0.0], [np.nan]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="Y has inf in row 0"):
+        tune(sg.SOGP(), [[0.0], [1.0]], [np.inf, 1.0])
+    with pytest.raises(ValueError, match="rows must be a whole number"):
+        tune(sg.SOGP(), X, Y, rows=0)
+    with pytest.raises(TypeError, match="evidence must be, for example"):
+        tune(sg.SOGP(), X, Y, evidence="yes")
+    with pytest.raises(ValueError, match="has learnt nothing yet"):
+        SSGPR().stream_settings()
