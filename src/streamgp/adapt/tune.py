@@ -68,6 +68,8 @@ def fit_prefix(
     """
     whole("rows", rows)
     evidence = Evidence() if evidence is None else evidence
+    if not isinstance(model, StreamModel):
+        raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     X = inputs.rows(X, model._d)
     batch = _batch_twin(model, X.shape[1], tune_frequencies)
     Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
@@ -110,8 +112,6 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
 
 def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | SSGPR:
     """The batch model with the stream model's prior."""
-    if not isinstance(model, StreamModel):
-        raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     settings = model.get_params()
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))
