@@ -27,7 +27,7 @@ def main() -> None:
 
     last = slice(ROWS // 2, None)
     low, high = p.interval(0.9)
-    inside = np.mean((low <= series.Y) & (series.Y <= high))
+    inside = np.mean((low <= series.Y) & (high >= series.Y))
     persistence = np.sqrt(np.mean((series.X[last, 0] - series.truth[last]) ** 2))
     rmse = np.sqrt(np.mean((p.mean[last] - series.truth[last]) ** 2))
     print(f"  model             {model!r}")

@@ -22,7 +22,14 @@ RESULTS = HERE / "results" / "figure2.csv"
 FIELDS = ("dimensions", "features", "frequencies", "draw", "nmse", "train_nmse", "evidence", "seconds")
 CELLS = [
     (dimensions, features, frequencies)
-    for features, frequencies in ((25, "fixed"), (50, "fixed"), (100, "fixed"), (200, "fixed"), (25, "tuned"), (0, "GPR"))
+    for features, frequencies in (
+        (25, "fixed"),
+        (50, "fixed"),
+        (100, "fixed"),
+        (200, "fixed"),
+        (25, "tuned"),
+        (0, "GPR"),
+    )
     for dimensions in (2, 10, 20)
 ]
 
@@ -88,7 +95,9 @@ def main() -> None:
                     writer.writerow(run(*cell, draw))
                     file.flush()
     expected = tomllib.loads((HERE / "expected.toml").read_text())["figure2"]
-    print(f"{'Cross':>6} {'features':>9} {'frequencies':>12} {'median nMSE':>12} {'training':>9} {'draws':>6}   paper, about")
+    print(
+        f"{'Cross':>6} {'features':>9} {'frequencies':>12} {'median nMSE':>12} {'training':>9} {'draws':>6}   paper, about"
+    )
     for (dimensions, features, frequencies), (test, train, count) in sorted(medians().items()):
         printed = expected.get(f"cross{dimensions}-{frequencies}-{features}", "")
         print(f"{dimensions:>5}D {features:>9} {frequencies:>12} {test:>12.4f} {train:>9.4f} {count:>6}   {printed}")
