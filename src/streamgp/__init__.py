@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from streamgp import batch, data
 from streamgp.adapt import Evidence
+from streamgp.adapt.sngd import SNGD
 from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
@@ -45,6 +46,7 @@ __all__ = [
     "QKLMS",
     "RLSESN",
     "SGDESN",
+    "SNGD",
     "SOGP",
     "SSGPR",
     "SWKRLS",

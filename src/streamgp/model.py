@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp import features as feature_kinds
 from streamgp import freerun, inputs, snapshot
+from streamgp.adapt.sngd import SNGD
 from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
 from streamgp.core import layout, stream
@@ -20,6 +21,8 @@ from streamgp.memory import Memory, Window
 from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray, choice, positive_vector
 
+REBUILD = 1
+TRACE_LENGTH = 512
 OUTPUTS = ("shared", "separate")
 FORMS = ("covariance", "cholesky")
 
@@ -31,11 +34,13 @@ class Health(NamedTuple):
         floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
         negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
+        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
     """
 
     floored_pivots: int = 0
     capped_directions: int = 0
     negative_variances: int = 0
+    reduced_steps: int = 0
 
     @property
     def repairs(self) -> int:
@@ -340,9 +345,13 @@ class MemoryModel(StreamModel):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         state = self._state
-        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
-        named |= {f"memory.{name}": getattr(state.memory, name) for name in state.memory._fields}
-        return named | {"counters": self._counters}
+        named: dict[str, np.ndarray] = {"counters": self._counters}
+        for name, held in zip(state._fields, state, strict=True):
+            if isinstance(held, tuple):  # a part with arrays of its own
+                named |= {f"{name}.{inner}": array for inner, array in zip(held._fields, held, strict=True)}  # type: ignore[attr-defined]
+            else:
+                named[name] = held
+        return named
 
     def reset_memory(self) -> None:
         if self._d is not None:
@@ -369,6 +378,7 @@ class OnlineGP(MemoryModel):
         noise: variance of the observation noise; one for each output with outputs="separate".
         budget: capacity, novelty, absorption and eviction of a growing Basis; None: Budget().
         forgetting: BackToPrior(factor) or Injection(factor); None: nothing is forgotten.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
         outputs: "shared" (one covariance for all outputs) or "separate" (one for each; any target may be missing).
         form: "covariance", or "cholesky" (information form, for features with a fixed number of weights).
 
@@ -389,10 +399,11 @@ class OnlineGP(MemoryModel):
         noise: float | list[float] | FloatArray = 0.01,
         budget: Budget | None = None,
         forgetting: Forgetting | None = None,
+        adapt: SNGD | None = None,
         outputs: str = "shared",
         form: str = "covariance",
     ) -> None:
-        self._compose(features, memory, noise, budget, forgetting, outputs, form)
+        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form)
 
     _batch = 1
     _estimate_power = False
@@ -407,6 +418,7 @@ class OnlineGP(MemoryModel):
         noise: Any,
         budget: Budget | None = None,
         forgetting: Forgetting | None = None,
+        adapt: SNGD | None = None,
         outputs: str = "shared",
         form: str = "covariance",
     ) -> None:
@@ -443,8 +455,21 @@ class OnlineGP(MemoryModel):
             )
         if self._factored and self._forgetting.factor < 1 and self._forgetting.relative_to_prior:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
+        self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
+        if self._adapt is not None:
+            self._check_adaptable(self._adapt)
         compile_now(stream.run, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
         compile_now(stream.predict, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
+
+    def _check_adaptable(self, adapt: SNGD) -> None:
+        if self._engine not in (layout.DICTIONARY, layout.WEIGHTED) or self._features.kind == feature_kinds.LINEAR:
+            raise ValueError("adapt works on a posterior over a Basis or Fourier features; this model has another")
+        if self._batch > 1:
+            raise ValueError("adapt learns from each next row: use batch=1, or adapt=None")
+        if self._factored and self._features.kind == feature_kinds.POINTS:
+            raise ValueError('adapt needs form="covariance" with given basis points')
+        if adapt.on_move == REBUILD and self._engine != layout.DICTIONARY:
+            raise ValueError('on_move="rebuild" needs basis points with targets of their own; use on_move="rebase"')
 
     def _check_least_squares(self) -> None:
         budget = self._budget
@@ -516,9 +541,15 @@ class OnlineGP(MemoryModel):
             (layout.UNTESTED, self._budget.admit_untested),
             (layout.CAP_EVERY, _rows_to_double(self._forgetting)),
             (layout.POWER, self._estimate_power),
+            (layout.THETA, 0 if self._adapt is None else parameters.size + q),
+            (layout.TRACE, 0 if self._adapt is None else TRACE_LENGTH),
             (layout.PARAMETERS, parameters.size),
         ):
             plan[index] = value
+        if self._adapt is not None:
+            plan[layout.INTERVAL], plan[layout.REST] = self._adapt.interval, self._adapt.rest
+            plan[layout.PER_ROW], plan[layout.PATIENCE] = self._adapt.parameters_per_row, self._adapt.patience
+            plan[layout.REBUILD] = self._adapt.on_move == REBUILD
         floats = np.zeros(layout.float_size(plan))
         counters = np.zeros(layout.COUNTERS_SIZE, dtype=np.int64)
         counters[layout.EVICTED] = -1
@@ -530,6 +561,10 @@ class OnlineGP(MemoryModel):
         state.scalars[layout.MEAN_SCALE] = self._forgetting.mean_scale
         state.scalars[layout.RETENTION] = memory.retention
         state.scalars[layout.PRIOR] = prior
+        if self._adapt is not None:
+            state.scalars[layout.RATE], state.scalars[layout.DECAY] = self._adapt.rate, self._adapt.decay
+            state.scalars[layout.CLIP], state.scalars[layout.TOLERANCE] = self._adapt.clip, self._adapt.tolerance
+            counters[layout.TRACE_STRIDE] = 1
         state.noise[:] = self._noise
         state.parameters[:] = parameters
         self._place_memory(state, counters, d, p)
@@ -580,6 +615,9 @@ class OnlineGP(MemoryModel):
         most = self._budget.capacity if growing else int(self._plan[layout.POINTS])
         if not (0 if growing else most) <= size <= most:
             raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
+        points, stride = (int(self._counters[i]) for i in (layout.TRACE_SIZE, layout.TRACE_STRIDE))
+        if not 0 <= points <= int(self._plan[layout.TRACE]) or (self._adapt is not None and stride < 1):
+            raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
 
     # What can be read.
 
@@ -608,9 +646,10 @@ class OnlineGP(MemoryModel):
             named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
         elif isinstance(parts, Fourier):
             named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
-            if parts.lengthscale is not None:
-                named["lengthscale"] = _plain(parts.lengthscale)
-        return named | {"noise": _plain(noise)}
+        named["noise"] = _plain(noise)
+        if isinstance(parts, Fourier) and parts.lengthscale is not None:
+            named["lengthscale"] = _plain(parts.lengthscale)  # fixed: it is in the frequencies
+        return named
 
     def relevance(self) -> Relevance:
         if self._features.kind == feature_kinds.LINEAR:
@@ -638,8 +677,29 @@ class OnlineGP(MemoryModel):
             return Health()
         c = self._counters
         return Health(
-            int(c[layout.FLOORED_PIVOTS]), int(c[layout.CAPPED_DIRECTIONS]), int(c[layout.NEGATIVE_VARIANCES])
+            int(c[layout.FLOORED_PIVOTS]),
+            int(c[layout.CAPPED_DIRECTIONS]),
+            int(c[layout.NEGATIVE_VARIANCES]),
+            int(c[layout.REDUCED_STEPS]),
         )
+
+    @property
+    def trace(self) -> dict[str, FloatArray]:
+        """The path of every hyperparameter and of the running log density, thinned to a fixed length; by row."""
+        if self._adapt is None:
+            raise ValueError("this model does not adapt its hyperparameters: build it with adapt=SNGD()")
+        if self._d is None:
+            return {"row": np.empty(0), "log_density": np.empty(0)}
+        held = self._state.adapt.trace[: self._counters[layout.TRACE_SIZE]].copy()
+        named = {"row": held[:, 0], "log_density": held[:, 1]}
+        first = 2
+        for name, value in self.hyperparameters.items():
+            size = np.size(value)
+            if first + size > held.shape[1]:
+                break  # a lengthscale in fixed frequencies has no path
+            named[name] = held[:, first] if size == 1 else held[:, first : first + size]
+            first += size
+        return named
 
     @property
     def last_change(self) -> Change:

@@ -20,17 +20,20 @@ from streamgp.core.layout import (
     EVICT,
     EVICTED,
     FLOORED_PIVOTS,
+    GATHERING,
     JITTER,
     MEAN_SCALE,
     NEGATIVE_VARIANCES,
     NOVELTY,
     OUTPUTS,
+    PHASE,
     POWER,
     RELATIVE,
     REMOVAL,
     REPLACED,
     ROWS_SINCE_CAP,
     SIZE,
+    THETA,
     UNTESTED,
     Scratch,
     State,
@@ -80,14 +83,18 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
     gamma2 = explain(state, n, kappa, w)
     room = n < plan[CAPACITY]
-    admit = (room or plan[EVICT] != budget.NEVER) and budget.is_novel(
-        gamma2, kappa, state.scalars[NOVELTY], state.scalars[JITTER], plan[UNTESTED] == 1 and room
+    admit = (
+        (room or plan[EVICT] != budget.NEVER)
+        and counters[PHASE] != GATHERING
+        and budget.is_novel(gamma2, kappa, state.scalars[NOVELTY], state.scalars[JITTER], plan[UNTESTED] == 1 and room)
     )
     if admit:
         if gamma2 < budget.GAMMA2_FLOOR * kappa:
             counters[FLOORED_PIVOTS] += 1
             gamma2 = budget.GAMMA2_FLOOR * kappa
         grow(state, n, gamma2, w)
+        if state.targets.shape[0] > 0:
+            vector.copy(w.y, p, state.targets[n])
     m = n + 1 if admit else n
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
@@ -111,6 +118,9 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
             if plan[ABSORB] == budget.DTC:
                 # Csato and Opper's eta = 1 / (1 + gamma2 r): the residual drops out of the variance.
                 s = max(s - gamma2, state.noise[j])
+            elif plan[THETA] > 0:
+                state.adapt.residual[0, j] += 1.0 / (gamma2 + state.noise[j])
+                state.adapt.residual[1, j] += 1.0
         for i in range(first, last):
             step = (w.y[i] - mean_scale * w.mean[i]) / s
             posterior.learn_mean(state.mean, i, mean_scale, w.h, step, m)
@@ -169,6 +179,10 @@ def shrink(state: State, q: Array, r: int, n: int, w: Scratch) -> None:
         vector.copy(state.basis[i + 1], w.seen.size, state.basis[i])
     state.inverse_diagonal[n - 1] = 0.0
     vector.fill(state.basis[n - 1], w.seen.size, 0.0)
+    if state.targets.shape[0] > 0:
+        for i in range(r, n - 1):
+            vector.copy(state.targets[i + 1], state.targets.shape[1], state.targets[i])
+        vector.fill(state.targets[n - 1], state.targets.shape[1], 0.0)
     triangular.delete(state.factor, r, n, w.one)
 
 

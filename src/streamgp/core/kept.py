@@ -22,7 +22,7 @@ from streamgp.core.layout import (
     Scratch,
     State,
 )
-from streamgp.linalg import triangular
+from streamgp.linalg import triangular, vector
 
 Array = NDArray
 
@@ -55,8 +55,7 @@ def learn_kept(plan: Array, counters: Array, state: State, w: Scratch) -> None:
     n, p = counters[SIZE], plan[OUTPUTS]
     triangular.solve(state.factor, w.another, n, w.psi)
     grow(state, n, w.variance[0] + state.noise[0], w)
-    for j in range(p):
-        state.targets[n, j] = w.y[j]
+    vector.copy(w.y, p, state.targets[n])
     n += 1
     counters[CHANGE] = ADMITTED
     counters[EVICTED] = -1
@@ -68,11 +67,7 @@ def learn_kept(plan: Array, counters: Array, state: State, w: Scratch) -> None:
             r = budget.lowest_score(budget.ERROR, state.mean, state.inverse_diagonal, state.covariance, 1, n)
         triangular.inverse_column(state.factor, r, n, w.phi)
         shrink(state, w.phi, r, n, w)
-        for j in range(p):
-            for i in range(r, n - 1):
-                state.targets[i, j] = state.targets[i + 1, j]
-            state.targets[n - 1, j] = 0.0
-            state.mean[n - 1, j] = 0.0
+        vector.fill(state.mean[n - 1], p, 0.0)
         n -= 1
         counters[CHANGE] = REPLACED
         counters[EVICTED] = r

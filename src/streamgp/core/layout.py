@@ -41,10 +41,17 @@ Array = NDArray
     UNTESTED,
     CAP_EVERY,
     POWER,
+    THETA,
+    INTERVAL,
+    REST,
+    PER_ROW,
+    PATIENCE,
+    REBUILD,
+    TRACE,
     STEPS,
     PARAMETERS,
     PLAN_SIZE,
-) = range(27)
+) = range(34)
 
 # How a row is learnt: weights of fixed number, a dictionary, least squares on one, or the rows of a dictionary alone.
 WEIGHTED, DICTIONARY, LEAST_SQUARES, KEPT = range(4)
@@ -59,17 +66,47 @@ WEIGHTED, DICTIONARY, LEAST_SQUARES, KEPT = range(4)
     FLOORED_PIVOTS,
     CAPPED_DIRECTIONS,
     NEGATIVE_VARIANCES,
+    REDUCED_STEPS,
+    PHASE,
+    PHASE_ROWS,
+    MOVES,
+    CALM,
+    TRACE_SIZE,
+    TRACE_STRIDE,
     COUNTERS_SIZE,
-) = range(9)
+) = range(16)
 
 # Kinds of last change.
 NOTHING, ABSORBED, ADMITTED, REPLACED = range(4)
 
-# What run() and predict() answer.
-FINE, BAD_INPUT, BAD_TARGET, PARTLY_MISSING = range(4)
+# Phases of adaptation: the basis settles, gradients are gathered while it is frozen, it may change, no more.
+SETTLING, GATHERING, RESTING, STOPPED = range(4)
 
 # Scalars of the float state.
-JITTER, NOVELTY, COVARIANCE_SCALE, MEAN_SCALE, RETENTION, PRIOR, SCALARS_SIZE = range(7)
+(
+    JITTER,
+    NOVELTY,
+    COVARIANCE_SCALE,
+    MEAN_SCALE,
+    RETENTION,
+    PRIOR,
+    RATE,
+    DECAY,
+    CLIP,
+    TOLERANCE,
+    DENSITY,
+    SCALARS_SIZE,
+) = range(12)
+
+
+class AdaptState(NamedTuple):
+    """What the adaptation of hyperparameters holds; theta are their logarithms, the noise last."""
+
+    gradient: Array  # (theta,) sum over the interval
+    fisher: Array  # (theta, theta) inverse
+    average: Array  # (theta,) of the path
+    residual: Array  # (2, q): sum of 1 / (gamma2 + noise) over absorbed rows, and how many
+    trace: Array  # (TRACE, 2 + theta): row, running log density, hyperparameters
 
 
 class State(NamedTuple):
@@ -87,6 +124,7 @@ class State(NamedTuple):
     covariance: Array  # (q, weights, weights): C or P + C, lower triangle; R, upper triangle, in the information form
     targets: Array  # (points, p): of the basis points, where only those rows count
     power: Array  # (2, q): discounted sums of e^2 / s and of 1, whose ratio scales the variances
+    adapt: AdaptState
 
 
 class Scratch(NamedTuple):
@@ -103,6 +141,8 @@ class Scratch(NamedTuple):
     one: Array
     another: Array
     products: Array
+    prepared: Array
+    derivatives: Array
     kernel: Array
 
 
@@ -130,10 +170,21 @@ def state_of(plan: Array, floats: Array) -> State:
     matrices = plan[MATRICES]
     covariance = floats[o : o + matrices * n * n].reshape(matrices, n, n)
     o += matrices * n * n
-    kept = m if plan[ENGINE] == KEPT else 0
+    kept = m if plan[ENGINE] == KEPT or plan[REBUILD] else 0
     targets = floats[o : o + kept * p].reshape(kept, p)
     o += kept * p
     power = floats[o : o + 2 * q].reshape(2, q)
+    o += 2 * q
+    theta, length = plan[THETA], plan[TRACE]
+    gradient = floats[o : o + theta]
+    o += theta
+    fisher = floats[o : o + theta * theta].reshape(theta, theta)
+    o += theta * theta
+    average = floats[o : o + theta]
+    o += theta
+    residual = floats[o : o + 2 * q].reshape(2, q)
+    o += 2 * q
+    trace = floats[o : o + length * (2 + theta)].reshape(length, 2 + theta)
     return State(
         scalars,
         noise,
@@ -147,6 +198,7 @@ def state_of(plan: Array, floats: Array) -> State:
         covariance,
         targets,
         power,
+        AdaptState(gradient, fisher, average, residual, trace),
     )
 
 
@@ -175,7 +227,14 @@ def scratch_of(plan: Array, work: Array) -> Scratch:
     o += n
     products = work[o : o + q * n].reshape(q, n)
     o += q * n
-    return Scratch(seen, y, mean, variance, k, phi, psi, h, one, another, products, work[o:])
+    # While gradients are gathered: K and its derivatives on the frozen basis, and whether they are there.
+    prepared = work[o : o + 1]
+    o += 1
+    m = plan[POINTS] if plan[THETA] > 0 else 0
+    matrices = plan[PARAMETERS] + 1 if m > 0 else 0
+    derivatives = work[o : o + matrices * m * m].reshape(matrices, m, m)
+    o += matrices * m * m
+    return Scratch(seen, y, mean, variance, k, phi, psi, h, one, another, products, prepared, derivatives, work[o:])
 
 
 def float_size(plan: Array) -> int:
@@ -183,15 +242,19 @@ def float_size(plan: Array) -> int:
     d, p, q, width, units = (int(plan[i]) for i in (INPUTS, OUTPUTS, COVARIANCES, WIDTH, UNITS))
     m, n, D = int(plan[POINTS]), int(plan[WEIGHTS]), int(plan[FREQUENCIES])
     remembered = memory_size(int(plan[DEPTH]), d, units, p)
-    posterior = n * p + int(plan[MATRICES]) * n * n + (m * p if plan[ENGINE] == KEPT else 0)
+    posterior = n * p + int(plan[MATRICES]) * n * n + (m * p if plan[ENGINE] == KEPT or plan[REBUILD] else 0)
+    theta = int(plan[THETA])
+    adapt = theta * (theta + 2) + 2 * q + int(plan[TRACE]) * (2 + theta)
     points = m * (width + m + 1) + D * width
-    return SCALARS_SIZE + q + int(plan[PARAMETERS]) + remembered + points + posterior + 2 * q
+    return SCALARS_SIZE + q + int(plan[PARAMETERS]) + remembered + points + posterior + 2 * q + adapt
 
 
 def work_size(plan: Array, kernel_scratch: int) -> int:
     """Length of the work space."""
     p, q, n = int(plan[OUTPUTS]), int(plan[COVARIANCES]), int(plan[WEIGHTS])
-    return int(plan[WIDTH]) + 2 * p + q + (6 + q) * n + kernel_scratch
+    m = int(plan[POINTS]) if plan[THETA] else 0
+    derivatives = 1 + (int(plan[PARAMETERS]) + 1) * m * m * (m > 0)
+    return int(plan[WIDTH]) + 2 * p + q + (6 + q) * n + derivatives + kernel_scratch
 
 
 @compiled

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import memory
+from streamgp.adapt.sngd import adapt_after, adapt_row
 from streamgp.compiled import compiled
 from streamgp.core.dictionary import (
     learn_dictionary,
@@ -29,6 +30,7 @@ from streamgp.core.layout import (
     RETENTION,
     ROWS_SEEN,
     SIZE,
+    THETA,
     WEIGHTED,
     Scratch,
     State,
@@ -158,7 +160,11 @@ def run(
                 start = t - t % batch
                 learn_batch(plan, counters, state, X[start : t + 1], Y[start : t + 1], w)
         elif learn:
+            if plan[THETA] > 0:
+                adapt_row(plan, counters, state, w)
             learn_seen(plan, counters, state, kappa, w)
+            if plan[THETA] > 0:
+                adapt_after(plan, counters, state, w)
         else:
             counters[CHANGE] = NOTHING
             counters[EVICTED] = -1

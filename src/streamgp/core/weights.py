@@ -25,6 +25,7 @@ from streamgp.core.layout import (
     PRIOR,
     RELATIVE,
     ROWS_SINCE_CAP,
+    THETA,
     WEIGHTS,
     Scratch,
     State,
@@ -137,6 +138,9 @@ def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: S
             counters[NEGATIVE_VARIANCES] += 1
             v = 0.0
         s = v + state.noise[j]
+        if plan[THETA] > 0:
+            state.adapt.residual[0, j] += 1.0 / (max(kappa - vector.dot(w.phi, w.psi, n), 0.0) + state.noise[j])
+            state.adapt.residual[1, j] += 1.0
         for i in range(n):
             w.h[i] += w.psi[i]
         for i in range(first, last):

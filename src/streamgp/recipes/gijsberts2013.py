@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.features import Fourier
 from streamgp.memory import Window
 from streamgp.model import OnlineGP
@@ -30,6 +31,7 @@ class ISSGPR(OnlineGP):
         outputs: "shared" or "separate" covariance of several outputs.
         order: None for the squared exponential; 0.5, 1.5 or 2.5 for the Matern kernel of that order.
         orthogonal: draw the frequencies in orthogonal blocks.
+        adapt: SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -52,12 +54,14 @@ class ISSGPR(OnlineGP):
         outputs: str = "shared",
         order: float | None = None,
         orthogonal: bool = False,
+        adapt: SNGD | None = None,
     ) -> None:
         self._compose(
             features=Fourier(features, lengthscale, variance, seed, frequencies, order, orthogonal),
             memory=Window(depth),
             noise=noise,
             form=form,
+            adapt=adapt,
             outputs=outputs,
         )
 

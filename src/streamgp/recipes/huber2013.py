@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.core import layout
 from streamgp.features import Basis
 from streamgp.kernels import Kernel
@@ -31,6 +32,7 @@ class RecursiveGP(OnlineGP):
         batch: rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch of
             one. Rows of a batch share their residual, so that other batches give (slightly) other results.
         outputs: "shared" or "separate" covariance of several outputs.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -49,13 +51,16 @@ class RecursiveGP(OnlineGP):
         mean: Callable[[FloatArray], Any] | None = None,
         batch: int = 1,
         outputs: str = "shared",
+        adapt: SNGD | None = None,
     ) -> None:
         if mean is not None and not callable(mean):
             raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
         self._mean = mean
         self._batch = whole("batch", batch)
         points = real_matrix("basis", basis, "(m, d)")
-        self._compose(features=Basis(kernel, jitter, points=points), memory=None, noise=noise, outputs=outputs)
+        self._compose(
+            features=Basis(kernel, jitter, points=points), memory=None, noise=noise, adapt=adapt, outputs=outputs
+        )
 
     def insert(self, points: Any) -> None:
         """Add basis points where the function is needed more finely; what was learnt stays [huber2013 4].

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.budget import Budget
 from streamgp.features import Basis, Linear
 from streamgp.forgetting import Injection, NoForgetting
@@ -33,6 +34,7 @@ class SOGP(OnlineGP):
             the "oldest", or "never" anyone.
         removal: "marginal", Eqs. (26)-(28), or "kl", the other direction of the divergence.
         outputs: "shared" or "separate" covariance of several outputs.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -54,12 +56,14 @@ class SOGP(OnlineGP):
         evict: str = "paper",
         removal: str = "marginal",
         outputs: str = "shared",
+        adapt: SNGD | None = None,
     ) -> None:
         self._compose(
             features=Basis(kernel, jitter),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty, absorb, evict, removal),
+            adapt=adapt,
             outputs=outputs,
         )
 
@@ -86,6 +90,7 @@ class OESGP(OnlineGP):
         evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
         removal: "marginal" or "kl"; see SOGP.
         outputs: "shared" or "separate" covariance of several outputs.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import numpy as np
@@ -116,6 +121,7 @@ class OESGP(OnlineGP):
         evict: str = "paper",
         removal: str = "marginal",
         outputs: str = "shared",
+        adapt: SNGD | None = None,
     ) -> None:
         self._compose(
             features=Basis(SquaredExponential(lengthscale, variance), jitter),
@@ -124,6 +130,7 @@ class OESGP(OnlineGP):
             ),
             noise=noise,
             budget=Budget(capacity, novelty, absorb, evict, removal),
+            adapt=adapt,
             outputs=outputs,
         )
 
@@ -144,6 +151,7 @@ class OIESGP(OnlineGP):
         evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
         removal: "marginal" or "kl"; see SOGP.
         outputs: "shared" or "separate" covariance of several outputs.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import numpy as np
@@ -168,12 +176,14 @@ class OIESGP(OnlineGP):
         evict: str = "paper",
         removal: str = "marginal",
         outputs: str = "shared",
+        adapt: SNGD | None = None,
     ) -> None:
         self._compose(
             features=Basis(RecursiveSquaredExponential(lengthscale, temporal_lengthscale, variance), jitter),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty, absorb, evict, removal),
+            adapt=adapt,
             outputs=outputs,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.budget import Budget
 from streamgp.features import Basis
 from streamgp.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
@@ -65,6 +66,7 @@ class KRLST(OnlineGP):
         outputs: "shared" or "separate" covariance of several outputs.
         estimate_power: noise and the kernel's variance count only as a ratio; the power of the signal is estimated from
             the errors, discounted as the posterior is, and scales the error bars. The means do not change.
+        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -85,6 +87,7 @@ class KRLST(OnlineGP):
         depth: int = 1,
         outputs: str = "shared",
         estimate_power: bool = False,
+        adapt: SNGD | None = None,
     ) -> None:
         self._estimate_power = bool(estimate_power)
         self._compose(
@@ -93,6 +96,7 @@ class KRLST(OnlineGP):
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error", admit_untested=False),
             forgetting=forgetting_of(mode, forgetting),
+            adapt=adapt,
             outputs=outputs,
         )
 

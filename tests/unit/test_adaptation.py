@@ -1,0 +1,265 @@
+"""Hyperparameters that keep learning: rebase and the gradient against batch formulas and finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp import memory
+from streamgp.adapt import sngd
+from streamgp.core import layout, stream
+from tests import oracles
+
+rng = np.random.default_rng(7)
+
+
+def stream_of(n=60, d=2, p=1, seed=0):
+    r = np.random.default_rng(seed)
+    X = r.uniform(-2, 2, (n, d))
+    Y = np.sin(X[:, :p]) + 0.1 * r.normal(size=(n, p))
+    return X, (Y[:, 0] if p == 1 else Y)
+
+
+def go_to(model, target):
+    """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
+    state = model._state
+    here = np.log(np.concatenate([state.parameters, state.noise]))
+    w = layout.scratch_of(model._plan, model._work)
+    assert sngd.go_to(model._plan, model._counters, state, here, np.log(target) - here, w)
+
+
+def hyper(model):
+    return np.concatenate([model._state.parameters, model._state.noise])
+
+
+MOVES = {
+    "lengthscales": [0.7, 2.0, 1.0, 0.05],
+    "variance": [1.0, 1.5, 3.0, 0.05],
+    "noise": [1.0, 1.5, 1.0, 0.2],
+    "all at once": [0.8, 1.1, 2.0, 0.01],
+}
+
+
+@pytest.mark.parametrize("outputs", ["shared", "separate"])
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("recipe", ["sogp", "krlst", "injecting", "points"])
+def test_rebase_with_room_for_every_point_equals_the_batch_gp_under_the_new_hyperparameters(name, outputs, recipe):
+    X, Y = stream_of(p=2)
+    kernel, jitter = sg.SquaredExponential([1.0, 1.5]), 1e-6
+    options = {"noise": 0.05, "jitter": jitter, "adapt": sg.SNGD(interval=1000), "outputs": outputs}
+    model = {
+        "sogp": lambda: sg.SOGP(kernel, capacity=60, novelty=0, **options),
+        "krlst": lambda: sg.KRLST(kernel, capacity=60, **options),
+        "injecting": lambda: sg.KRLST(kernel, capacity=60, forgetting=1 - 1e-13, mode="injection", **options),
+        "points": lambda: sg.RecursiveGP(X, kernel, **options),
+    }[recipe]()
+    model.learn_many(X, Y)
+    *scales, variance, noise = MOVES[name]
+    go_to(model, np.array([*scales, variance] + [noise] * (2 if outputs == "separate" else 1)))
+    Xs = rng.uniform(-2, 2, (20, 2))
+    oracle = oracles.squared_exponential(np.array(scales), variance)
+    mean, latent = oracles.exact_gp(oracle, X, Y, Xs, noise, jitter)
+    p = model.predict_many(Xs)
+    tolerance = 1e-8 if recipe != "injecting" else 1e-6  # P + C is held there, with entries of 1 / jitter
+    np.testing.assert_allclose(p.mean, mean, atol=tolerance)
+    np.testing.assert_allclose(p.variance[:, 1], latent, atol=tolerance)
+    assert p.noise[0, 1] == pytest.approx(noise, rel=1e-14)
+
+
+@pytest.mark.parametrize("form", ["covariance", "cholesky"])
+def test_rebase_of_fourier_features_equals_batch_ssgpr_under_the_new_variance_and_noise(form):
+    X, Y = stream_of(p=2)
+    frequencies = rng.normal(size=(15, 2))
+    model = sg.ISSGPR(frequencies=frequencies, noise=0.05, form=form, adapt=sg.SNGD(interval=1000))
+    model.learn_many(X, Y)
+    go_to(model, np.array([2.5, 0.2]))
+    Xs = rng.uniform(-2, 2, (20, 2))
+    mean, variance = oracles.ssgpr(oracles.fourier(frequencies, 2.5), X, Y, Xs, 0.2)
+    p = model.predict_many(Xs)
+    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(p.variance[:, 0], variance, atol=1e-8)
+
+
+def test_rebase_after_absorbing_stays_near_learning_with_the_new_value_from_the_start_where_rebuild_does_not():
+    """DESIGN: 3000 rows, lengthscale 1.5 to 1.2: 0.017 by rebase, 0.092 by rebuild, 0.014 from the start."""
+    r = np.random.default_rng(0)
+    X = r.uniform(-3, 3, (3000, 2))
+    truth = np.sin(X[:, 0]) * np.cos(X[:, 1])
+    Y = truth + 0.1 * r.normal(size=3000)
+    error = {}
+    for name in ("rebase", "rebuild"):
+        adapt = sg.SNGD(interval=10_000, on_move=name)
+        model = sg.SOGP(sg.SquaredExponential(1.5), capacity=60, novelty=1e-3, noise=0.01, adapt=adapt)
+        model.learn_many(X, Y)
+        target = hyper(model)
+        target[0] = 1.2
+        go_to(model, target)
+        error[name] = np.sqrt(np.mean((model.predict_many(X).mean - truth) ** 2))
+    start = sg.SOGP(sg.SquaredExponential(1.2), capacity=60, novelty=1e-3, noise=0.01)
+    start.learn_many(X, Y)
+    error["start"] = np.sqrt(np.mean((start.predict_many(X).mean - truth) ** 2))
+    assert error["rebase"] < 1.5 * error["start"]
+    assert error["rebuild"] > 3 * error["rebase"]
+
+
+def gradient_at(model, x, y):
+    """The gradient the model gathers for one row, and nothing else changed."""
+    twin = model.copy()
+    twin._counters[layout.PHASE] = layout.GATHERING
+    state, w = twin._state, layout.scratch_of(twin._plan, twin._work)
+    state.adapt.gradient[:] = 0.0
+    memory.look(state.memory, 0.0, x, w.seen)
+    stream.predict_seen(twin._plan, twin._counters[layout.SIZE], state, w)
+    w.y[:] = y
+    sngd.gather(twin._plan, twin._counters, state, w)
+    return state.adapt.gradient.copy()
+
+
+GRADIENT_MODELS = {
+    "SOGP": lambda X: sg.SOGP(sg.SquaredExponential([1.0, 1.5], 1.3), 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)),
+    "SOGP separate": lambda X: sg.SOGP(sg.Matern(1.5, 1.2), 15, 1e-2, 0.05, outputs="separate", adapt=sg.SNGD(10_000)),
+    "sum": lambda X: sg.SOGP(
+        sg.SquaredExponential(1.0) + 0.3 * sg.LinearKernel(), 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)
+    ),
+    "OIESGP": lambda X: sg.OIESGP(3, [1.0, 1.5], 1.2, 1.4, 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)),
+    "KRLST": lambda X: sg.KRLST(sg.SquaredExponential(1.2), 15, 0.99, noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)),
+    "KRLST injecting": lambda X: sg.KRLST(
+        sg.SquaredExponential(1.2), 15, 0.99, "injection", noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)
+    ),
+    "RecursiveGP": lambda X: sg.RecursiveGP(X[:12], sg.SquaredExponential(1.2), 0.05, adapt=sg.SNGD(10_000)),
+    "ISSGPR": lambda X: sg.ISSGPR(10, 1.0, 1.3, 0.05, adapt=sg.SNGD(10_000)),
+    "ISSGPR covariance": lambda X: sg.ISSGPR(10, 1.0, 1.3, 0.05, form="covariance", adapt=sg.SNGD(10_000)),
+}
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("name", GRADIENT_MODELS)
+def test_gradient_equals_finite_differences_through_rebase(name, p):
+    X, Y = stream_of(80, p=p)
+    model = GRADIENT_MODELS[name](X)
+    model.learn_many(X[:-1], Y[:-1])
+    # Residuals of absorbed rows scale as an average; the gradient is that of a noise that scales with all of it.
+    model._state.adapt.residual[:] = 0.0
+    x, y = X[-1], np.atleast_1d(Y[-1])
+    gradient = gradient_at(model, x, y)
+    theta = hyper(model)
+    step = 1e-5
+    for h in range(theta.size):
+        values = []
+        for sign in (1, -1):
+            moved = model.copy()
+            target = theta.copy()
+            target[h] *= np.exp(sign * step)
+            go_to(moved, target)
+            values.append(np.sum(moved.predict_one(x).log_density(y if p > 1 else y[0])))
+        assert gradient[h] == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-5)
+
+
+def test_inverse_fisher_is_that_of_the_averaged_outer_products_and_the_printed_recursion_is_not():
+    """[soh2014] Eq. (51) multiplies the first term by e / (1 - e); Sherman-Morrison has 1 / (1 - e)."""
+    X, Y = stream_of(200)
+    model = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10))
+    for t in range(200):
+        model.learn_one(X[t], Y[t])
+        if model._counters[layout.PHASE] == layout.GATHERING and model._counters[layout.PHASE_ROWS] == 7:
+            break
+    F, printed, e = np.eye(4), np.eye(4), 0.1
+    start = t - 6
+    replay = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10))
+    replay.learn_many(X[:start], Y[:start])
+    for s in range(start, t + 1):
+        g = gradient_at(replay, X[s], Y[s])
+        F = (1 - e) * F + e * np.outer(g, g)
+        u = printed @ g
+        printed = e / (1 - e) * printed - e / (1 - e) * np.outer(u, u) / ((1 - e) + e * g @ u)
+        replay.learn_one(X[s], Y[s])
+    np.testing.assert_allclose(model._state.adapt.fisher, np.linalg.inv(F), rtol=1e-8)
+    assert not np.allclose(printed, np.linalg.inv(F), rtol=0.5)
+
+
+def test_the_basis_is_frozen_while_gradients_are_gathered_and_moves_fall_on_fixed_rows():
+    X, Y = stream_of(600)
+    model = sg.SOGP(sg.SquaredExponential(0.5), capacity=20, noise=0.05, adapt=sg.SNGD(interval=10, rest=5))
+    moved, previous = [], None
+    for t in range(600):
+        gathering = t > 0 and model._counters[layout.PHASE] == layout.GATHERING
+        model.learn_one(X[t], Y[t])
+        if gathering:
+            assert not model.last_change.admitted
+        now = hyper(model)
+        if previous is not None and not np.array_equal(previous, now):
+            moved.append(t)
+        previous = now
+    assert len(moved) > 20
+    assert set(np.diff(moved)) == {15}
+
+
+def test_noise_and_lengthscale_are_found_from_wrong_starts():
+    r = np.random.default_rng(0)
+    X = r.uniform(-3, 3, (20_000, 2))
+    Y = np.sin(2 * X[:, 0]) + 0.1 * r.normal(size=20_000)  # the second input is irrelevant
+    model = sg.SOGP(sg.SquaredExponential([1.5, 1.5]), capacity=60, noise=0.3, adapt=sg.SNGD())
+    p = model.track(X, Y)
+    found = model.hyperparameters
+    assert 0.007 < found["noise"] < 0.015
+    assert found["lengthscale"][1] > 3 * found["lengthscale"][0]
+    assert model.relevance().inputs[0] > 0.75
+    fixed = sg.SOGP(sg.SquaredExponential([1.5, 1.5]), capacity=60, noise=0.3).track(X, Y)
+    assert np.mean(p.log_density(Y)[-2000:]) > np.mean(fixed.log_density(Y)[-2000:]) + 0.5
+    assert p.noise[0] == 0.3
+    assert p.noise[-1] < 0.02  # an array, for it adapts
+
+
+def test_trace_has_fixed_length_and_follows_the_hyperparameters():
+    X, Y = stream_of(3000)
+    model = sg.SOGP(capacity=15, noise=0.3, adapt=sg.SNGD(interval=10))
+    model.learn_many(X, Y)
+    trace = model.trace
+    assert set(trace) == {"row", "log_density", "lengthscale", "variance", "noise"}
+    assert 256 <= len(trace["row"]) <= 512
+    assert np.all(np.diff(trace["row"]) == np.diff(trace["row"])[0])
+    assert trace["noise"][0] == 0.3
+    assert trace["noise"][-1] < 0.1
+    assert np.isfinite(trace["log_density"]).all()
+    with pytest.raises(ValueError, match="does not adapt its hyperparameters"):
+        _ = sg.SOGP().trace
+
+
+def test_adaptation_stops_by_the_papers_rule_at_the_average_of_its_path():
+    X, Y = stream_of(4000)
+    adapt = sg.SNGD(interval=5, rest=5, rate=1e-4, patience=50)
+    model = sg.SOGP(capacity=15, noise=0.05, adapt=adapt)
+    model.learn_many(X, Y)
+    assert model._counters[layout.PHASE] == layout.STOPPED
+    assert model._counters[layout.MOVES] == 50
+    stopped = hyper(model)
+    model.learn_many(X, Y)
+    np.testing.assert_array_equal(hyper(model), stopped)
+
+
+def test_some_derivatives_at_each_row_move_in_the_same_direction():
+    X, Y = stream_of(5000)
+    ends = []
+    for per_row in (None, 1):
+        model = sg.SOGP(capacity=20, noise=0.5, adapt=sg.SNGD(interval=30, parameters_per_row=per_row))
+        model.learn_many(X, Y)
+        ends.append(model.hyperparameters["noise"])
+    assert max(ends) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sg.SNGD(on_move="forget"), "on_move must be one of 'rebase', 'rebuild'; got 'forget'"),
+        (lambda: sg.SNGD(interval=0), "interval must be a whole number of at least 1"),
+        (lambda: sg.SNGD(clip=0.0), "clip must be a finite number above 0"),
+        (lambda: sg.SOGP(adapt="sngd"), r"adapt must be, for example, SNGD\(interval=25\); got 'sngd'"),
+        (lambda: sg.RecursiveGP([[0.0]], batch=2, adapt=sg.SNGD()), "use batch=1, or adapt=None"),
+        (lambda: sg.RecursiveGP([[0.0]], adapt=sg.SNGD(on_move="rebuild")), "targets of their own"),
+        (lambda: sg.OnlineGP(sg.Linear(), adapt=sg.SNGD()), "a Basis or Fourier features; this model has another"),
+    ],
+)
+def test_bad_adaptation_is_refused(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
