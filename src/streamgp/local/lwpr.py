@@ -47,7 +47,7 @@ class LWPR(StreamModel):
         init_D: distance metric of a new field, in 1 / squared normalised input units: a number, (d,) or (d, d).
         init_alpha: learning rate of the metric: a number or, one for each entry, (d, d).
         w_gen: a field is created where no activation exceeds this.
-        w_prune: of two fields that are both more active than this the narrower one leaves; 1: none does.
+        w_prune: of two fields that are both more active than this the wider one leaves; 1: none does.
         penalty: weight of sum D^2 in the cost of the metric; more makes wider fields.
         meta: adapt the learning rates too.
         meta_rate: rate of that.
@@ -466,10 +466,10 @@ def learn_seen(
     if most <= settings[rf.W_GEN]:
         create(plan, counters, state, rules, j, y, most, most_active, outputs, fields, w)
     elif second > settings[rf.W_PRUNE]:
+        # The trace of D = M'M says how narrow a field is. The wider one leaves, as in the library [klanke2008].
         narrow = vector.dot(state.metrics[j, most_active], state.metrics[j, most_active], plan[METRIC])
         other = vector.dot(state.metrics[j, second_active], state.metrics[j, second_active], plan[METRIC])
-        # [klanke2008] documentation: the trace of D = M'M measures how narrow a field is.
-        remove(counters, state, j, most_active if narrow > other else second_active, outputs, fields)
+        remove(counters, state, j, most_active if narrow < other else second_active, outputs, fields)
 
 
 @compiled
