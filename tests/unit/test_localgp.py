@@ -1,0 +1,325 @@
+"""LocalGP against dense Gaussian processes on the points its experts hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.local import LocalGP
+from streamgp.snapshot import SnapshotError, from_bytes
+
+LENGTHSCALE, VARIANCE, NOISE = 0.8, 1.5, 0.05
+
+
+def kernel():
+    return sg.SquaredExponential(LENGTHSCALE, VARIANCE)
+
+
+def k(A, B):
+    return VARIANCE * np.exp(-0.5 * np.sum((A[:, None] - B[None]) ** 2, axis=-1) / LENGTHSCALE**2)
+
+
+def dense_gp(X, Y, Xt):
+    """Mean and latent variance of the exact GP, by an inverse."""
+    Q = np.linalg.inv(k(X, X) + NOISE * np.eye(len(X)))
+    return k(Xt, X) @ Q @ Y, VARIANCE - np.einsum("ti,ij,tj->t", k(Xt, X), Q, k(Xt, X))
+
+
+def rows(n, d=2, seed=0, span=2.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-span, span, (n, d))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, -1] + 0.1 * rng.standard_normal(n)
+
+
+def targets_of(model, X, Y):
+    """The targets of the points each expert holds, found by their inputs."""
+    return [np.array([Y[np.flatnonzero((point == X).all(axis=1))[0]] for point in points]) for points in model.points]
+
+
+def mixture(model, X, Y, Xt, neighbours=None):
+    """The stated rule, expert by expert, row by row."""
+    centres = np.array([points.mean(axis=0) for points in model.points])
+    w = np.exp(-0.5 * np.sum((Xt[:, None] - centres) ** 2, axis=-1) / LENGTHSCALE**2)
+    if neighbours is not None:
+        for row in w:
+            row[np.argsort(row)[:-neighbours]] = 0.0
+    w /= w.sum(axis=1, keepdims=True)
+    parts = [dense_gp(p, y, Xt) for p, y in zip(model.points, targets_of(model, X, Y), strict=True)]
+    m, v = np.array([p[0] for p in parts]).T, np.array([p[1] for p in parts]).T
+    mean = np.sum(w * m, axis=1)
+    return mean, np.sum(w * (v + m**2), axis=1) - mean**2
+
+
+def test_one_expert_with_room_equals_the_exact_gp():
+    X, Y = rows(60)
+    Xt = rows(40, seed=1, span=3.0)[0]
+    model = LocalGP(kernel(), noise=NOISE, experts=1, capacity=60)
+    model.learn_many(X, Y)
+    p = model.predict_many(Xt)
+    mean, variance = dense_gp(X, Y, Xt)
+    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(p.variance, variance, atol=1e-8)
+    np.testing.assert_array_equal(p.noise, NOISE)
+
+
+@pytest.mark.parametrize("neighbours", [None, 1, 2, 50])
+def test_predictions_are_the_mixture_of_the_experts(neighbours):
+    X, Y = rows(150)
+    Xt = rows(30, seed=1)[0]
+    model = LocalGP(kernel(), noise=NOISE, experts=8, capacity=15, threshold=0.4, neighbours=neighbours)
+    model.learn_many(X, Y)
+    assert model.size > 3
+    p = model.predict_many(Xt)
+    mean, variance = mixture(model, X, Y, Xt, None if neighbours == 50 else neighbours)
+    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(p.variance, variance, atol=1e-8)
+
+
+def test_the_mixture_by_hand():
+    # Two experts of one point each, asked half way: equal weights.
+    model = LocalGP(sg.SquaredExponential(1.0), noise=0.25, experts=2, threshold=0.5)
+    model.learn_many([-1.0, 1.0], [3.0, 5.0])
+    shrink = np.exp(-0.5) / 1.25
+    m1, m2, v = 3.0 * shrink, 5.0 * shrink, 1.0 - np.exp(-1.0) / 1.25
+    p = model.predict_one(0.0)
+    assert p.mean == pytest.approx((m1 + m2) / 2, rel=1e-12)
+    assert p.variance == pytest.approx(v + (m1 - m2) ** 2 / 4, rel=1e-12)
+
+
+def test_a_row_goes_to_the_most_similar_expert_or_begins_one():
+    X, Y = rows(200)
+    model = LocalGP(kernel(), noise=NOISE, experts=6, capacity=30, threshold=0.5)
+    for x, y in zip(X, Y, strict=True):
+        before = [len(points) for points in model.points]
+        similarity = (
+            np.exp(-0.5 * np.sum((model.basis - x) ** 2, axis=1) / LENGTHSCALE**2) if model.size else np.zeros(0)
+        )
+        if similarity.max(initial=0.0) < 0.5 and model.size < 6:
+            before.append(1)
+        elif before[int(np.argmax(similarity))] < 30:
+            before[int(np.argmax(similarity))] += 1
+        model.learn_one(x, y)
+        assert [len(points) for points in model.points] == before
+        np.testing.assert_allclose(model.basis, [points.mean(axis=0) for points in model.points], atol=1e-12)
+
+
+def test_a_full_expert_drops_the_point_that_the_others_predict_best():
+    X, Y = rows(60, span=1.0)
+    model = LocalGP(kernel(), noise=NOISE, experts=1, capacity=10)
+    held = np.empty((0, 2))
+    dropped_new = 0
+    for x, y in zip(X, Y, strict=True):
+        held = np.vstack([held, x])
+        model.learn_one(x, y)
+        if len(held) > 10:
+            rest = [np.delete(held, i, axis=0) for i in range(11)]
+            variance = [dense_gp(r, np.zeros(10), held[i : i + 1])[1][0] for i, r in enumerate(rest)]
+            out = int(np.argmin(variance))
+            assert model.last_change == (False, True, out)
+            held = np.delete(held, out, axis=0)
+            dropped_new += out == 10
+        np.testing.assert_array_equal(model.points[0], held)
+    assert 0 < dropped_new < 50
+
+
+def test_of_points_as_redundant_as_each_other_the_oldest_leaves():
+    model = LocalGP(noise=0.1, experts=1, capacity=3)
+    model.learn_many([0.0, 0.0, 0.0], [1.0, 2.0, 3.0])
+    model.learn_one(0.0, 4.0)
+    assert model.last_change.evicted == 0
+    # Three observations of one value: the posterior mean is their sum / (3 + noise).
+    assert model.predict_one(0.0).mean == pytest.approx((2.0 + 3.0 + 4.0) / 3.1, rel=1e-12)
+
+
+def test_dropping_the_oldest_is_a_sliding_window():
+    X, Y = rows(40)
+    model = LocalGP(kernel(), noise=NOISE, experts=1, capacity=12, drop="oldest")
+    model.learn_many(X, Y)
+    p = model.predict_many(X)
+    mean, variance = dense_gp(X[-12:], Y[-12:], X)
+    np.testing.assert_allclose(p.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(p.variance, variance, atol=1e-8)
+
+
+def test_memory_is_bounded_and_the_factors_stay_exact_over_many_replacements():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(0.1 * rng.standard_normal((6000, 2)), axis=0)
+    walk = 3.0 * np.sin(walk)
+    model = LocalGP(kernel(), noise=1e-4, experts=5, capacity=20)
+    model.learn_one(walk[0], 0.0)
+    length = len(model.to_bytes())
+    model.learn_many(walk, np.sin(walk[:, 0]))
+    assert len(model.to_bytes()) == length
+    assert model.size == 5
+    arrays = model._arrays()
+    for e, points in enumerate(model.points):
+        n = len(points)
+        A = k(points, points) + 1e-4 * np.eye(n)
+        R = arrays["factors"][e, :n, :n]
+        np.testing.assert_allclose(R.T @ R, A, atol=1e-10)
+        np.testing.assert_allclose(arrays["inverse_diagonals"][e, :n], np.diag(np.linalg.inv(A)), rtol=1e-5)
+        assert not arrays["points"][e, n:].any()
+        assert not arrays["factors"][e, n:].any()
+    assert model.health.repairs == 0
+
+
+def test_before_any_data_and_far_from_it_the_prior():
+    model = LocalGP(kernel(), noise=NOISE)
+    p = model.predict_one([0.0, 0.0])
+    assert (p.mean, p.variance, p.noise) == (0.0, VARIANCE, NOISE)
+    model.learn_one([0.0, 0.0], 3.0)
+    p = model.predict_one([1e3, 0.0])
+    assert (p.mean, p.variance) == (0.0, VARIANCE)
+
+
+@pytest.mark.parametrize("x", [20.0, 30.0, 30.95, 31.0, 50.0])
+def test_far_away_the_mixture_fades_into_the_prior(x):
+    model = LocalGP(kernel(), noise=NOISE, experts=2)
+    model.learn_many([-1.0, 1.0], [3.0, 5.0])
+    p = model.predict_one(x)
+    assert p.mean == pytest.approx(0.0, abs=1e-12)
+    assert p.variance == pytest.approx(VARIANCE, rel=1e-12)
+
+
+def test_a_pivot_that_arithmetic_cannot_resolve_is_floored_and_counted():
+    model = LocalGP(noise=1e-20, experts=1, capacity=3)
+    model.learn_many([0.0, 0.0, 0.0, 1.0, 0.0], np.ones(5))
+    assert model.health.floored_pivots > 0
+    p = model.predict_many([0.0, 0.5, 1.0])
+    assert np.all(np.isfinite(p.mean))
+    assert np.all(p.variance >= 0)
+
+
+def test_any_kernel_can_measure_similarity():
+    X, Y = rows(80)
+    composed = kernel() * sg.Matern(1.5, 1.0) + 0.3 * sg.LinearKernel()
+    model = LocalGP(composed, noise=NOISE, experts=1, capacity=80)
+    model.learn_many(X, Y)
+    K = composed(X) + NOISE * np.eye(80)
+    np.testing.assert_allclose(model.predict_many(X).mean, composed(X) @ np.linalg.solve(K, Y), atol=1e-8)
+    # A linear kernel alone is 0 at the origin: nothing is similar to it.
+    linear = LocalGP(sg.LinearKernel(), experts=2)
+    linear.learn_many([[0.0, 0.0], [1.0, 0.0]], [0.0, 1.0])
+    assert linear.size == 2
+    assert linear.predict_one([0.0, 0.0]).variance == 0.0
+
+
+def test_several_outputs_share_the_experts():
+    X, Y = rows(60)
+    both = np.column_stack([Y, Y**2])
+    model = LocalGP(kernel(), noise=NOISE, experts=4, capacity=10)
+    model.learn_many(X, both)
+    p = model.predict_many(X[:10])
+    for j in range(2):
+        single = LocalGP(kernel(), noise=NOISE, experts=4, capacity=10)
+        single.learn_many(X, both[:, j])
+        q = single.predict_many(X[:10])
+        np.testing.assert_allclose(p.mean[:, j], q.mean, rtol=1e-12)
+        np.testing.assert_allclose(p.variance[:, j], q.variance, rtol=1e-12)
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="some targets of a row are missing"):
+        model.learn_one(X[0], [1.0, np.nan])
+    assert model.to_bytes() == before
+
+
+def test_missing_targets_only_advance_the_memory():
+    X, Y = rows(30)
+    holes = Y.copy()
+    holes[::2] = np.nan
+    model, other = (LocalGP(kernel(), noise=NOISE) for _ in range(2))
+    model.learn_many(X, holes)
+    other.learn_many(X[1::2], Y[1::2])
+    assert model.rows_seen == 30
+    np.testing.assert_array_equal(model.predict_many(X).mean, other.predict_many(X).mean)
+    model.observe_one(X[0])
+    assert model.last_change == (False, False, -1)
+
+
+def test_a_window_is_the_same_as_inputs_side_by_side():
+    X, Y = rows(60, d=1)
+    windows = np.column_stack([np.vstack([np.zeros((1, 1)), X[:-1]]), X])
+    model, wide = LocalGP(kernel(), noise=NOISE, depth=2), LocalGP(kernel(), noise=NOISE)
+    np.testing.assert_array_equal(model.track(X, Y).mean, wide.track(windows, Y).mean)
+    model.reset_memory()
+    assert model.predict_one(0.3).mean == wide.predict_one([0.0, 0.3]).mean
+
+
+def test_track_equals_the_loop_of_one_row_calls():
+    X, Y = rows(120)
+    Y[7] = np.nan
+    together, apart = (LocalGP(kernel(), noise=NOISE, experts=4, capacity=8) for _ in range(2))
+    p = together.track(X, Y)
+    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
+        q = apart.predict_one(x)
+        assert (q.mean, q.variance) == (p.mean[t], p.variance[t])
+        apart.learn_one(x, y)
+    assert together.to_bytes() == apart.to_bytes()
+
+
+def test_a_saved_model_goes_on_as_if_it_had_never_stopped():
+    X, Y = rows(120)
+    model = LocalGP(kernel(), noise=NOISE, experts=4, capacity=8)
+    model.learn_many(X[:60], Y[:60])
+    restored, twin = from_bytes(model.to_bytes()), model.copy()
+    for m in (model, restored, twin):
+        m.learn_many(X[60:], Y[60:])
+    assert restored.to_bytes() == model.to_bytes() == twin.to_bytes()
+
+
+def test_a_snapshot_with_impossible_counts_is_refused():
+    model = LocalGP(experts=2, capacity=3)
+    model.learn_one(0.0, 1.0)
+    good = model._counters.copy()
+    model._counters[1] = 3
+    with pytest.raises(SnapshotError, match="says 3 experts, the model has room for 2"):
+        from_bytes(model.to_bytes())
+    model._counters[:] = good
+    model._counters[-2] = 4
+    with pytest.raises(SnapshotError, match="an expert holds 1 to 3"):
+        from_bytes(model.to_bytes())
+
+
+def test_reading_before_and_after_the_first_row():
+    model = LocalGP(kernel(), noise=NOISE)
+    assert (model.size, model.rows_seen, model.points) == (0, 0, [])
+    assert model.basis.shape == (0, 0)
+    assert model.last_change == (False, False, -1)
+    assert model.hyperparameters == {"noise": NOISE}
+    assert model.health.repairs == 0
+    model.reset_memory()
+    model.learn_one([0.0, 1.0], 1.0)
+    assert model.hyperparameters == {"lengthscale": LENGTHSCALE, "variance": VARIANCE, "noise": NOISE}
+    np.testing.assert_array_equal(model.basis, [[0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"kernel": 1.0}, TypeError, "kernel must be a kernel such as"),
+        ({"noise": 0.0}, ValueError, "noise must be a finite number above 0"),
+        ({"experts": 0}, ValueError, "experts must be a whole number of at least 1"),
+        ({"capacity": 0}, ValueError, "capacity must be a whole number of at least 1"),
+        ({"threshold": 1.5}, ValueError, "threshold must be a finite number at least 0 and at most 1"),
+        ({"neighbours": 0}, ValueError, "neighbours must be a whole number of at least 1"),
+        ({"drop": "newest"}, ValueError, "drop must be one of 'redundant', 'oldest'"),
+        ({"treshold": 0.5}, TypeError, "Did you mean 'threshold'"),
+    ],
+)
+def test_bad_settings_are_refused_with_a_sentence(settings, error, message):
+    with pytest.raises(error, match=message):
+        LocalGP(**settings)
+
+
+def test_bad_rows_change_nothing():
+    X, Y = rows(20)
+    model = LocalGP(kernel(), noise=NOISE)
+    model.learn_many(X, Y)
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="X has NaN or inf in row 1"):
+        model.learn_many([[0.0, 0.0], [np.nan, 0.0]], [0.0, 0.0])
+    with pytest.raises(ValueError, match="y has inf"):
+        model.learn_one([0.0, 0.0], np.inf)
+    with pytest.raises(ValueError, match="x has NaN or inf"):
+        model.predict_one([np.inf, 0.0])
+    assert model.to_bytes() == before
