@@ -95,9 +95,7 @@ def main() -> None:
                     writer.writerow(run(*cell, draw))
                     file.flush()
     expected = tomllib.loads((HERE / "expected.toml").read_text())["figure2"]
-    print(
-        f"{'Cross':>6} {'features':>9} {'frequencies':>12} {'median nMSE':>12} {'training':>9} {'draws':>6}   paper, about"
-    )
+    print(f"{'Cross':>6} {'features':>9} {'frequencies':>12} {'median nMSE':>12} {'training':>9} {'draws':>6} paper")
     for (dimensions, features, frequencies), (test, train, count) in sorted(medians().items()):
         printed = expected.get(f"cross{dimensions}-{frequencies}-{features}", "")
         print(f"{dimensions:>5}D {features:>9} {frequencies:>12} {test:>12.4f} {train:>9.4f} {count:>6}   {printed}")

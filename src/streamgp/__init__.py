@@ -20,6 +20,7 @@ from streamgp.kernels import (
     RecursiveSquaredExponential,
     SquaredExponential,
 )
+from streamgp.local import LWPR, LocalGP
 from streamgp.memory import Reservoir, Window
 from streamgp.model import OnlineGP, StreamModel
 from streamgp.prediction import Prediction
@@ -40,6 +41,7 @@ __all__ = [
     "KNLMS",
     "KRLS",
     "KRLST",
+    "LWPR",
     "NORMA",
     "OESGP",
     "OIESGP",
@@ -60,6 +62,7 @@ __all__ = [
     "Injection",
     "Linear",
     "LinearKernel",
+    "LocalGP",
     "Matern",
     "OnlineGP",
     "Periodic",

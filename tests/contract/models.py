@@ -30,6 +30,17 @@ EXAMPLES = {
     "KNLMS": lambda: sg.KNLMS(capacity=8, depth=2),
     "BetaKLMS": lambda: sg.BetaKLMS(capacity=8),
     "NORMA": lambda: sg.NORMA(capacity=8),
+    "SOGP adapting": lambda: sg.SOGP(capacity=8, noise=0.05, adapt=sg.SNGD(interval=5)),
+    "OIESGP adapting": lambda: sg.OIESGP(depth=2, capacity=8, adapt=sg.SNGD(interval=3, on_move="rebuild")),
+    "KRLST adapting": lambda: sg.KRLST(
+        capacity=8, forgetting=0.99, mode="injection", adapt=sg.SNGD(interval=4, parameters_per_row=1)
+    ),
+    "RecursiveGP adapting": lambda: sg.RecursiveGP(_points, outputs="separate", adapt=sg.SNGD(interval=5)),
+    "ISSGPR adapting": lambda: sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
+    "LWPR": lambda: sg.LWPR(init_D=2.0, capacity=20),
+    "LWPR full": lambda: sg.LWPR(init_D=2.0, capacity=5, diag_only=False, meta=True, depth=2),
+    "LocalGP": lambda: sg.LocalGP(experts=3, capacity=6),
+    "LocalGP oldest": lambda: sg.LocalGP(experts=2, capacity=6, drop="oldest", depth=2),
     "IRFRR": lambda: sg.IRFRR(features=10),
     "RecursiveGP": lambda: sg.RecursiveGP(_points, noise=0.05),
     "RecursiveGP separate": lambda: sg.RecursiveGP(_points, jitter=1e-6, outputs="separate"),

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs, loop, memory
+from streamgp import inputs, memory
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now, compiled
+from streamgp.core import stream
 from streamgp.features import checked_kernel
 from streamgp.kernels import Kernel, program
 from streamgp.linalg import triangular, vector
-from streamgp.memory import MemoryState, Window
-from streamgp.model import Change, Health, StreamModel
+from streamgp.memory import MemoryState, Window, memory_at, memory_size
+from streamgp.model import Change, Health, MemoryModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, choice, number, whole
 
@@ -37,7 +38,7 @@ TIE = 1e-6
 FAINTEST = 1e-200
 
 
-class LocalGP(StreamModel):
+class LocalGP(MemoryModel):
     """Local Gaussian process regression [nguyentuong2009].
 
     A row goes to the expert whose centre, the mean of its points, is most similar by the kernel, or begins a new
@@ -98,7 +99,6 @@ class LocalGP(StreamModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else state_of(self._plan, self._floats)
         width, depth = self._memory.width(d), self._memory.depth
         kernel = self._kernel.program(width, depth)
         plan = np.concatenate([np.zeros(PLAN_SIZE, dtype=np.int64), kernel.operations.ravel()])
@@ -117,9 +117,9 @@ class LocalGP(StreamModel):
         floats = np.zeros(float_size(plan))
         counters = np.zeros(COUNTERS_SIZE + self._experts, dtype=np.int64)
         counters[EVICTED] = -1
-        if before is not None:  # no target had come: only the memory holds anything
-            state_of(plan, floats).memory.window[:] = before.memory.window
-            counters[ROWS_SEEN] = self._counters[ROWS_SEEN]
+        state = state_of(plan, floats)
+        self._place_memory(state, counters, d, p)
+        self._state = state
         self._plan, self._counters, self._floats = plan, counters, floats
         self._numbers = np.concatenate([[self._noise, self._threshold], kernel.parameters])
         self._work = np.zeros(work_size(plan) + kernel.scratch(max(self._experts, self._capacity + 1), width))
@@ -143,11 +143,6 @@ class LocalGP(StreamModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(mean, variance, np.full_like(mean, self._noise))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        state = state_of(self._plan, self._floats)
-        named = {name: getattr(state, name) for name in state._fields if name != "memory"}
-        return named | {"window": state.memory.window, "counters": self._counters}
-
     def _check_restored(self) -> None:
         size, points = int(self._counters[SIZE]), self._counters[COUNTERS_SIZE:]
         if not 0 <= size <= self._experts:
@@ -155,15 +150,7 @@ class LocalGP(StreamModel):
         if np.any(points[:size] < 1) or np.any(points > self._capacity):
             raise ValueError(f"the snapshot says {points.tolist()} points, an expert holds 1 to {self._capacity}")
 
-    def reset_memory(self) -> None:
-        if self._d is not None:
-            state_of(self._plan, self._floats).memory.window[...] = 0.0
-
     # What can be read.
-
-    @property
-    def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[ROWS_SEEN])
 
     @property
     def size(self) -> int:
@@ -173,14 +160,14 @@ class LocalGP(StreamModel):
     @property
     def basis(self) -> FloatArray:
         """The centres of the experts, (size, width)."""
-        return np.empty((0, 0)) if self._d is None else state_of(self._plan, self._floats).centres[: self.size].copy()
+        return np.empty((0, 0)) if self._d is None else self._state.centres[: self.size].copy()
 
     @property
     def points(self) -> list[FloatArray]:
         """The points of each expert, oldest first: arrays (n, width)."""
         if self._d is None:
             return []
-        points, sizes = state_of(self._plan, self._floats).points, self._counters[COUNTERS_SIZE:]
+        points, sizes = self._state.points, self._counters[COUNTERS_SIZE:]
         return [points[k, : sizes[k]].copy() for k in range(self.size)]
 
     @property
@@ -233,10 +220,8 @@ class Scratch(NamedTuple):
 
 @compiled
 def state_of(plan: Array, floats: Array) -> State:
-    d, p, depth, width, E, m = plan[INPUTS], plan[OUTPUTS], plan[DEPTH], plan[WIDTH], plan[EXPERTS], plan[ROOM]
-    nothing, no_matrix = floats[:0], floats[:0].reshape(0, 0)
-    o = depth * d
-    window = floats[:o].reshape(depth, d)
+    p, width, E, m = plan[OUTPUTS], plan[WIDTH], plan[EXPERTS], plan[ROOM]
+    remembered, o = memory_at(floats, 0, plan[DEPTH], plan[INPUTS], 0, p)
     centres = floats[o : o + E * width].reshape(E, width)
     o += E * width
     centre_variances = floats[o : o + E]
@@ -250,7 +235,6 @@ def state_of(plan: Array, floats: Array) -> State:
     inverse_diagonals = floats[o : o + E * m].reshape(E, m)
     o += E * m
     weights = floats[o : o + E * m * p].reshape(E, m, p)
-    remembered = MemoryState(window, nothing, nothing, no_matrix, no_matrix, nothing, no_matrix)
     return State(remembered, centres, centre_variances, points, targets, factors, inverse_diagonals, weights)
 
 
@@ -269,7 +253,8 @@ def scratch_of(plan: Array, work: Array) -> Scratch:
 def float_size(plan: Array) -> int:
     """Length of the float state."""
     p, width, E, m = (int(plan[i]) for i in (OUTPUTS, WIDTH, EXPERTS, ROOM))
-    return width + E * (width + 1 + m * (width + 2 * p + m + 1))
+    remembered = memory_size(int(plan[DEPTH]), int(plan[INPUTS]), 0, p)
+    return remembered + E * (width + 1 + m * (width + 2 * p + m + 1))
 
 
 def work_size(plan: Array) -> int:
@@ -435,8 +420,8 @@ def predict(
     plan: Array, counters: Array, floats: Array, numbers: Array, work: Array, X: Array, mean: Array, variance: Array
 ) -> tuple[int, int]:
     """Predict rows that would each come next."""
-    status, row = loop.check(X, X[:0], True)
-    if status != loop.FINE:
+    status, row = stream.check(X, X[:0], True)
+    if status != stream.FINE:
         return status, row
     state, w = state_of(plan, floats), scratch_of(plan, work)
     for t in range(X.shape[0]):
@@ -445,7 +430,7 @@ def predict(
         predict_seen(plan, counters, state, numbers, kappa, w)
         vector.copy(w.mean, w.mean.size, mean[t])
         vector.copy(w.variance, w.variance.size, variance[t])
-    return loop.FINE, -1
+    return stream.FINE, -1
 
 
 @compiled
@@ -461,13 +446,13 @@ def run(
     variance: Array,
 ) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = loop.check(X, Y, True)
-    if status != loop.FINE:
+    status, row = stream.check(X, Y, True)
+    if status != stream.FINE:
         return status, row
     state, w = state_of(plan, floats), scratch_of(plan, work)
     for t in range(X.shape[0]):
         memory.look(state.memory, 0.0, X[t], w.seen)
-        memory.keep(state.memory, w.seen)
+        memory.keep(state.memory, X[t], w.seen)
         counters[ROWS_SEEN] += 1
         counters[ADMITTED] = 0
         counters[EVICTED] = -1
@@ -477,5 +462,6 @@ def run(
             vector.copy(w.mean, w.mean.size, mean[t])
             vector.copy(w.variance, w.variance.size, variance[t])
         if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
+            vector.copy(Y[t], Y.shape[1], state.memory.last_target)
             learn_seen(plan, counters, state, numbers, kappa, Y[t], w)
-    return loop.FINE, -1
+    return stream.FINE, -1

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs, loop, memory
+from streamgp import inputs, memory
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now, compiled
+from streamgp.core import stream
 from streamgp.linalg import vector
 from streamgp.local import receptive_field as rf
 from streamgp.local.receptive_field import Scratch
-from streamgp.memory import MemoryState, Window
-from streamgp.model import Change, StreamModel
+from streamgp.memory import MemoryState, Window, memory_at, memory_size
+from streamgp.model import Change, MemoryModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, number, positive_vector, real_matrix, whole
 
@@ -35,7 +36,7 @@ ABSORBED, ADMITTED = 1, 2
 NEARLY_ACTIVE = 0.1
 
 
-class LWPR(StreamModel):
+class LWPR(MemoryModel):
     """Locally weighted projection regression [vijayakumar2005], with the rules of its C library [klanke2008].
 
     Linear models in receptive fields w = exp(-1/2 (x - c)'D(x - c)), each a regression on a few directions found by
@@ -138,7 +139,6 @@ class LWPR(StreamModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else state_of(self._plan, self._floats)
         width = self._memory.width(d)
         D = filled_matrix("init_D", self._init_D, width)
         if self._diagonal and np.any(np.diag(np.diag(D)) != D):
@@ -173,9 +173,9 @@ class LWPR(StreamModel):
         counters = np.zeros(COUNTERS_SIZE + p * per_output, dtype=np.int64)
         counters[EVICTED] = -1
         floats = np.zeros(float_size(plan))
-        if before is not None:  # no target had come: only the memory holds anything
-            state_of(plan, floats).memory.window[:] = before.memory.window
-            counters[ROWS_SEEN] = self._counters[ROWS_SEEN]
+        state = state_of(plan, floats)
+        self._place_memory(state, counters, d, p)
+        self._state = state
         self._plan, self._counters, self._floats, self._numbers = plan, counters, floats, numbers
         self._work = np.zeros(work_size(plan))
         self._nothing = np.empty((0, p))
@@ -198,16 +198,6 @@ class LWPR(StreamModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(mean, variance, np.zeros_like(mean))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        state = state_of(self._plan, self._floats)
-        return {
-            "window": state.memory.window,
-            "centres": state.centres,
-            "metrics": state.metrics,
-            "records": state.records,
-            "counters": self._counters,
-        }
-
     def _check_restored(self) -> None:
         sizes, fields = counts_of(self._plan, self._counters)
         if np.any(sizes[:, FIELDS] < 0) or np.any(sizes[:, FIELDS] > self._capacity):
@@ -219,15 +209,7 @@ class LWPR(StreamModel):
             if np.any(directions < 1) or np.any(directions > self._plan[PROJECTIONS]):
                 raise ValueError(f"the snapshot has fields of {int(directions.max())} directions")
 
-    def reset_memory(self) -> None:
-        if self._d is not None:
-            state_of(self._plan, self._floats).memory.window[...] = 0.0
-
     # What can be read.
-
-    @property
-    def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[ROWS_SEEN])
 
     @property
     def size(self) -> int:
@@ -239,7 +221,7 @@ class LWPR(StreamModel):
         """The centres of the fields in the units of the inputs, one output after the other."""
         if self._d is None:
             return np.empty((0, 0))
-        state, sizes = state_of(self._plan, self._floats), counts_of(self._plan, self._counters)[0]
+        state, sizes = self._state, counts_of(self._plan, self._counters)[0]
         centres = np.concatenate([state.centres[j, :size] for j, size in enumerate(sizes[:, FIELDS])])
         return np.asarray(centres * rules_of(self._plan, self._numbers).norm_in)
 
@@ -248,7 +230,7 @@ class LWPR(StreamModel):
         """The distance metrics D of the fields, (size, d, d), in the order of ``basis``, of normalised inputs."""
         if self._d is None:
             return np.empty((0, 0, 0))
-        state, sizes = state_of(self._plan, self._floats), counts_of(self._plan, self._counters)[0]
+        state, sizes = self._state, counts_of(self._plan, self._counters)[0]
         width = int(self._plan[WIDTH])
         M = np.zeros((self.size, width, width))
         entries = np.diag_indices(width) if self._diagonal else np.triu_indices(width)
@@ -326,18 +308,15 @@ class Rules(NamedTuple):
 
 @compiled
 def state_of(plan: Array, floats: Array) -> State:
-    d, p, depth, width, capacity = plan[INPUTS], plan[OUTPUTS], plan[DEPTH], plan[WIDTH], plan[CAPACITY]
+    p, width, capacity = plan[OUTPUTS], plan[WIDTH], plan[CAPACITY]
     m = plan[METRIC]
     length = rf.record_size(width, plan[PROJECTIONS], m, plan[META])
-    nothing, no_matrix = floats[:0], floats[:0].reshape(0, 0)
-    o = depth * d
-    window = floats[:o].reshape(depth, d)
+    remembered, o = memory_at(floats, 0, plan[DEPTH], plan[INPUTS], 0, p)
     centres = floats[o : o + p * capacity * width].reshape(p, capacity, width)
     o += p * capacity * width
     metrics = floats[o : o + p * capacity * m].reshape(p, capacity, m)
     o += p * capacity * m
     records = floats[o : o + p * capacity * length].reshape(p, capacity, length)
-    remembered = MemoryState(window, nothing, nothing, no_matrix, no_matrix, nothing, no_matrix)
     return State(remembered, centres, metrics, records)
 
 
@@ -382,7 +361,8 @@ def float_size(plan: Array) -> int:
     """Length of the float state."""
     width, m = int(plan[WIDTH]), int(plan[METRIC])
     field = width + m + rf.record_size(width, int(plan[PROJECTIONS]), m, int(plan[META]))
-    return width + int(plan[OUTPUTS]) * int(plan[CAPACITY]) * field
+    p = int(plan[OUTPUTS])
+    return memory_size(int(plan[DEPTH]), int(plan[INPUTS]), 0, p) + p * int(plan[CAPACITY]) * field
 
 
 def work_size(plan: Array) -> int:
@@ -537,8 +517,8 @@ def predict(
     plan: Array, counters: Array, floats: Array, numbers: Array, work: Array, X: Array, mean: Array, variance: Array
 ) -> tuple[int, int]:
     """Predict rows that would each come next."""
-    status, row = loop.check(X, X[:0], True)
-    if status != loop.FINE:
+    status, row = stream.check(X, X[:0], True)
+    if status != stream.FINE:
         return status, row
     state, rules, w = state_of(plan, floats), rules_of(plan, numbers), scratch_of(plan, work)
     outputs, fields = counts_of(plan, counters)
@@ -549,7 +529,7 @@ def predict(
             n = outputs[j, FIELDS]
             rf.activate(state.centres[j], state.metrics[j], 0, n, rules.settings[rf.HORIZON], w, w.activation[j])
             mean[t, j], variance[t, j] = predict_seen(plan, state, rules, j, n, fields[j], w)
-    return loop.FINE, -1
+    return stream.FINE, -1
 
 
 @compiled
@@ -565,15 +545,15 @@ def run(
     variance: Array,
 ) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = loop.check(X, Y, False)
-    if status != loop.FINE:
+    status, row = stream.check(X, Y, False)
+    if status != stream.FINE:
         return status, row
     state, rules, w = state_of(plan, floats), rules_of(plan, numbers), scratch_of(plan, work)
     outputs, fields = counts_of(plan, counters)
     seen = work[work.size - plan[WIDTH] :]
     for t in range(X.shape[0]):
         look(plan, state, rules, X[t], seen, w)
-        memory.keep(state.memory, seen)
+        memory.keep(state.memory, X[t], seen)
         counters[ROWS_SEEN] += 1
         counters[CHANGE] = 0
         counters[EVICTED] = -1
@@ -583,6 +563,7 @@ def run(
             if mean.shape[0] > 0:
                 mean[t, j], variance[t, j] = predict_seen(plan, state, rules, j, n, fields[j], w)
             if Y.shape[0] > 0 and not np.isnan(Y[t, j]):
+                state.memory.last_target[j] = Y[t, j]
                 y = Y[t, j] / rules.norm_out[j]
                 learn_seen(plan, counters, state, rules, j, y, outputs[j], fields[j], w)
-    return loop.FINE, -1
+    return stream.FINE, -1
