@@ -41,7 +41,9 @@ def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed:
             means[s, t], variances[s, t], noises[s, t] = prediction.mean, prediction.variance, prediction.noise
             said[t] = means[s, t]
             if count > 1:  # what comes back is an observation: function and noise
-                said[t] += np.sqrt(variances[s, t] + noises[s, t]) * rng.standard_normal(p)
+                spread = np.sqrt(variances[s, t] + noises[s, t])
+                # Where a model claims nothing (an infinite variance) its mean is all there is to go on with.
+                said[t] += np.where(np.isfinite(spread), spread, 0.0) * rng.standard_normal(p)
             runner.observe_one(x)
             runner._recall(said[t])
     # The law of total variance over the trajectories.

@@ -74,7 +74,7 @@ def test_before_any_data_it_returns_the_prior(build):
     if model.has_variance:
         assert p.variance > 0
         assert p.noise >= 0
-        assert np.isfinite(p.std)
+        assert p.std > 0  # inf for LWPR, which claims nothing where it has no field
     else:
         assert np.isnan(p.std)
     assert model.predict_many(np.ones((4, D))).mean.tolist() == [0.0] * 4
@@ -316,7 +316,7 @@ def test_partly_missing_targets_are_learnt_or_refused_with_advice(build):
     model = build()
     model.learn_many(X, Y)
     before = state(model)
-    if model.get_params().get("outputs") == "separate":
+    if not model._shared:
         model.learn_one(X[0], [np.nan, 1.0])
         assert state(model) != before
     else:
