@@ -204,6 +204,15 @@ def test_fbkrls_is_the_exact_gp_on_rows_of_which_the_best_predicted_leaves():
     np.testing.assert_allclose(model.predict_many(Xs).variance, variance, atol=1e-9)
 
 
+def test_krlst_estimates_the_signal_power_under_injection_with_the_same_forgetting():
+    X, Y, _ = stream(100)
+    model = sg.KRLST(capacity=150, forgetting=0.9, mode="injection", estimate_power=True)
+    model.learn_many(X, Y)
+    before = model._state.power.copy()
+    model.learn_one(X[0], Y[0])
+    assert model._state.power[1, 0] == pytest.approx(0.9 * before[1, 0] + 1.0)
+
+
 @pytest.mark.parametrize("forgetting", [1.0, 0.98])
 def test_krlst_estimates_the_signal_power_with_the_same_forgetting(forgetting):
     X, Y, _ = stream()
@@ -296,6 +305,15 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
         ones.learn_one(x, y)
         batches.learn_one(x, y)
     assert_same(ones, batches, Xs, 1e-10)
+
+
+def test_a_batch_of_one_on_a_basis_point_observes_that_very_value():
+    X, Y, Xs = stream(30)
+    one, batches = (sg.RecursiveGP(X[:10], sg.Matern(1.5), NOISE, jitter=0.01, batch=b) for b in (1, 10))
+    for x, y in zip(X, Y, strict=True):
+        one.learn_one(x, y)
+        batches.learn_one(x, y)
+    assert_same(one, batches, Xs, 1e-10)
 
 
 def test_prior_mean_enters_predictions_and_is_asked_for_when_loading(tmp_path):

@@ -97,10 +97,10 @@ class SNGD(Part):
 
     def __init__(
         self,
-        interval: int = 25,
+        interval: int = 50,
         rest: int | None = None,
-        rate: float = 1.0,
-        decay: float = 0.5,
+        rate: float = 2.0,
+        decay: float = 0.25,
         clip: float = 0.1,
         tolerance: float = 1e-4,
         patience: int = 50,

@@ -151,7 +151,8 @@ def weigh_power(state: State, j: int, first: int, last: int, mean_scale: float, 
     for i in range(first, last):
         e = w.y[i] - mean_scale * w.mean[i]
         total += e * e / s
-    discount = mean_scale * mean_scale
+    scale = state.scalars[COVARIANCE_SCALE]
+    discount = min(scale, 1.0 / scale)
     state.power[0, j] = discount * state.power[0, j] + total / (last - first)
     state.power[1, j] = discount * state.power[1, j] + 1.0
 

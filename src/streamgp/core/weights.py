@@ -88,29 +88,38 @@ def project(plan: Array, state: State, w: Scratch) -> None:
 
 
 @compiled
-def observe_point(plan: Array, state: State, kappa: float, w: Scratch) -> None:
-    """A row that falls on a basis point observes that very function value, its jitter included."""
-    n = plan[WEIGHTS]
+def share_jitter(state: State, x: Array, n: int, k: Array) -> bool:
+    """Where x is a basis point, the two share their jitter: add it to k(B, x)."""
+    if state.scalars[JITTER] == 0.0:
+        return False
     for i in range(n):
         same = True
-        for j in range(w.seen.size):
-            if state.basis[i, j] != w.seen[j]:
+        for j in range(x.size):
+            if state.basis[i, j] != x[j]:
                 same = False
                 break
         if same:
-            w.k[i] += state.scalars[JITTER]
-            features.whiten(state.factor, w.k, n, kappa, w.phi)
-            vector.copy(w.phi, n, w.psi)
-            if not plan[FACTORED]:
-                project(plan, state, w)
-            return
+            k[i] += state.scalars[JITTER]
+            return True
+    return False
+
+
+@compiled
+def observe_point(plan: Array, state: State, kappa: float, w: Scratch) -> None:
+    """A row that falls on a basis point observes that very function value, its jitter included."""
+    n = plan[WEIGHTS]
+    if share_jitter(state, w.seen, n, w.k):
+        features.whiten(state.factor, w.k, n, kappa, w.phi)
+        vector.copy(w.phi, n, w.psi)
+        if not plan[FACTORED]:
+            project(plan, state, w)
 
 
 @compiled
 def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_weights() has just predicted."""
     n, q, p = plan[WEIGHTS], plan[COVARIANCES], plan[OUTPUTS]
-    if plan[FEATURES] == features.POINTS and state.scalars[JITTER] > 0.0:
+    if plan[FEATURES] == features.POINTS:
         observe_point(plan, state, kappa, w)
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
     counters[CHANGE] = ABSORBED
@@ -186,6 +195,7 @@ def learn_batch(plan: Array, counters: Array, state: State, X: Array, Y: Array, 
         for i in range(b):
             x = X[rows[i]]
             program.cross(operations, state.parameters, state.basis, n, x, w.k, w.kernel)
+            share_jitter(state, x, n, w.k)
             # [huber2013] Eq. (13) in coordinates in which the prior of the basis values is the identity.
             triangular.solve_transposed(state.factor, w.k, n, Phi[i])
             symmetric.multiply(state.covariance[j], Phi[i], n, G[i])
