@@ -52,4 +52,9 @@ EXAMPLES = {
     "OnlineGP linear": lambda: sg.OnlineGP(
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
     ),
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
+    "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),
+    "Standardize reservoir": lambda: sg.Standardize(sg.OESGP(units=6, capacity=8, feedback=0.3), warmup=60),
+    "Standardize features": lambda: sg.Standardize(sg.ISSGPR(features=10), warmup=5),
+    "Standardize filter": lambda: sg.Standardize(sg.QKLMS(capacity=8), warmup=30),
 }
