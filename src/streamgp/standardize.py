@@ -212,6 +212,11 @@ class Standardize(StreamModel):
         return Scaling(*(array.copy() for array in self._scaling))
 
     @property
+    def inner(self) -> StreamModel:
+        """A copy of the model within, to read what only models of its kind have; everything in standard units."""
+        return self._within.copy()
+
+    @property
     def rows_seen(self) -> int:
         return self._within.rows_seen
 

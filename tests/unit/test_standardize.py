@@ -260,6 +260,11 @@ def test_relevance_and_health_are_those_of_the_model_within():
     np.testing.assert_allclose(model.relevance().inputs, [4 / 7, 2 / 7, 1 / 7])
     assert model.health.repairs == 0
     assert model.last_change.admitted or model.last_change.absorbed
+    inner = model.inner
+    assert inner.to_bytes() == model.inner.to_bytes()
+    before = model.to_bytes()
+    inner.learn_one(X[0], [0.0])
+    assert model.to_bytes() == before
     with pytest.raises(ValueError, match="the units are known once the first row has come"):
         _ = sg.Standardize(sg.KRLST()).scaling
 
