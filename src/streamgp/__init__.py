@@ -29,6 +29,7 @@ from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.snapshot import SnapshotError, from_bytes, load
+from streamgp.standardize import Standardize
 
 __version__ = version("streamgp")
 
@@ -73,6 +74,7 @@ __all__ = [
     "Reservoir",
     "SnapshotError",
     "SquaredExponential",
+    "Standardize",
     "StreamModel",
     "Window",
     "batch",

@@ -43,6 +43,7 @@ def compiled(function: F) -> F:
 
 
 INTEGERS, VECTOR, MATRIX = numba.int64[::1], numba.float64[::1], numba.float64[:, ::1]
+CUBE = numba.float64[:, :, ::1]
 
 
 def compile_now(function: Callable[..., object], *arguments: object) -> None:

@@ -251,14 +251,23 @@ class StreamModel(Configured, abc.ABC):
 
     def copy(self) -> Self:
         """Return an independent model in the same state."""
-        twin = self.clone()
-        if self._d is not None:
-            assert self._p is not None
-            twin._start(self._d, self._p)
-            twin._d, twin._p, twin._scalar, twin._certain = self._d, self._p, self._scalar, self._certain
-            for name, array in twin._arrays().items():
-                array[...] = self._arrays()[name]
+        twin: Self = _revived(type(self), self.get_params(), *self._knowledge())
         return twin
+
+    # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revived, (type(self), self.get_params(), *self._knowledge())
+
+    def _knowledge(self) -> tuple[tuple[int | None, int | None, bool, bool], dict[str, np.ndarray]]:
+        shape = self._d, self._p, self._scalar, self._certain
+        return shape, {} if self._d is None else self._arrays()
+
+    def __sklearn_clone__(self) -> Self:
+        return self.clone()
 
     def clone(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
@@ -324,6 +333,18 @@ class StreamModel(Configured, abc.ABC):
         if variance.shape[1] != mean.shape[1]:
             variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
         return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+
+
+def _revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
+    """A model of these settings in this state."""
+    model = kind(**settings)
+    d, p, _, _ = shape
+    if d is not None:
+        model._start(d, p)
+        model._d, model._p, model._scalar, model._certain = shape
+        for name, array in model._arrays().items():
+            array[...] = arrays[name]
+    return model
 
 
 class MemoryModel(StreamModel):

@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class Part(Configured):
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, repr(self)))
+
+    def __sklearn_clone__(self) -> Self:
+        return self  # a value that cannot change needs no clone
 
 
 def _remember_settings(owner: type, init: Callable[..., None]) -> Callable[..., None]:

@@ -48,7 +48,7 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
 
     Args:
         data: what ``model.to_bytes()`` returned.
-        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
     from streamgp.model import StreamModel
 
@@ -59,13 +59,8 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
             raise SnapshotError(
                 f"the snapshot holds a {header['model']!r}, which this version of streamgp does not know"
             )
-        settings = {name: _decoded(value, tensors) for name, value in header["settings"].items()}
-        missing = [name for name, value in settings.items() if isinstance(value, _Unsaved) and name not in parts]
-        if missing:
-            raise SnapshotError(
-                f"the snapshot needs {missing[0]}=..., a function that is not saved: load(path, {missing[0]}=f)"
-            )
-        model = kind(**(settings | parts))
+        settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
+        model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
         d, p, model._scalar, model._certain = header["shape"]
         if d is not None:
             model._start(d, p)
@@ -96,7 +91,7 @@ def load(path: str | Path, **parts: Any) -> StreamModel:
 
     Args:
         path: a file written by ``model.save``.
-        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
     return from_bytes(Path(path).read_bytes(), **parts)
 
@@ -151,10 +146,6 @@ def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
     model._check_restored()
 
 
-class _Unsaved:
-    """Stands for a function in a snapshot."""
-
-
 def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     if isinstance(value, Configured):
         settings = {key: _encoded(v, f"{name}.{key}", tensors) for key, v in value._settings.items()}
@@ -173,16 +164,19 @@ def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")
 
 
-def _decoded(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return tensors[value["array"]].copy()
     if "list" in value:
-        return [_decoded(v, tensors) for v in value["list"]]
+        return [_decoded(v, tensors, name, parts) for v in value["list"]]
     if "function" in value:
-        return _Unsaved()
+        if name not in parts:
+            raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
+        return parts[name]
     kind = Configured.registry.get(value["part"])
     if kind is None:
         raise SnapshotError(f"the snapshot has a part {value['part']!r}, which this version of streamgp does not know")
-    return kind(**{name: _decoded(v, tensors) for name, v in value["settings"].items()})
+    settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
+    return kind(**settings)

@@ -52,4 +52,13 @@ EXAMPLES = {
     "OnlineGP linear": lambda: sg.OnlineGP(
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
     ),
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
+    "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),
+    "Standardize reservoir": lambda: sg.Standardize(sg.OESGP(units=6, capacity=8, feedback=0.3), warmup=60),
+    "Standardize features": lambda: sg.Standardize(sg.ISSGPR(features=10), warmup=5),
+    "Standardize filter": lambda: sg.Standardize(sg.QKLMS(capacity=8), warmup=30),
+    "Standardize adapting": lambda: sg.Standardize(sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), warmup=30),
+    "Standardize LocalGP": lambda: sg.Standardize(sg.LocalGP(experts=4, capacity=5), warmup=10),
+    "Standardize LWPR": lambda: sg.Standardize(sg.LWPR(init_D=2.0, capacity=20), warmup=100),
+    "Standardize separate": lambda: sg.Standardize(sg.RecursiveGP(_points, outputs="separate"), warmup=20),
 }

@@ -1,0 +1,115 @@
+"""Stream models as River regressors; needs River (``pip install 'streamgp[river]'``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from river import base, proba
+except ImportError as error:
+    raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
+
+from streamgp.model import StreamModel
+from streamgp.recipes.vanvaerenbergh2016 import KRLST
+from streamgp.settings import whole
+from streamgp.standardize import Standardize
+
+
+class StreamRegressor(base.Regressor):
+    """A stream model as a River regressor: rows are dicts whose features may appear and vanish.
+
+    The model has one column for each feature, in the order of the names as text. A feature that is absent counts as 0,
+    as elsewhere in River; put a ``preprocessing.StatImputer`` in front where 0 is no sensible value. The columns are
+    the features of the first ``warmup`` rows: while these come, a new feature starts the model anew, and it learns the
+    rows so far again. A feature that appears later is left out, and ``ignored`` counts the rows learnt without one. The
+    results are those of the model itself on these columns, to the last bit.
+
+    Args:
+        model: the stream model; it is cloned and stays as it is. None: Standardize(KRLST()), which takes unscaled data.
+        features: names of the columns, in this order; None: those of the first ``warmup`` rows.
+        warmup: rows in which features may appear.
+
+    Example:
+        >>> import streamgp as sg
+        >>> from streamgp.adapters.river import StreamRegressor
+        >>> regressor = StreamRegressor(sg.KRLST())
+        >>> regressor.learn_one({"wind": 0.3, "sun": 1.0}, 2.0)
+        >>> regressor.learn_one({"wind": 0.1}, 1.0)
+        >>> y = regressor.predict_one({"sun": 1.0, "wind": 0.3}, with_dist=True)
+        >>> regressor.columns, round(y.mu, 2), round(y.sigma, 2)
+        (('sun', 'wind'), 1.97, 0.14)
+    """
+
+    def __init__(
+        self,
+        model: StreamModel | None = None,
+        features: list[base.typing.FeatureName] | None = None,
+        warmup: int = 100,
+    ) -> None:
+        if model is not None and not isinstance(model, StreamModel):
+            raise TypeError(f"model must be a stream model such as KRLST() or None; got {model!r}")
+        if model is not None and model.rows_seen:
+            raise ValueError(
+                f"model must have learnt nothing, because it does not know the names of its columns; got one that has "
+                f"seen {model.rows_seen} rows. Hand over model.clone()."
+            )
+        self.model = model
+        self.features = features
+        self.warmup = whole("warmup", warmup)
+        self.ignored = 0
+        self._native = self._fresh()
+        self._columns = () if features is None else tuple(features)
+        # The rows of the warm-up; None when the columns are settled.
+        self._kept: list[tuple[dict[base.typing.FeatureName, Any], Any]] | None = [] if features is None else None
+
+    @property
+    def columns(self) -> tuple[base.typing.FeatureName, ...]:
+        """The features that are columns of the model, in order."""
+        return self._columns
+
+    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget) -> None:
+        """Learn a row.
+
+        Args:
+            x: numbers by the names of their features.
+            y: a number; None or NaN: the memory of the model advances, nothing is learnt.
+        """
+        if self._kept is None:
+            self._native.learn_one(_row(x, self._columns), y)
+            self.ignored += any(name not in self._columns for name in x)
+            return
+        columns = tuple(sorted({*self._columns, *x}, key=str))
+        if columns == self._columns:
+            self._native.learn_one(_row(x, columns), y)
+        else:
+            native = self._fresh()
+            for row, target in (*self._kept, (x, y)):
+                native.learn_one(_row(row, columns), target)
+            self._native, self._columns = native, columns
+        self._kept.append((dict(x), y))
+        if len(self._kept) == self.warmup:
+            self._kept = None
+
+    def predict_one(self, x: dict[base.typing.FeatureName, Any], with_dist: bool = False) -> Any:
+        """Predict the target of a row.
+
+        Args:
+            x: numbers by the names of their features.
+            with_dist: return the distribution of y, function and noise together, as a ``river.proba.Gaussian``.
+        """
+        if with_dist and not self._native.has_variance:
+            raise ValueError(
+                f"{type(self._native).__name__} has no variance, so there is no distribution; use predict_one(x), or "
+                "a model with has_variance"
+            )
+        prediction = self._native.predict_one(_row(x, self._columns or tuple(sorted(x, key=str))))
+        if not with_dist:
+            return prediction.mean
+        return proba.Gaussian._from_state(n=1, m=prediction.mean, var=prediction.variance + prediction.noise, ddof=0)
+
+    def _fresh(self) -> StreamModel:
+        return Standardize(KRLST()) if self.model is None else self.model.clone()
+
+
+def _row(x: dict[base.typing.FeatureName, Any], columns: tuple[base.typing.FeatureName, ...]) -> list[Any]:
+    return [x.get(name, 0.0) for name in columns]

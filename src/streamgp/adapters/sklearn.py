@@ -1,0 +1,106 @@
+"""Stream models as scikit-learn regressors; needs scikit-learn (``pip install 'streamgp[sklearn]'``)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
+
+from streamgp.model import StreamModel
+from streamgp.prediction import Values
+from streamgp.recipes.vanvaerenbergh2016 import KRLST
+from streamgp.settings import FloatArray
+from streamgp.standardize import Standardize
+
+
+class StreamRegressor(RegressorMixin, BaseEstimator):
+    """A stream model as a scikit-learn regressor: rows are learnt in order, each once.
+
+    Its results are those of the model itself, to the last bit. ``model_`` is the model that has learnt.
+
+    Args:
+        model: the stream model; it is cloned and stays as it is. None: Standardize(KRLST()), which takes unscaled data.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.adapters.sklearn import StreamRegressor
+        >>> X = np.linspace(0.0, 300.0, 200)[:, None]
+        >>> regressor = StreamRegressor(sg.Standardize(sg.KRLST(capacity=50))).fit(X, 1000 + X[:, 0])
+        >>> mean, std = regressor.predict([[150.0]], return_std=True)
+        >>> mean.round(), regressor.set_params(model__model__capacity=20).model
+        (array([1150.]), Standardize(model=KRLST(capacity=20)))
+    """
+
+    def __init__(self, model: StreamModel | None = None) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn rows from nothing.
+
+        Args:
+            X: (n, d) rows, an array or a DataFrame.
+            y: (n,) or (n, p) targets; all of them finite.
+        """
+        if self.model is not None and not isinstance(self.model, StreamModel):
+            raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
+        model = Standardize(KRLST()) if self.model is None else self.model.clone()
+        X, y = self._validated(X, y, reset=True)
+        model.learn_many(X, y)
+        self.model_ = model
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn more rows; the first call is a fit.
+
+        Args:
+            X: (n, d) rows, with the columns of the first call.
+            y: (n,) or (n, p) targets.
+        """
+        if not hasattr(self, "model_"):
+            return self.fit(X, y)
+        self.model_.learn_many(*self._validated(X, y, reset=False))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Values | tuple[Values, Values]:
+        """Predict rows that would each come next: a memory does not advance from one to the other.
+
+        Args:
+            X: (n, d) rows.
+            return_std: also return the standard deviation of y, function and noise together.
+
+        Returns:
+            The mean, (n,) or (n, p), or mean and standard deviation.
+        """
+        check_is_fitted(self)
+        if return_std and not self.model_.has_variance:
+            raise ValueError(
+                f"{type(self.model_).__name__} has no variance, so there is no standard deviation; use "
+                "predict(X), or a model with has_variance"
+            )
+        prediction = self.model_.predict_many(validate_data(self, X, dtype=np.float64, reset=False))
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[FloatArray, FloatArray]:
+        checked: tuple[FloatArray, FloatArray] = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        return checked
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the model; ``deep`` adds all its settings as ``model__setting`` and ``model__part__setting``."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep and isinstance(self.model, StreamModel):
+            params |= {f"model__{name}": value for name, value in self.model.get_params(deep=True).items()}
+        return params
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from river import checks, compose, datasets, evaluate, metrics, preprocessing, proba, stream
+
+import streamgp as sg
+from streamgp.adapters.river import StreamRegressor
+
+NAMES = ("north", "east", "south")
+rng = np.random.default_rng(0)
+X = rng.normal(size=(150, 3))
+Y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
+ROWS = [dict(zip(NAMES, map(float, x), strict=True)) for x in X]
+ORDER = [1, 0, 2]  # the columns are in the order of their names
+
+REGRESSORS = {
+    "default": StreamRegressor,
+    "KRLST": lambda: StreamRegressor(sg.KRLST(capacity=20)),
+    "Standardize": lambda: StreamRegressor(sg.Standardize(sg.ISSGPR(features=20), warmup=50)),
+    "OESGP": lambda: StreamRegressor(sg.OESGP(units=6, capacity=20)),
+    "QKLMS": lambda: StreamRegressor(sg.QKLMS(capacity=20), warmup=5),
+}
+CHECKS = [(name, check) for name, build in REGRESSORS.items() for check in checks.yield_checks(build())]
+
+
+@pytest.mark.parametrize(("name", "check"), CHECKS, ids=[f"{name}-{check.__name__}" for name, check in CHECKS])
+def test_river_is_content(name, check):
+    check(REGRESSORS[name]())
+
+
+def test_no_check_of_river_is_left_out():
+    assert len(list(checks.yield_checks(StreamRegressor()))) >= 25
+    assert StreamRegressor()._unit_test_skips() == set()
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_it_equals_the_native_model_to_the_last_bit(name):
+    regressor = REGRESSORS[name]()
+    native = regressor._fresh()
+    for x, row, y in zip(X[:, ORDER], ROWS, Y, strict=True):
+        expected = native.predict_one(x)
+        assert regressor.predict_one(row) == expected.mean
+        assert isinstance(regressor.predict_one(row), float)
+        if native.has_variance:
+            said = regressor.predict_one(row, with_dist=True)
+            assert isinstance(said, proba.Gaussian)
+            assert said.mu == expected.mean
+            assert said.sigma == pytest.approx(expected.std, rel=1e-15)
+        regressor.learn_one(row, float(y))
+        native.learn_one(x, float(y))
+    assert regressor._native.to_bytes() == native.to_bytes()
+    assert regressor.columns == ("east", "north", "south")
+
+
+def test_a_model_without_a_variance_says_so():
+    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict_one"):
+        StreamRegressor(sg.QKLMS()).predict_one(ROWS[0], with_dist=True)
+
+
+# Features that appear and vanish.
+
+
+def test_a_feature_that_appears_early_has_been_0_all_along():
+    regressor, native = StreamRegressor(sg.KRLST(capacity=20), warmup=60), sg.KRLST(capacity=20)
+    for t, (row, y) in enumerate(zip(ROWS, Y, strict=True)):
+        known = {name: row[name] for name in NAMES if t >= {"north": 0, "east": 20, "south": 59}[name]}
+        regressor.learn_one(known, y)
+        native.learn_one([known.get(name, 0.0) for name in sorted(NAMES)], y)
+    assert regressor._native.to_bytes() == native.to_bytes()
+    assert regressor.ignored == 0
+    assert regressor._kept is None
+
+
+def test_a_feature_that_appears_late_is_left_out_and_counted():
+    regressor, native = StreamRegressor(sg.KRLST(capacity=20), warmup=40), sg.KRLST(capacity=20)
+    for t, (row, y) in enumerate(zip(ROWS, Y, strict=True)):
+        known = row if t >= 100 else {"north": row["north"], "south": row["south"]}
+        regressor.learn_one(known, y)
+        native.learn_one([row["north"], row["south"]], y)
+    assert regressor._native.to_bytes() == native.to_bytes()
+    assert regressor.ignored == 50
+    before = pickle.dumps(regressor)
+    assert regressor.predict_one(ROWS[0]) == native.predict_one([ROWS[0]["north"], ROWS[0]["south"]]).mean
+    assert pickle.dumps(regressor) == before
+
+
+def test_a_feature_that_vanishes_is_0():
+    regressor, native = StreamRegressor(sg.KRLST(capacity=20)), sg.KRLST(capacity=20)
+    for t, (row, y) in enumerate(zip(ROWS, Y, strict=True)):
+        regressor.learn_one({"north": row["north"]} if t % 2 else row, y)
+        native.learn_one([0.0, row["north"], 0.0] if t % 2 else [row[name] for name in sorted(NAMES)], y)
+    assert regressor._native.to_bytes() == native.to_bytes()
+    assert regressor.predict_one({}) == native.predict_one([0.0, 0.0, 0.0]).mean
+
+
+def test_given_features_are_the_columns_in_their_order():
+    regressor = StreamRegressor(sg.KRLST(sg.SquaredExponential([1.0, 2.0])), features=["south", "north"])
+    native = sg.KRLST(sg.SquaredExponential([1.0, 2.0]))
+    for row, y in zip(ROWS, Y, strict=True):
+        assert regressor.predict_one(row) == native.predict_one([row["south"], row["north"]]).mean
+        regressor.learn_one(row, y)
+        native.learn_one([row["south"], row["north"]], y)
+    assert regressor._native.to_bytes() == native.to_bytes()
+    assert regressor.ignored == len(ROWS)
+    assert regressor.clone().columns == ("south", "north")
+
+
+def test_names_may_be_of_any_kind():
+    regressor = StreamRegressor(sg.KRLST())
+    regressor.learn_one({10: 1.0, "a": 2.0, ("b", 1): 3.0}, 1.0)
+    assert regressor.columns == (("b", 1), 10, "a")
+
+
+def test_missing_targets_are_taken():
+    regressor, native = StreamRegressor(sg.SOGP(depth=2)), sg.SOGP(depth=2)
+    for row, x, y in zip(ROWS, X[:, ORDER], (None, 1.0, None, np.nan, 2.0), strict=False):
+        regressor.learn_one(row, y)
+        native.learn_one(x, y)
+    assert regressor._native.to_bytes() == native.to_bytes()
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("rows", [0, 3, 50])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"north": "high", "east": 1.0, "south": 1.0}, "x must be numbers; got text"),
+        ({"north": None, "east": 1.0, "south": 1.0}, "x has NaN or inf"),
+        ({"north": 1.0, "west": float("inf")}, "x has NaN or inf"),
+    ],
+)
+def test_a_bad_row_gets_a_sentence_and_changes_nothing(rows, bad, message):
+    regressor = StreamRegressor(sg.KRLST(), features=["north", "west"] if rows == 50 else None)
+    for row, y in zip(ROWS[:rows], Y, strict=False):
+        regressor.learn_one(row, y)
+    before = pickle.dumps(regressor)
+    with pytest.raises((ValueError, TypeError), match=message):
+        regressor.learn_one(bad, 1.0)
+    assert pickle.dumps(regressor) == before
+
+
+def test_bad_settings_are_refused():
+    learnt = sg.KRLST()
+    learnt.learn_one(1.0, 1.0)
+    with pytest.raises(ValueError, match="must have learnt nothing.*has seen 1 rows. Hand over model.clone()"):
+        StreamRegressor(learnt)
+    with pytest.raises(TypeError, match="model must be a stream model such as KRLST"):
+        StreamRegressor(sg.SquaredExponential())
+    with pytest.raises(ValueError, match="warmup must be a whole number of at least 1; got 0"):
+        StreamRegressor(warmup=0)
+
+
+# In River's company.
+
+
+def loop(regressor, dataset, metric):
+    for x, y in dataset:
+        metric.update(y, regressor.predict_one(x))
+        regressor.learn_one(x, y)
+    return metric.get()
+
+
+def test_progressive_validation_equals_the_loop():
+    dataset = datasets.TrumpApproval().take(300)
+    expected = loop(StreamRegressor(), dataset, metrics.MAE())
+    dataset = datasets.TrumpApproval().take(300)
+    assert evaluate.progressive_val_score(dataset, StreamRegressor(), metrics.MAE()).get() == expected
+    assert expected < 1.0
+
+
+def test_progressive_validation_with_delayed_targets():
+    def run(delay):
+        return evaluate.progressive_val_score(
+            datasets.TrumpApproval().take(300), StreamRegressor(), metrics.MAE(), moment="ordinal_date", delay=delay
+        ).get()
+
+    regressor, total, waiting = StreamRegressor(), metrics.MAE(), []
+    for x, y in datasets.TrumpApproval().take(300):
+        while waiting and waiting[0][0]["ordinal_date"] + 20 <= x["ordinal_date"]:
+            regressor.learn_one(*waiting.pop(0)[:2])
+        waiting.append((x, y, regressor.predict_one(x)))
+        total.update(y, waiting[-1][2])
+    assert run(20) == pytest.approx(total.get(), rel=1e-12)
+    assert run(1) < run(20) < 5.0
+
+
+def test_it_is_the_last_step_of_a_pipeline():
+    pipeline = preprocessing.StandardScaler() | StreamRegressor(sg.KRLST())
+    scaler, native = preprocessing.StandardScaler(), sg.KRLST()
+    for row, y in zip(ROWS, Y, strict=True):
+        scaled = scaler.transform_one(row)
+        expected = native.predict_one([scaled[name] for name in sorted(scaled)])
+        said = pipeline.predict_one(row, with_dist=True)
+        assert said.mu == expected.mean
+        pipeline.learn_one(row, float(y))
+        scaler.learn_one(row)
+        native.learn_one([value for _, value in sorted(scaler.transform_one(row).items())], float(y))
+    assert pipeline["StreamRegressor"]._native.to_bytes() == native.to_bytes()
+    assert pipeline.clone()["StreamRegressor"]._native.rows_seen == 0
+
+
+def test_encoded_categories_appear_one_by_one():
+    kinds = np.random.default_rng(1).integers(0, 4, 400)
+    rows = [({"kind": f"k{k}"}, 100.0 * float(k)) for k in kinds]
+    pipeline = compose.Pipeline(preprocessing.OneHotEncoder(), StreamRegressor())
+    early = evaluate.progressive_val_score(iter(rows[:20]), pipeline, metrics.RMSE()).get()
+    late = evaluate.progressive_val_score(iter(rows[20:]), pipeline, metrics.RMSE()).get()
+    assert len(pipeline["StreamRegressor"].columns) == 4
+    assert late < 10.0 < early
+
+
+def test_copies_and_other_processes_go_on_with_the_same_bits():
+    regressor = StreamRegressor()
+    for row, y in zip(ROWS[:70], Y, strict=False):
+        regressor.learn_one(row, y)
+    twins = [copy.deepcopy(regressor), pickle.loads(pickle.dumps(regressor))]
+    for one in (regressor, *twins):
+        for x, y in stream.iter_array(X[70:], Y[70:], feature_names=list(NAMES)):
+            one.learn_one(x, y)
+    assert regressor._native.to_bytes() == twins[0]._native.to_bytes() == twins[1]._native.to_bytes()

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import streamgp as sg
+from streamgp.adapters.sklearn import StreamRegressor
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(150, 3))
+Y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
+
+ESTIMATORS = [
+    StreamRegressor(),
+    StreamRegressor(sg.KRLST(capacity=30)),
+    StreamRegressor(sg.Standardize(sg.ISSGPR(features=20))),
+    StreamRegressor(sg.SOGP(sg.Matern(1.5), outputs="separate")),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_is_content(estimator, check):
+    check(estimator)
+
+
+def test_no_check_of_scikit_learn_is_left_out():
+    assert len(list(estimator_checks_generator(StreamRegressor()))) >= 52
+    assert StreamRegressor().__sklearn_tags__()._skip_test is False
+
+
+def test_the_check_that_scikit_learn_skips_unless_asked_passes_too():
+    code = "from streamgp.adapters.sklearn import *; from sklearn.utils.estimator_checks import check_estimator; "
+    code += "results = check_estimator(StreamRegressor()); print({result['status'] for result in results})"
+    asked = os.environ | {"SCIPY_ARRAY_API": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=asked, capture_output=True, text=True)
+    assert done.stdout == "{'passed'}\n", done.stderr
+
+
+MODELS = {
+    "KRLST": lambda: sg.KRLST(capacity=20, forgetting=0.99),
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=20), warmup=70),
+    "OESGP": lambda: sg.OESGP(units=6, capacity=20),
+    "QKLMS": lambda: sg.QKLMS(capacity=20),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_it_equals_the_native_model_to_the_last_bit(name, outputs):
+    targets = Y if outputs == 1 else np.column_stack([Y, 2 * Y])
+    native = MODELS[name]()
+    native.learn_many(X[:100], targets[:100])
+    regressor = StreamRegressor(MODELS[name]()).fit(X[:100], targets[:100])
+    assert regressor.model_.to_bytes() == native.to_bytes()
+    expected = native.predict_many(X[100:])
+    np.testing.assert_array_equal(regressor.predict(X[100:]), expected.mean)
+    if native.has_variance:
+        mean, std = regressor.predict(X[100:], return_std=True)
+        np.testing.assert_array_equal(mean, expected.mean)
+        np.testing.assert_array_equal(std, expected.std)
+        assert std.shape == targets[100:].shape
+    assert regressor.model_.to_bytes() == native.to_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_partial_fits_equal_one_fit_and_a_fit_begins_anew(name):
+    whole, parts = StreamRegressor(MODELS[name]()), StreamRegressor(MODELS[name]())
+    whole.fit(X, Y)
+    for start in range(0, 150, 50):
+        parts.partial_fit(X[start : start + 50], Y[start : start + 50])
+    assert parts.model_.to_bytes() == whole.model_.to_bytes()
+    parts.fit(X[:10], Y[:10])
+    assert parts.model_.rows_seen == 10
+    assert parts.model.rows_seen == 0
+
+
+def test_the_standard_deviation_is_that_of_the_observation():
+    regressor = StreamRegressor(sg.KRLST(noise=0.25)).fit(X, Y)
+    _, std = regressor.predict(X, return_std=True)
+    assert np.all(std > 0.5)
+    assert np.all(std < 0.7)
+
+
+def test_a_model_without_a_variance_says_so():
+    regressor = StreamRegressor(sg.QKLMS()).fit(X, Y)
+    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict"):
+        regressor.predict(X, return_std=True)
+
+
+def test_what_is_no_model_is_refused_when_it_is_fitted():
+    with pytest.raises(TypeError, match="model must be a stream model such as KRLST"):
+        StreamRegressor(sg.SquaredExponential()).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        StreamRegressor().predict(X)
+
+
+def test_a_fit_that_fails_leaves_what_was_fitted():
+    regressor = StreamRegressor().fit(X, Y)
+    before = regressor.model_.to_bytes()
+    bad = Y.copy()
+    bad[3] = np.nan
+    for call in (regressor.fit, regressor.partial_fit):
+        with pytest.raises(ValueError, match="NaN"):
+            call(X, bad)
+    assert regressor.model_.to_bytes() == before
+
+
+# Parameters.
+
+
+def test_parameters_reach_every_part():
+    regressor = StreamRegressor(sg.Standardize(sg.KRLST(sg.SquaredExponential([1.0, 2.0, 3.0]))))
+    names = set(regressor.get_params())
+    assert {"model", "model__warmup", "model__model__capacity", "model__model__kernel__lengthscale"} <= names
+    assert set(regressor.get_params(deep=False)) == {"model"}
+    regressor.set_params(model__model__kernel__lengthscale=0.5, model__warmup=20)
+    assert repr(regressor.model) == ("Standardize(model=KRLST(kernel=SquaredExponential(lengthscale=0.5)), warmup=20)")
+    with pytest.raises(TypeError, match="KRLST has no setting 'capacty'. Did you mean 'capacity'"):
+        regressor.set_params(model__model__capacty=3)
+    with pytest.raises(ValueError, match="Invalid parameter 'modle'"):
+        regressor.set_params(modle=3)
+
+
+def test_a_clone_has_the_settings_and_none_of_the_knowledge():
+    regressor = StreamRegressor(sg.RecursiveGP(X[:9].copy())).fit(X, Y)
+    twin = clone(regressor)
+    assert not hasattr(twin, "model_")
+    assert twin.model is not regressor.model
+    twin.fit(X, Y)
+    assert twin.model_.to_bytes() == regressor.model_.to_bytes()
+
+
+def test_a_grid_search_finds_the_better_settings():
+    search = GridSearchCV(
+        StreamRegressor(sg.Standardize(sg.KRLST(capacity=30), warmup=20)),
+        {
+            "model__model__noise": [0.01, 100.0],
+            "model__model__kernel": [sg.SquaredExponential([1.0, 9.0, 9.0]), 2.0 * sg.Matern(1.5, [9.0, 1.0, 1.0])],
+        },
+        cv=3,
+    ).fit(X, Y)
+    assert search.best_params_["model__model__noise"] == 0.01
+    assert search.best_params_["model__model__kernel"] == sg.SquaredExponential([1.0, 9.0, 9.0])
+    native = sg.Standardize(sg.KRLST(sg.SquaredExponential([1.0, 9.0, 9.0]), capacity=30, noise=0.01), warmup=20)
+    native.learn_many(X, Y)
+    assert search.best_estimator_.model_.to_bytes() == native.to_bytes()
+
+
+def test_a_grid_search_chooses_among_models():
+    models = [sg.RecursiveGP(X[:20].copy()), sg.ISSGPR(frequencies=np.zeros((5, 3)))]
+    search = GridSearchCV(StreamRegressor(), {"model": models}, cv=3).fit(X, Y)
+    assert type(search.best_estimator_.model_) is sg.RecursiveGP
+
+
+def test_it_is_a_step_of_a_pipeline():
+    pipeline = make_pipeline(StandardScaler(), StreamRegressor(sg.KRLST(capacity=30)))
+    pipeline.set_params(streamregressor__model__capacity=25).fit(X, Y)
+    mean, std = pipeline.predict(X[:5], return_std=True)
+    native = sg.KRLST(capacity=25)
+    native.learn_many(StandardScaler().fit(X).transform(X), Y)
+    np.testing.assert_array_equal(mean, pipeline.predict(X[:5]))
+    np.testing.assert_array_equal(std, native.predict_many(StandardScaler().fit(X).transform(X[:5])).std)
+    assert cross_val_score(pipeline, X, Y, cv=3).mean() > 0.5
+
+
+# Tables with names, and other processes.
+
+
+def test_names_of_columns_are_remembered_and_checked():
+    frame = pd.DataFrame(X, columns=["wind", "sun", "rain"])
+    regressor = StreamRegressor(sg.KRLST(capacity=30)).fit(frame, pd.Series(Y))
+    assert regressor.feature_names_in_.tolist() == ["wind", "sun", "rain"]
+    assert regressor.n_features_in_ == 3
+    np.testing.assert_array_equal(regressor.predict(frame), StreamRegressor(sg.KRLST(capacity=30)).fit(X, Y).predict(X))
+    for call in (regressor.predict, lambda other: regressor.partial_fit(other, Y)):
+        with pytest.raises(ValueError, match="feature names should match"):
+            call(frame[["sun", "wind", "rain"]])
+        with pytest.raises(ValueError, match="feature names should match"):
+            call(frame.rename(columns={"sun": "moon"}))
+    with pytest.raises(ValueError, match="2 features, but StreamRegressor is expecting 3"):
+        StreamRegressor().fit(X, Y).partial_fit(X[:, :2], Y)
+
+
+def test_another_process_goes_on_with_the_same_bits():
+    regressor = StreamRegressor(sg.Standardize(sg.SOGP(depth=2), warmup=40)).fit(X[:100], Y[:100])
+    twin = pickle.loads(pickle.dumps(regressor))
+    for one in (regressor, twin):
+        one.partial_fit(X[100:], Y[100:])
+    assert twin.model_.to_bytes() == regressor.model_.to_bytes()
+    np.testing.assert_array_equal(twin.predict(X), regressor.predict(X))
