@@ -1,7 +1,5 @@
 """streamgp: Gaussian processes that learn from a stream, one observation at a time, with honest error bars."""
 
-from importlib.metadata import version
-
 from streamgp import batch, data
 from streamgp.adapt import Evidence
 from streamgp.adapt.sngd import SNGD
@@ -30,8 +28,7 @@ from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.snapshot import SnapshotError, from_bytes, load
 from streamgp.standardize import Standardize
-
-__version__ = version("streamgp")
+from streamgp.version import __version__ as __version__
 
 __all__ = [
     "ESGP",

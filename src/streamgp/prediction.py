@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from streamgp.settings import FloatArray, number, whole
 
@@ -48,7 +48,7 @@ class Prediction:
         number("level", level, above=0)
         if level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-        half = float(ndtri(0.5 + level / 2.0)) * self.std
+        half = NormalDist().inv_cdf(0.5 + level / 2.0) * self.std
         return self.mean - half, self.mean + half
 
     def log_density(self, y: Any) -> Values:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialize
 
 from streamgp.settings import Configured
+from streamgp.version import __version__
 
 if TYPE_CHECKING:
     from streamgp.model import StreamModel
@@ -33,7 +33,7 @@ def to_bytes(model: StreamModel) -> bytes:
     tensors: dict[str, np.ndarray] = {}
     header = {
         "format": FORMAT,
-        "library": version("streamgp"),
+        "library": __version__,
         "model": type(model).__name__,
         "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
         "shape": [model._d, model._p, model._scalar, model._certain],

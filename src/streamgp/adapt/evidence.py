@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from streamgp.settings import FloatArray, Part, nearest, number, whole
 
@@ -189,6 +188,8 @@ class _Climb:
             )
         self.coordinates, self.value, self._worst = start.copy(), self._last, self._last
         self._step(start)
+        from scipy import optimize  # an import that few need and that takes long
+
         for stride in STRIDES:
             left = iterations - (len(self.history) - 1)
             if left == 0:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat
 
 from streamgp.settings import FloatArray
 
@@ -195,6 +194,8 @@ def _arrays(path: Path, *keys: str) -> list[Array]:
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
             return [file[key] for key in keys]
+    from scipy.io import loadmat  # an import that few need and that takes long
+
     contents = loadmat(path, variable_names=keys)
     return [contents[key] for key in keys]
 

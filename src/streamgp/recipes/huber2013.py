@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from streamgp.adapt.sngd import SNGD
 from streamgp.core import layout
@@ -153,6 +152,8 @@ def kmeans(X: Any, count: int, seed: int = 0) -> FloatArray:
         >>> sg.kmeans(np.random.default_rng(0).normal(size=(200, 2)), 10).shape
         (10, 2)
     """
+    from scipy.cluster.vq import kmeans2  # imports that few need and that take long
+
     rows = real_matrix("X", X, "(n, d)")
     distinct = np.unique(rows, axis=0)
     if len(distinct) < whole("count", count):
