@@ -112,8 +112,9 @@ def measure() -> dict[str, Any]:
 def table(report: dict[str, Any]) -> str:
     """The report as a Markdown table; the best RMSE of a stream is bold."""
     levels = [f"coverage_{level}" for level in LEVELS]
+    held = " | ".join(f"{level:.0%} held" for level in LEVELS)
     lines = [
-        f"| stream | model | RMSE | RMSE after {COLD} rows | {' | '.join(f'{level:.0%} held' for level in LEVELS)} | µs/row |",
+        f"| stream | model | RMSE | RMSE after {COLD} rows | {held} | µs/row |",
         f"|---|---|---|---|{'---|' * len(LEVELS)}---|",
     ]
     for stream, found in report["streams"].items():
@@ -121,7 +122,7 @@ def table(report: dict[str, Any]) -> str:
         for i, r in enumerate(found["results"]):
             cells = [f"{stream}, {found['rows']} rows" if i == 0 else "", f"`{r['model'].replace('|', BAR)}`"]
             cells += [f"**{r[key]:.4g}**" if r[key] == least else f"{r[key]:.4g}" for key, least in best.items()]
-            cells += [f"{r[key]:.1%}" if key in r else "–" for key in levels]
+            cells += [f"{r[key]:.1%}" if key in r else "-" for key in levels]
             cells.append(f"{r['microseconds_per_row']:.0f}")
             lines.append(f"| {' | '.join(cells)} |")
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())

@@ -20,7 +20,8 @@ from streamgp.kernels import (
 )
 from streamgp.local import LWPR, LocalGP
 from streamgp.memory import Reservoir, Window
-from streamgp.model import OnlineGP, StreamModel
+from streamgp.model import StreamModel
+from streamgp.onlinegp import OnlineGP
 from streamgp.prediction import Prediction
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans

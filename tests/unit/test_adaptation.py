@@ -7,7 +7,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import memory
-from streamgp.adapt import sngd
+from streamgp.adapt import move, sngd
 from streamgp.core import layout, stream
 from tests import oracles
 
@@ -26,7 +26,7 @@ def go_to(model, target):
     state = model._state
     here = np.log(np.concatenate([state.parameters, state.noise]))
     w = layout.scratch_of(model._plan, model._work)
-    assert sngd.go_to(model._plan, model._counters, state, here, np.log(target) - here, w)
+    assert move.go_to(model._plan, model._counters, state, here, np.log(target) - here, w)
 
 
 def hyper(model):

@@ -13,7 +13,8 @@ from streamgp.core import stream
 from streamgp.features import Features, Fourier, checked_kernel
 from streamgp.kernels import Kernel
 from streamgp.memory import Memory, Window, remembered
-from streamgp.model import MemoryModel, OnlineGP, StreamModel
+from streamgp.model import MemoryModel, StreamModel
+from streamgp.onlinegp import OnlineGP
 from streamgp.recipes.huber2013 import RecursiveGP
 from streamgp.settings import whole
 

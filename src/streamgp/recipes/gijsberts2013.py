@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from streamgp.adapt.sngd import SNGD
 from streamgp.features import Fourier
 from streamgp.memory import Window
-from streamgp.model import OnlineGP
+from streamgp.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
 if TYPE_CHECKING:

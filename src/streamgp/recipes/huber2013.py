@@ -11,7 +11,7 @@ from streamgp.adapt.sngd import SNGD
 from streamgp.core import layout
 from streamgp.features import Basis
 from streamgp.kernels import Kernel
-from streamgp.model import OnlineGP
+from streamgp.onlinegp import OnlineGP
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, real_matrix, whole
 

@@ -10,7 +10,7 @@ from streamgp.features import Basis, Linear
 from streamgp.forgetting import Injection, NoForgetting
 from streamgp.kernels import Kernel, RecursiveSquaredExponential, SquaredExponential
 from streamgp.memory import Reservoir, Window, described_reservoir
-from streamgp.model import OnlineGP
+from streamgp.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, number
 
 Noise = float | list[float] | FloatArray

@@ -8,7 +8,7 @@ from streamgp.features import Basis
 from streamgp.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
 from streamgp.kernels import Kernel
 from streamgp.memory import Window
-from streamgp.model import OnlineGP
+from streamgp.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, choice
 
 Noise = float | list[float] | FloatArray
