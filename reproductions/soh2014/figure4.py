@@ -26,8 +26,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 ADAPT = {
     "fixed": None,
-    "rebase": sg.SNGD(interval=25),
-    "rebuild": sg.SNGD(interval=25, on_move="rebuild"),
+    "rebase": sg.SNGD(),
+    "rebuild": sg.SNGD(on_move="rebuild"),
 }
 
 

@@ -221,6 +221,7 @@ class OnlineGP(MemoryModel):
         if self._adapt is not None:
             state.scalars[layout.RATE], state.scalars[layout.DECAY] = self._adapt.rate, self._adapt.decay
             state.scalars[layout.CLIP], state.scalars[layout.TOLERANCE] = self._adapt.clip, self._adapt.tolerance
+            state.scalars[layout.DAMPING] = self._adapt.damping
             counters[layout.TRACE_STRIDE] = 1
         state.noise[:] = self._noise
         state.parameters[:] = parameters

@@ -159,14 +159,14 @@ def test_gradient_equals_finite_differences_through_rebase(name, p):
 def test_inverse_fisher_is_that_of_the_averaged_outer_products_and_the_printed_recursion_is_not():
     """[soh2014] Eq. (51) multiplies the first term by e / (1 - e); Sherman-Morrison has 1 / (1 - e)."""
     X, Y = stream_of(200)
-    model = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10))
+    model = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10, damping=1.0))
     for t in range(200):
         model.learn_one(X[t], Y[t])
         if model._counters[layout.PHASE] == layout.GATHERING and model._counters[layout.PHASE_ROWS] == 7:
             break
     F, printed, e = np.eye(4), np.eye(4), 0.1
     start = t - 6
-    replay = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10))
+    replay = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=sg.SNGD(interval=10, damping=1.0))
     replay.learn_many(X[:start], Y[:start])
     for s in range(start, t + 1):
         g = gradient_at(replay, X[s], Y[s])

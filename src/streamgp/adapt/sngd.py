@@ -20,6 +20,7 @@ from streamgp.core.layout import (
     CHANGE,
     CLIP,
     COVARIANCES,
+    DAMPING,
     DECAY,
     DENSITY,
     DICTIONARY,
@@ -76,6 +77,7 @@ class SNGD(Part):
         rest: rows between two such intervals, in which the basis may change; None: as many.
         rate: size of the first step, without unit; step j is rate / j^decay.
         decay: in [0, 1].
+        damping: the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient ascent.
         clip: most that a logarithm may move in one step.
         tolerance: adaptation stops when the squared length of the steps stays below this, 50 steps in a row; 0: never.
         patience: how many steps in a row.
@@ -98,8 +100,9 @@ class SNGD(Part):
         self,
         interval: int = 50,
         rest: int | None = None,
-        rate: float = 2.0,
+        rate: float = 1.0,
         decay: float = 0.25,
+        damping: float = 0.1,
         clip: float = 0.1,
         tolerance: float = 1e-4,
         patience: int = 50,
@@ -110,6 +113,7 @@ class SNGD(Part):
         self.rest = self.interval if rest is None else whole("rest", rest)
         self.rate = number("rate", rate, above=0)
         self.decay = number("decay", decay, at_least=0, at_most=1)
+        self.damping = number("damping", damping, above=0)
         self.clip = number("clip", clip, above=0)
         self.tolerance = number("tolerance", tolerance, at_least=0)
         self.patience = whole("patience", patience)
@@ -260,7 +264,7 @@ def begin_interval(plan: Array, counters: Array, state: State, w: Scratch) -> No
     for i in range(theta):
         state.adapt.gradient[i] = 0.0
         for j in range(theta):
-            state.adapt.fisher[i, j] = 1.0 if i == j else 0.0
+            state.adapt.fisher[i, j] = 1.0 / state.scalars[DAMPING] if i == j else 0.0
 
 
 @compiled

@@ -94,9 +94,10 @@ SETTLING, GATHERING, RESTING, STOPPED = range(4)
     DECAY,
     CLIP,
     TOLERANCE,
+    DAMPING,
     DENSITY,
     SCALARS_SIZE,
-) = range(12)
+) = range(13)
 
 
 class AdaptState(NamedTuple):
