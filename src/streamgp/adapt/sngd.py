@@ -77,7 +77,8 @@ class SNGD(Part):
         rest: rows between two such intervals, in which the basis may change; None: as many.
         rate: size of the first step, without unit; step j is rate / j^decay.
         decay: in [0, 1].
-        damping: the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient ascent.
+        damping: the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient
+            ascent.
         clip: most that a logarithm may move in one step.
         tolerance: adaptation stops when the squared length of the steps stays below this, 50 steps in a row; 0: never.
         patience: how many steps in a row.
@@ -90,7 +91,7 @@ class SNGD(Part):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-3, 3, (4000, 1))
         >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=4000)
-        >>> model = sg.SOGP(sg.SquaredExponential(1.0), noise=1.0, adapt=sg.SNGD())
+        >>> model = sg.SOGP(sg.SquaredExponential(1.0), noise=0.1, adapt=sg.SNGD())
         >>> model.learn_many(X, y)
         >>> 0.005 < model.hyperparameters["noise"] < 0.02
         True
