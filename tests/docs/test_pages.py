@@ -231,6 +231,6 @@ def test_every_page_can_be_reached_from_the_index():
 
 
 def test_the_version_is_the_same_everywhere():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = sg.__version__
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert version in TEXTS["CHANGELOG.md"]
