@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import json
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def test_the_table_on_the_page_is_that_of_the_results(script):
 
 @pytest.mark.parametrize("stream", ["trump_approval", "chick_weights", "water_flow"])
 def test_the_streams_are_there_and_have_numbers_only(script, stream):
-    for x, y in itertools.islice(script.STREAMS[stream](), 5):
+    for x, y in list(script.STREAMS[stream]()):
         assert all(isinstance(value, int | float) for value in (*x.values(), y))
 
 
