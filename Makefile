@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint format soak clean
+.PHONY: help demo test lint format soak bench reproduce clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -32,6 +32,12 @@ format: $(READY)  ## rewrite the sources in the house format
 
 soak: $(READY)  ## millions of rows against references; minutes
 	$(BIN)/python -m pytest -m soak -s
+
+bench: $(READY)  ## measure, and write benchmarks/results
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+reproduce: $(READY)  ## the papers' figures that are scripted so far; an hour; finished cells are kept
+	for script in reproductions/*/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
