@@ -147,4 +147,4 @@ def _check_width(values: FloatArray, d: int | None, name: str) -> None:
 def _refuse_shape(shape: tuple[int, ...], p: int, scalar: bool) -> None:
     expected = "a number" if scalar else f"{p} numbers"
     came = "a number" if shape == () else f"{shape[0]} numbers"
-    raise ValueError(f"y must be {expected}, as the first target was; got {came}")
+    raise ValueError(f"y must be {expected}, as the first target was; got {came}. Use another model for other targets.")
