@@ -1,8 +1,8 @@
 """How functions are compiled: one decorator, one on-disk cache that is never stale.
 
 Numba checks only the file a function stands in before it trusts its cache, not the files of the functions it calls.
-Here every compiled function is stamped with a digest of all sources that define one, so that an edit or an upgrade
-anywhere in the compiled core recompiles what depends on it.
+Here every compiled function is stamped with a digest of all sources that define one instead, so that an edit or an
+upgrade anywhere in the compiled core recompiles what depends on it, and a copied or unpacked tree keeps its cache.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ def compiled(function: F) -> F:
     """Compile a function of arrays and numbers with Numba when it is first needed; release the GIL while it runs."""
     dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-        index = dispatcher._cache._cache_file
-        index._source_stamp = (index._source_stamp, _DIGEST)
+        dispatcher._cache._cache_file._source_stamp = _DIGEST
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,70 @@
+"""Scores: how far the means are off, and how honest the error bars are.
+
+Rows whose target is missing (NaN) do not count. Every score is a number, over all rows and outputs together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from streamgp.prediction import Prediction
+from streamgp.settings import FloatArray
+
+
+def rmse(truth: Any, mean: Any) -> float:
+    """Return the root of the mean squared error.
+
+    Example:
+        >>> rmse([0.0, 1.0], [0.0, 3.0])
+        1.4142135623730951
+    """
+    return float(np.sqrt(np.mean(_errors(truth, mean) ** 2)))
+
+
+def mnae(truth: Any, mean: Any) -> float:
+    """Return the mean absolute error over the standard deviation of the truth, as in [soh2014]'s tables."""
+    return float(np.mean(np.abs(_errors(truth, mean))) / np.nanstd(np.asarray(truth, dtype=np.float64)))
+
+
+def nmse(truth: Any, mean: Any) -> float:
+    """Return the mean squared error of each output over its variance, averaged over outputs, as in [gijsberts2013]."""
+    errors = _columns(truth) - _columns(mean)
+    return float(np.mean(np.nanmean(errors**2, axis=0) / np.nanvar(_columns(truth), axis=0)))
+
+
+def nlpd(truth: Any, prediction: Prediction) -> float:
+    """Return the mean negative log predictive density of the observations."""
+    return float(-np.nanmean(prediction.log_density(truth)))
+
+
+def coverage(truth: Any, lower: Any, upper: Any) -> float:
+    """Return the share of observations inside their intervals."""
+    y, low, high = (np.asarray(v, dtype=np.float64) for v in (truth, lower, upper))
+    known = ~np.isnan(y)
+    return float(np.mean(((low <= y) & (y <= high))[known]))
+
+
+def interval_score(truth: Any, lower: Any, upper: Any, level: float) -> float:
+    """Return the mean interval score [Gneiting and Raftery 2007]: the width, plus 2 / (1 - level) times each miss."""
+    y, low, high = (np.asarray(v, dtype=np.float64) for v in (truth, lower, upper))
+    missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return float(np.nanmean(np.where(np.isnan(y), np.nan, high - low + 2.0 / (1.0 - level) * missed)))
+
+
+def pit(truth: Any, prediction: Prediction) -> FloatArray:
+    """Return the predictive probability below each observation: uniform where the error bars are honest."""
+    y = np.asarray(truth, dtype=np.float64)
+    return np.asarray(ndtr((y - prediction.mean) / prediction.std))
+
+
+def _errors(truth: Any, mean: Any) -> FloatArray:
+    errors = np.asarray(truth, dtype=np.float64) - np.asarray(mean, dtype=np.float64)
+    return errors[~np.isnan(errors)]
+
+
+def _columns(values: Any) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    return array[:, None] if array.ndim == 1 else array
