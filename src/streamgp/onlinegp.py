@@ -65,6 +65,7 @@ class OnlineGP(MemoryModel):
 
     _batch = 1
     _estimate_power = False
+    _direct = True  # predictions are what compiled code says, with nothing to add
     _integers: np.ndarray  # counters, then plan
     _plan: np.ndarray
     _floats: FloatArray  # state, then work space
@@ -261,7 +262,7 @@ class OnlineGP(MemoryModel):
         return self._prediction(out)
 
     def predict_one(self, x: Any) -> Prediction:
-        if self._d is None or not self._scalar:
+        if self._d is None or not (self._scalar and self._direct):
             return super().predict_one(x)
         X = inputs.row(x, self._d)  # the usual case without arrays in between
         out = self._one_prediction
