@@ -198,7 +198,7 @@ class OnlineGP(MemoryModel):
             (layout.EVICT, self._budget.evict),
             (layout.REMOVAL, self._budget.removal),
             (layout.UNTESTED, self._budget.admit_untested),
-            (layout.CAP_EVERY, _rows_to_double(self._forgetting)),
+            (layout.CHECK_EVERY, self._rows_between_checks()),
             (layout.POWER, self._estimate_power),
             (layout.THETA, 0 if self._adapt is None else parameters.size + q),
             (layout.TRACE, 0 if self._adapt is None else TRACE_LENGTH),
@@ -245,6 +245,12 @@ class OnlineGP(MemoryModel):
         self._plan, self._counters, self._state = plan, counters, state
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
         self._one_prediction = np.empty((p + 2 * q, 1))
+
+    def _rows_between_checks(self) -> int:
+        """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
+        if self._forgetting.relative_to_prior or self._forgetting.factor == 1.0:
+            return 0
+        return max(1, int(np.log(0.5) / np.log(self._forgetting.factor)))
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
@@ -353,6 +359,7 @@ class OnlineGP(MemoryModel):
             int(c[layout.FLOORED_PIVOTS]),
             int(c[layout.CAPPED_DIRECTIONS]),
             int(c[layout.NEGATIVE_VARIANCES]),
+            int(c[layout.RESTORED_DIRECTIONS]),
             int(c[layout.REDUCED_STEPS]),
         )
 
@@ -394,13 +401,6 @@ def _part(name: str, value: Any, kind: type, example: str) -> Any:
 
 def _plain(values: FloatArray) -> float | FloatArray:
     return float(values[0]) if values.size == 1 else values.copy()
-
-
-def _rows_to_double(forgetting: Forgetting) -> int:
-    """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
-    if forgetting.relative_to_prior or forgetting.factor == 1.0:
-        return 0
-    return max(1, int(np.log(0.5) / np.log(forgetting.factor)))
 
 
 def _place_points(parts: Features, state: layout.State, depth: int) -> None:
