@@ -168,6 +168,26 @@ def test_a_table_marks_and_explains_what_is_worse():
     ]
 
 
+def test_one_note_explains_all_keys_of_a_pattern(workplace):
+    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+        "[squares]\ntolerance = 0.1\nsource = 'read off a figure'\n[squares.values]\n'a KLMS x' = 1.0\n"
+        "'b KLMS x' = {value = 2.0, tolerance = 0.5, note = 'its own'}\n'c' = 3.0\n"
+        "[squares.notes]\n'* KLMS *' = 'same'\n"
+    )
+    figure = "read off a figure"
+    assert catalogue.expected(reproduce.find("paper-squares")) == {
+        "a KLMS x": Reference(1.0, 0.1, figure, "same"),
+        "b KLMS x": Reference(2.0, 0.5, figure, "its own"),
+        "c": Reference(3.0, 0.1, figure),
+    }
+
+
+def test_reasons_are_told_once():
+    same = Reference(0.1, tolerance=0.1, note="because")
+    cells = [Value("a", 0.2, None, same), Value("b", 0.3, None, same), Value("c", 0.105, None, same)]
+    assert Table(["x"], [[cell] for cell in cells]).explanations() == ["a, b: because", "c: within 10%"]
+
+
 def test_a_page_is_rendered_from_the_results(workplace):
     page = "before\n<!-- result paper-squares -->\nold\n<!-- end -->\nafter\n"
     assert "Not run yet." in reproduce.refreshed(page, workplace)
