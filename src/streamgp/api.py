@@ -6,6 +6,7 @@ from streamgp.adapt.sngd import SNGD
 from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
+from streamgp.calibrated import Calibrated
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
@@ -22,7 +23,7 @@ from streamgp.local import LWPR, LocalGP
 from streamgp.memory import Reservoir, Window
 from streamgp.model import StreamModel
 from streamgp.onlinegp import OnlineGP
-from streamgp.prediction import Prediction
+from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
@@ -54,6 +55,8 @@ __all__ = [
     "Basis",
     "BetaKLMS",
     "Budget",
+    "Calibrated",
+    "CalibratedPrediction",
     "Constant",
     "Evidence",
     "Fourier",
