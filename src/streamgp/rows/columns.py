@@ -151,7 +151,9 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
             if kinds[name].kind == "ignored":
                 raise RowsError(f"the column {name!r} cannot be an input: {kinds[name].note}")
         columns = tuple(
-            c if c.kind == "ignored" or c.name in (*used, target, time) else Column(c.name, "ignored", (), "not asked for")
+            c
+            if c.kind == "ignored" or c.name in (*used, target, time)
+            else Column(c.name, "ignored", (), "not asked for")
             for c in columns
         )
     return Schema(columns, target, tuple(used), time, cycles, comma)
@@ -329,7 +331,7 @@ def _time_column(chunk: Chunk, target: str, comma: bool, inputs: Sequence[str] |
     return ""
 
 
-def _dates(name: str, values: Sequence[Any], comma: bool) -> bool:
+def _dates(_: str, values: Sequence[Any], __: bool) -> bool:
     shown = [str(value) for value in values if not _is_missing(value)]
     return bool(shown) and all(isinstance(v, datetime) or DATE.fullmatch(str(v)) for v in shown)
 

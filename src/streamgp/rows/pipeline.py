@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,19 +112,18 @@ class Pipeline:
     Args:
         schema: what the columns are.
         model: the name of a model, or "auto": the best of a small set on the first rows.
-        settings: of the model by name, as text or values.
+        settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
+            which the model is chosen and its hyperparameters are found (before, a simple one predicts), and ``tune``.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
-        level: what the calibrated intervals are to hold.
-        warmup: rows after which the model is chosen and its hyperparameters are found; before, a simple one predicts.
 
     Example:
         >>> import numpy as np
         >>> from streamgp.rows.columns import Column, Encoded
         >>> t = np.arange(300)
         >>> schema = Schema((Column("y", "number"),), "y", ())
-        >>> pipeline = Pipeline(schema, model="KRLST", lags=2, horizon=1, warmup=100)
+        >>> pipeline = Pipeline(schema, model="KRLST", settings={"warmup": 100}, lags=2, horizon=1)
         >>> lines = pipeline.take(Encoded(np.empty((300, 0)), np.sin(0.3 * t), None, list(t + 2), []))
         >>> bool(np.abs(lines.mean - lines.observed)[-50:].max() < 0.1)
         True
@@ -138,27 +136,27 @@ class Pipeline:
         settings: Mapping[str, Any] | None = None,
         lags: int | None = None,
         horizon: int = 0,
-        level: float = 0.9,
-        warmup: int = 500,
     ) -> None:
         self.schema, self.encoder = schema, Encoder(schema)
-        self.asked = choice.Request(model, dict(settings or {}), horizon, level, warmup)
-        own = len(schema.input_names)
         self.horizon = choice.counted("horizon", horizon)
+        self.asked = choice.Request(model, dict(settings or {}), horizon)
+        self.level = self.asked.level
+        own = len(schema.input_names)
         self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else choice.counted("lags", lags)
         if own + self.lags == 0:
             raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
-        self.level = level
         self.rows = 0
         self.scores = Scores()
         self.choice: choice.Choice | None = None
         self.position = Position()
+        self.about: dict[str, Any] = {}  # what else is kept in the file
         self._history = np.full(self.lags, np.nan)  # the last targets, gaps filled, newest last
         self._last_y = np.nan
         self._kept = np.empty((0, own + self.lags + 1))  # inputs and target of the first rows
         self._waiting = np.empty((0, own + self.lags))  # inputs whose targets have not come
         self._issued = np.empty((0, ISSUED_SIZE))  # their predictions
         self._previous = np.full(max(self.horizon, 1), np.nan)  # what the previous value says of the next targets
+        self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
         self.model: Calibrated = choice.starter(self.asked, own + self.lags)
 
     @property
@@ -189,7 +187,8 @@ class Pipeline:
             resolved, self._issued = queue[:n], queue[n:]
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         lines = self._lines(resolved, numbers, rows.times, rows.y)
-        self.scores.add(lines, self._previous_values(rows.y))
+        self.previous = self._previous_values(rows.y)
+        self.scores.add(lines, self.previous)
         self.rows += n
         if self.horizon and ahead:
             return self._lines(issued, numbers + self.horizon, None, np.full(n, np.nan))
@@ -233,11 +232,13 @@ class Pipeline:
         while start < n:
             stop = n
             if self.choice is None:
-                stop = min(n, start + self.asked.next_stage(len(self._kept)) - len(self._kept))
+                kept = len(self._kept)
+                stage = next(stage for stage in self.asked.stages() if stage > kept)
+                stop = min(n, start + stage - kept)
                 rows = np.column_stack([Phi[start:stop], y[start:stop]])
                 self._kept = np.concatenate([self._kept, rows])
             parts.append(self._step(Phi[start:stop], y[start:stop]))
-            if self.choice is None and self.asked.is_stage(len(self._kept)):
+            if self.choice is None and len(self._kept) in self.asked.stages():
                 self._choose()
             start = stop
         return np.concatenate(parts) if parts else np.empty((0, ISSUED_SIZE))
@@ -268,15 +269,12 @@ class Pipeline:
 
     def _choose(self) -> None:
         """Take the best model for the first rows, and let it learn them."""
-        Phi, y = self._kept[:, :-1], self._kept[:, -1]
-        pairs = len(y) - self.horizon
-        if pairs < choice.FEWEST:
-            return
-        final = len(self._kept) >= self.asked.warmup
-        model, chosen = choice.choose(self.asked, Phi[:pairs], y[self.horizon :])
-        model.learn_many(Phi[:pairs], y[self.horizon :])
+        h = self.horizon
+        Phi, y = self._kept[: len(self._kept) - h, :-1], self._kept[h:, -1]
+        model, chosen = choice.choose(self.asked, Phi, y)
+        model.learn_many(Phi, y)
         self.model = model
-        if final:
+        if len(self._kept) == self.asked.warmup:
             self.choice = chosen
             self._kept = self._kept[:0]
 
@@ -298,16 +296,11 @@ class Pipeline:
 
     # One file.
 
-    def save(self, path: str | Path, **about: Any) -> None:
-        """Write everything that the next row needs to one file.
+    def save(self, path: str | Path) -> None:
+        """Write everything that the next row needs to one file."""
+        snapshot.write(path, self.to_bytes())
 
-        Args:
-            path: the file.
-            about: what else is to be known when it is loaded, as JSON.
-        """
-        snapshot.write(path, self.to_bytes(**about))
-
-    def to_bytes(self, **about: Any) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
         asked = self.asked
         header = {
@@ -318,14 +311,12 @@ class Pipeline:
                 "settings": {name: str(value) for name, value in asked.settings.items()},
                 "lags": self.lags,
                 "horizon": self.horizon,
-                "level": self.level,
-                "warmup": asked.warmup,
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
                 "scores": vars(self.scores),
                 "choice": None if self.choice is None else self.choice._asdict(),
                 "position": list(self.position),
-                "about": about,
+                "about": self.about,
             },
         }
         tensors = {
@@ -365,8 +356,6 @@ class Pipeline:
             saved["settings"],
             saved["lags"],
             saved["horizon"],
-            saved["level"],
-            saved["warmup"],
         )
         pipeline.rows, pipeline.scores = saved["rows"], Scores(**saved["scores"])
         pipeline.choice = None if saved["choice"] is None else choice.Choice(**saved["choice"])
@@ -380,8 +369,6 @@ class Pipeline:
         assert isinstance(model, Calibrated)
         pipeline.model = model
         return pipeline
-
-    about: dict[str, Any] = json.loads("{}")
 
     @property
     def inner(self) -> StreamModel:

@@ -107,7 +107,8 @@ class TextWriter:
             with contextlib.suppress(OSError, ValueError):
                 self._file.truncate(self._whole)
             raise WriteError(
-                f"{self._name} cannot be written: {error.strerror or error}; the {self.rows} rows before are in it, whole"
+                f"{self._name} cannot be written: {error.strerror or error}; "
+                f"the {self.rows} rows before are in it, whole"
             ) from None
         self._whole += len(data)
 
@@ -124,14 +125,14 @@ class ParquetWriter:
 
     def __init__(self, path: Path, timed: bool) -> None:
         try:
-            import pyarrow
+            import pyarrow as pa
             from pyarrow import parquet
         except ImportError:
             raise RowsError('Parquet needs pyarrow: pip install "streamgp[tables]"') from None
-        times = [("time", pyarrow.string())] if timed else []
-        fields = [("row", pyarrow.int64()), *times, *((name, pyarrow.float64()) for name in VALUES)]
-        self._arrow, self._path, self._timed = pyarrow, path, timed
-        self._schema = pyarrow.schema(fields)
+        times = [("time", pa.string())] if timed else []
+        fields = [("row", pa.int64()), *times, *((name, pa.float64()) for name in VALUES)]
+        self._arrow, self._path, self._timed = pa, path, timed
+        self._schema = pa.schema(fields)
         self.rows = 0
         try:
             self._writer = parquet.ParquetWriter(path, self._schema)
