@@ -24,7 +24,7 @@ Exit codes: 0 done, 2 wrong option or setting, 3 rows that cannot be used, 4 out
 class Group(TyperGroup):
     """Commands whose common option may stand anywhere."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--json" in args:
             args = ["--json", *(argument for argument in args if argument != "--json")]
         return super().parse_args(ctx, args)

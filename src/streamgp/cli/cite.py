@@ -10,7 +10,10 @@ import typer
 from streamgp.cli.errors import reported
 
 
-def cite(ctx: typer.Context, model: Annotated[str, typer.Argument(help="The name of a model, such as KRLST.")]) -> None:
+def cite(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The name of a model, such as KRLST.")],
+) -> None:
     """Print the BibTeX entries of the papers of a model."""
     with reported():
         from streamgp.published import citation, published

@@ -14,13 +14,17 @@ from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Settings, Source
 def compare(
     ctx: typer.Context,
     source: Source,
-    target: Annotated[str, typer.Option(help="The column to predict.")],
-    models: Annotated[str | None, typer.Option(help="Models, separated by commas. Default: a few.")] = None,
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    models: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Models, separated by commas. Default: a few.")
+    ] = None,
     inputs: Inputs = None,
     lags: Lags = None,
     horizon: Horizon = 0,
     set_: Settings = None,
-    by: Annotated[str, typer.Option(help="Rank by rmse, or by density of the observations.")] = "rmse",
+    by: Annotated[
+        str, typer.Option(metavar="rmse|density", help="Rank by rmse, or by density of the observations.")
+    ] = "rmse",
     on_error: OnError = "stop",
 ) -> None:
     """Run several models over the same rows and rank them, with the confidence of paired differences."""

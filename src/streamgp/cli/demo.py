@@ -12,7 +12,9 @@ from streamgp.cli.errors import INTERRUPTED, reported
 
 def demo(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option(help="A folder for the table, the predictions and the report.")] = Path("out"),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="A folder for the table, the predictions and the report.")
+    ] = Path("out"),
 ) -> None:
     """Run on a made-up table, print a short summary and write a report."""
     with reported():

@@ -11,7 +11,9 @@ import typer
 from streamgp.cli.errors import reported
 
 
-def inspect(ctx: typer.Context, file: Annotated[Path, typer.Argument(help="A saved run or model, FILE.sgp.")]) -> None:
+def inspect(
+    ctx: typer.Context, file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved run or model, FILE.sgp.")]
+) -> None:
     """Show what a saved run or model holds: settings, rows seen, basis, relevance, health."""
     with reported():
         from streamgp.rows.description import described

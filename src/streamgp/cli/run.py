@@ -9,34 +9,51 @@ import typer
 
 from streamgp.cli.errors import INTERRUPTED, reported
 
-Source = Annotated[str, typer.Argument(help="A CSV, NDJSON or Parquet file, or - for standard input.")]
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A CSV, NDJSON or Parquet file, or - for standard input.")
+]
 Inputs = Annotated[
-    str | None, typer.Option(help="Columns to predict from, separated by commas. Default: all that can be.")
+    str | None,
+    typer.Option(metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all that can be."),
 ]
 Lags = Annotated[
-    int | None, typer.Option(help="Past values of the target to predict from. Default: 0; 10 without other inputs.")
+    int | None,
+    typer.Option(metavar="N", help="Past values of the target to predict from. Default: 0; 10 without other inputs."),
 ]
-Horizon = Annotated[int, typer.Option(help="Rows ahead; 0 predicts a row's target from its other columns.")]
+Horizon = Annotated[
+    int, typer.Option(metavar="N", help="Rows ahead; 0 predicts a row's target from its other columns.")
+]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting, as capacity=200 or level=0.95; may be repeated.")
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, as capacity=200 or level=0.95; may be repeated."),
 ]
-OnError = Annotated[str, typer.Option(help="At a row that cannot be used: stop, or skip and count it.")]
+OnError = Annotated[
+    str, typer.Option(metavar="stop|skip", help="At a row that cannot be used: stop, or skip and count it.")
+]
 
 
 def run(
     ctx: typer.Context,
     source: Source,
-    target: Annotated[str | None, typer.Option(help="The column to predict. Required, except with --load.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict. Required, except with --load.")
+    ] = None,
     inputs: Inputs = None,
     lags: Lags = None,
     horizon: Horizon = 0,
-    model: Annotated[str, typer.Option(help="auto, or a name from: streamgp models.")] = "auto",
+    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Write predictions to a .csv, .ndjson or .parquet file.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write one page of plots, report.html.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture, plot.png.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the run to model.sgp: each minute and at the end.")] = None,
-    load: Annotated[Path | None, typer.Option(help="Continue a saved run exactly where it stopped.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page of plots, report.html.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, plot.png.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the run to model.sgp: each minute and at the end.")
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Continue a saved run exactly where it stopped.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows at the end; Ctrl-C ends it.")] = False,
     on_error: OnError = "stop",
 ) -> None:

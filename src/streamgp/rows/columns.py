@@ -136,7 +136,11 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         raise RowsError(f"{target!r} is the target and cannot be an input too; its own past is: --lags 3")
     comma = _decimal_comma(chunk)
     time = _time_column(chunk, target, comma, inputs)
-    columns = tuple(_column(name, chunk.columns[name], comma, name == time) for name in names)
+    wanted = {target, *(inputs or ())}
+    columns = tuple(
+        Column(name, "time") if name == time else _column(name, chunk.columns[name], comma, name in wanted)
+        for name in names
+    )
     kinds = {column.name: column for column in columns}
     if kinds[target].kind != "number" and (target != time):
         raise RowsError(f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target])}")
@@ -175,6 +179,11 @@ class Encoded(NamedTuple):
     times: list[str] | None
     lines: list[int]
     bad: list[BadRow]
+
+    def part(self, start: int, stop: int) -> Encoded:
+        """Some of the rows, of which none is bad."""
+        times = None if self.times is None else self.times[start:stop]
+        return Encoded(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
 
 
 @dataclass
@@ -244,8 +253,8 @@ class Encoder:
                     wrong.setdefault(i, f"has {_short(value)} in the column {name!r}, which holds numbers")
                     number = np.nan
                 numbers[i] = number
-        for i in np.flatnonzero(np.isinf(numbers)):
-            wrong.setdefault(int(i), f"has an infinite number in the column {name!r}")
+        for at in np.flatnonzero(np.isinf(numbers)).tolist():
+            wrong.setdefault(at, f"has an infinite number in the column {name!r}")
         return numbers
 
 
@@ -266,9 +275,7 @@ def as_number(value: Any, decimal_comma: bool = False) -> float | None:
         return None
 
 
-def _column(name: str, values: Sequence[Any], comma: bool, is_time: bool) -> Column:
-    if is_time:
-        return Column(name, "time")
+def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Column:
     numbers = [as_number(value, comma) for value in values]
     known = [number for number in numbers if number is None or number == number]
     if not known:
@@ -276,7 +283,7 @@ def _column(name: str, values: Sequence[Any], comma: bool, is_time: bool) -> Col
     text = [str(value) for value, number in zip(values, numbers, strict=True) if number is None]
     if len(text) <= (1 - LEAST_NUMBERS) * len(known):
         steps = np.diff(np.array([number for number in known if number is not None]))
-        if len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
+        if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
             return Column(name, "ignored", (), "it counts the rows")
         return Column(name, "number")
     shown = [str(value) for value in values if not _is_missing(value)]
@@ -312,7 +319,7 @@ def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
         column = np.concatenate([[last[j]], X[:, j]])
         known = np.where(np.isnan(column), 0, np.arange(len(column)))
         X[:, j] = column[np.maximum.accumulate(known)][1:]
-    new = X[-1].copy()
+    new: FloatArray = X[-1].copy()
     np.nan_to_num(X, copy=False, nan=0.0)
     return new
 

@@ -12,7 +12,7 @@ import numpy as np
 from streamgp.evaluate.paired import BlockSums, Rank
 from streamgp.rows.choice import model_names, setting_names
 from streamgp.rows.columns import recognise
-from streamgp.rows.formats import read_rows
+from streamgp.rows.formats import Chunk, read_rows
 from streamgp.rows.job import BadRowError, first_rows
 from streamgp.rows.pipeline import Lines, Pipeline, Scores
 from streamgp.settings import choice, nearest
@@ -98,7 +98,7 @@ def compare_models(
         sums = BlockSums()
         scores = {name: Scores() for name in models}
         rows = skipped = 0
-        chunk = first
+        chunk: Chunk | None = first
         while chunk is not None:
             if chunk.bad or len(chunk):
                 encoded = encoder.encode(chunk)

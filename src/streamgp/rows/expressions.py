@@ -48,15 +48,13 @@ def _evaluated(node: ast.expr, text: str) -> Any:
             return OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.Name) and node.id in WORDS:
         return WORDS[node.id]
-    if isinstance(node, ast.Name) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        name = node.id if isinstance(node, ast.Name) else node.func.id  # type: ignore[union-attr]
-        parts = _parts()
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    if isinstance(call.func, ast.Name):
+        name, parts = call.func.id, _parts()
         if name not in parts:
             raise ValueError(f"{text!r}: there is no part {name!r}.{nearest(name, parts)}")
-        if isinstance(node, ast.Name):
-            return parts[name]()
-        arguments = [_evaluated(item, text) for item in node.args]
-        return parts[name](*arguments, **{str(k.arg): _evaluated(k.value, text) for k in node.keywords})
+        arguments = [_evaluated(item, text) for item in call.args]
+        return parts[name](*arguments, **{str(k.arg): _evaluated(k.value, text) for k in call.keywords})
     return text  # a word with signs in it, such as back-to-prior
 
 

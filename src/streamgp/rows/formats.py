@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ class TextReader:
             yield chunk
         if rest:
             raise RowsError(f"the file ends inside a quote that was opened in line {self._line + 1}")
-        if self._line == 0 and not self.source.stop.is_set():
+        if not self.names and not self.source.stop.is_set():
             raise RowsError(f"{self._name()} is empty; expected a line with the names of the columns, then rows")
 
     def _name(self) -> str:
@@ -201,7 +202,9 @@ class TextReader:
                 read = reader.line_num
             done += read
         self._line += done
-        columns = dict(zip(self.names, zip(*records, strict=True), strict=True)) if records else {}
+        columns: dict[str, Sequence[Any]] = {}
+        if records:
+            columns = dict(zip(self.names, zip(*records, strict=True), strict=True))
         return Chunk(columns, numbers, bad), lines[done:]
 
     def _wrong_width(self, record: list[str]) -> str:
@@ -230,7 +233,9 @@ class TextReader:
             else:
                 bad.append(BadRow(number, f"is no JSON object: {_shown(line)}"))
         self._line += len(lines)
-        columns = {name: [record.get(name) for record in records] for name in self.names} if records else {}
+        columns: dict[str, Sequence[Any]] = {}
+        if records:
+            columns = {name: [record.get(name) for record in records] for name in self.names}
         return Chunk(columns, numbers, bad), []
 
 
@@ -296,10 +301,7 @@ def _decoded(block: bytes, line: int) -> tuple[list[str], list[BadRow]]:
                 bad.append(BadRow(line + i + 1, "is not UTF-8 text"))
                 parts[i] = b""
         text = b"\n".join(parts).decode("utf-8-sig" if line == 0 else "utf-8")
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines, bad
+    return io.StringIO(text, newline="").readlines(), bad
 
 
 def _is_number(text: str) -> bool:

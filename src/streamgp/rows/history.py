@@ -89,9 +89,7 @@ class History:
         error = (lines.observed - lines.mean)[known]
         below, above = (lines.mean - lines.lower)[known], (lines.upper - lines.mean)[known]
         side = np.where(error < 0, below, above) / gaussian_reach(level)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            p = ndtr(np.where(side > 0, error / side, np.sign(error) * np.inf))
-        p = p[np.isfinite(p)]
+        p = ndtr(error[side > 0] / side[side > 0])
         self.pit += np.histogram(p, bins=PIT_BINS, range=(0.0, 1.0))[0]
 
     def _look(self, pipeline: Pipeline, microseconds: float) -> None:
@@ -177,4 +175,5 @@ class History:
 def _moving(values: FloatArray, width: int) -> FloatArray:
     total = np.concatenate([[0.0], np.cumsum(values)])
     end = np.arange(1, len(values) + 1)
-    return total[end] - total[np.maximum(end - width, 0)]
+    sums: FloatArray = total[end] - total[np.maximum(end - width, 0)]
+    return sums

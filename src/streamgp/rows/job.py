@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamgp.rows.columns import LOOK, recognise
+from streamgp.rows.columns import LOOK, Encoded, recognise
 from streamgp.rows.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.rows.pipeline import Lines, Pipeline
 from streamgp.rows.source import RowsError
@@ -19,6 +19,7 @@ from streamgp.settings import choice
 
 ON_ERROR = ("stop", "skip")
 SAVE_EVERY = 60.0  # seconds
+BLOCK_ROWS = 250  # predicted and written at once: how fine a history is, and how soon a run stops
 
 
 class BadRowError(RowsError):
@@ -192,8 +193,8 @@ class Job:
         place = self.save or (self.rescue if summary.interrupted else None)
         if place is not None:
             self._save(pipeline, place)
-        if not summary.interrupted and not reader.live:  # a continued run cuts these off: their rows have come then
-            self._write(pipeline.outstanding())
+        if self._writer is not None and not summary.interrupted and not reader.live:
+            self._writer.write(pipeline.outstanding())  # a continued run cuts them off: their rows have come then
         return summary
 
     def _begin(self, reader: Reader, first: Chunk) -> Pipeline:
@@ -231,32 +232,34 @@ class Job:
 
     def _take(self, chunk: Chunk, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
-        if len(chunk) == 0 and not chunk.bad:
-            return
-        began = time.perf_counter()
-        rows = pipeline.encoder.encode(chunk) if len(chunk) else None
-        bad = chunk.bad if rows is None else rows.bad
-        if bad and self.on_error == "stop" and rows is not None:
-            keep = sum(line < bad[0].line for line in rows.lines)
-            rows = rows._replace(
-                X=rows.X[:keep],
-                y=rows.y[:keep],
-                times=None if rows.times is None else rows.times[:keep],
-                lines=rows.lines[:keep],
-            )
-        if rows is not None and len(rows.y):
-            undecided = pipeline.choice is None
-            lines = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
-            if undecided and pipeline.choice is not None:
-                chosen = pipeline.choice
-                self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
-            self._write(lines)
-            pipeline.position = reader.position(rows.lines[-1])
-            summary.rows += len(rows.y)
-            if self.watch is not None:
-                self.watch(lines, pipeline, time.perf_counter() - began)
+        bad = chunk.bad
+        if len(chunk):
+            rows = pipeline.encoder.encode(chunk)
+            bad = rows.bad
+            usable = len(rows.y)
+            if bad and self.on_error == "stop":
+                usable = sum(line < bad[0].line for line in rows.lines)
+            for start in range(0, usable, BLOCK_ROWS):
+                if self.stop.is_set():
+                    return
+                self._predict(rows.part(start, min(start + BLOCK_ROWS, usable)), reader, summary)
         if bad:
             self._handle(bad, reader, summary)
+
+    def _predict(self, rows: Encoded, reader: Reader, summary: Summary) -> None:
+        pipeline = summary.pipeline
+        began = time.perf_counter()
+        undecided = pipeline.choice is None
+        lines = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
+        if undecided and pipeline.choice is not None:
+            chosen = pipeline.choice
+            self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
+        if self._writer is not None:
+            self._writer.write(lines)
+        pipeline.position = reader.position(rows.lines[-1])
+        summary.rows += len(rows.y)
+        if self.watch is not None:
+            self.watch(lines, pipeline, time.perf_counter() - began)
         if self.progress is not None:
             self.progress(*reader.progress(), pipeline)
 
@@ -270,10 +273,6 @@ class Job:
         summary.skipped_rows += len(bad)
         summary.skipped += bad[: 100 - len(summary.skipped)]
         summary.pipeline.position = reader.position(max(summary.pipeline.position.lines, bad[-1].line))
-
-    def _write(self, lines: Lines) -> None:
-        if self._writer is not None:
-            self._writer.write(lines)
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:
         if self._writer is not None and self.out is not None:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp import snapshot
-from streamgp.calibrated import Calibrated, CalibratedPrediction
+from streamgp.calibrated import Calibrated
 from streamgp.model import StreamModel
-from streamgp.prediction import Prediction
+from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.rows import choice
 from streamgp.rows.columns import Encoded, Encoder, Schema
 from streamgp.rows.source import Position, RowsError
@@ -73,15 +73,15 @@ class Scores:
         known = np.isfinite(lines.mean) & np.isfinite(lines.observed)
         y = lines.observed[known]
         self.rows += len(y)
-        self.squared += float(np.sum((lines.mean[known] - y) ** 2))
-        self.density += float(np.sum(lines.log_density[known]))
+        self.squared = _added(self.squared, (lines.mean[known] - y) ** 2)
+        self.density = _added(self.density, lines.log_density[known])
         self.inside += int(np.count_nonzero((lines.lower[known] <= y) & (y <= lines.upper[known])))
-        self.width += float(np.sum(lines.upper[known] - lines.lower[known]))
+        self.width = _added(self.width, lines.upper[known] - lines.lower[known])
         self.raw_inside += int(np.count_nonzero((lines.raw_lower[known] <= y) & (y <= lines.raw_upper[known])))
-        self.raw_width += float(np.sum(lines.raw_upper[known] - lines.raw_lower[known]))
+        self.raw_width = _added(self.raw_width, lines.raw_upper[known] - lines.raw_lower[known])
         comparable = known & np.isfinite(previous)
         self.rows_previous += int(np.count_nonzero(comparable))
-        self.squared_previous += float(np.sum((previous[comparable] - lines.observed[comparable]) ** 2))
+        self.squared_previous = _added(self.squared_previous, (previous[comparable] - lines.observed[comparable]) ** 2)
 
     @property
     def rmse(self) -> float:
@@ -153,8 +153,8 @@ class Pipeline:
         self._history = np.full(self.lags, np.nan)  # the last targets, gaps filled, newest last
         self._last_y = np.nan
         self._kept = np.empty((0, own + self.lags + 1))  # inputs and target of the first rows
-        self._waiting = np.empty((0, own + self.lags))  # inputs whose targets have not come
-        self._issued = np.empty((0, ISSUED_SIZE))  # their predictions
+        self._waiting = np.empty((0, own + self.lags + ISSUED_SIZE))  # inputs without their targets, and predictions
+        self._issued = np.empty((0, ISSUED_SIZE))  # predictions of the rows to come
         self._previous = np.full(max(self.horizon, 1), np.nan)  # what the previous value says of the next targets
         self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
         self.model: Calibrated = choice.starter(self.asked, own + self.lags)
@@ -249,23 +249,23 @@ class Pipeline:
             return _table(self.model.track(Phi, y))
         if h == 1:  # the target of a row comes with the next one: nothing is late
             if len(self._waiting):
-                self.model.learn_one(self._waiting[0], y[0])
+                self.model.learn_one(self._waiting[0, : Phi.shape[1]], y[0])
             tables = [_table(self.model.track(Phi[:-1], y[1:]))] if n > 1 else []
             tables.append(_table(self.model.predict_many(Phi[-1:])))
-            self._waiting = Phi[-1:].copy()
+            self._waiting = np.column_stack([Phi[-1:], tables[-1]])
             return np.concatenate(tables)
-        table = np.empty((n, ISSUED_SIZE))
-        waiting = np.concatenate([self._waiting, Phi])
-        issued = np.concatenate([self._issued[len(self._issued) - len(self._waiting) :], table])
-        late = len(self._waiting)
+        # Inputs and predictions that wait for their targets, then those of these rows.
+        d, late = Phi.shape[1], len(self._waiting)
+        rows = np.concatenate([self._waiting, np.column_stack([Phi, np.empty((n, ISSUED_SIZE))])])
         done = 0
         for t in range(n):
             if late + t - done == h:
-                self.model.learn_one(waiting[done], y[t], issued=_prediction(issued[done], self.level))
+                issued = _prediction(rows[done, d:], self.level)
+                self.model.learn_one(rows[done, :d], y[t], issued=issued)
                 done += 1
-            issued[late + t] = _table(self.model.predict_many(waiting[late + t : late + t + 1]))[0]
-        self._waiting = waiting[done:].copy()
-        return issued[late:]
+            rows[late + t, d:] = _table(self.model.predict_many(rows[late + t : late + t + 1, :d]))[0]
+        self._waiting = rows[done:].copy()
+        return rows[late:, d:]
 
     def _choose(self) -> None:
         """Take the best model for the first rows, and let it learn them."""
@@ -377,6 +377,11 @@ class Pipeline:
         while hasattr(model, "inner"):
             model = model.inner
         return model  # type: ignore[no-any-return]
+
+
+def _added(total: float, values: FloatArray) -> float:
+    """A sum that does not depend on how the values are handed over: one after the other."""
+    return float(np.cumsum(np.concatenate([[total], values]))[-1])
 
 
 def _table(p: Prediction) -> FloatArray:
