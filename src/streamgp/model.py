@@ -22,12 +22,14 @@ class Health(NamedTuple):
         floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
         negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
+        restored_directions: directions in which rounding had made the covariance indefinite and it was made positive.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
     """
 
     floored_pivots: int = 0
     capped_directions: int = 0
     negative_variances: int = 0
+    restored_directions: int = 0
     reduced_steps: int = 0
 
     @property
@@ -97,6 +99,10 @@ class StreamModel(Configured, abc.ABC):
 
     def _recall(self, y: FloatArray) -> None:
         """Remember y as the last target, where the memory is fed with targets."""
+
+    def _units(self) -> int:
+        """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
+        return 0
 
     def _check_restored(self) -> None:
         """Refuse a restored state that compiled code could not run safely."""
@@ -195,8 +201,7 @@ class StreamModel(Configured, abc.ABC):
         else:
             X, Y = self._checked(X, Y)
         if not len(X):
-            empty = np.empty((0,) if self._scalar else (0, self._p or 1))
-            return Prediction(empty, empty.copy(), empty.copy())
+            return self._empty()
         prediction = self._advance(X, Y, report=True)
         assert prediction is not None
         return self._shaped(prediction, many=True)
@@ -308,6 +313,11 @@ class StreamModel(Configured, abc.ABC):
         prior._d, prior._p = X.shape[1], 1
         return prior
 
+    def _empty(self) -> Prediction:
+        """The prediction of no rows."""
+        empty = np.empty((0,) if self._scalar else (0, self._p or 1))
+        return Prediction(empty, empty.copy(), empty.copy())
+
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
@@ -372,6 +382,9 @@ class MemoryModel(StreamModel):
 
     def _recall(self, y: FloatArray) -> None:
         self._state.memory.last_target[:] = y
+
+    def _units(self) -> int:
+        return self._memory.units
 
     @property
     def rows_seen(self) -> int:

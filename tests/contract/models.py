@@ -61,4 +61,11 @@ EXAMPLES = {
     "Standardize LocalGP": lambda: sg.Standardize(sg.LocalGP(experts=4, capacity=5), warmup=10),
     "Standardize LWPR": lambda: sg.Standardize(sg.LWPR(init_D=2.0, capacity=20), warmup=100),
     "Standardize separate": lambda: sg.Standardize(sg.RecursiveGP(_points, outputs="separate"), warmup=20),
+    "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
+    "Calibrated filter": lambda: sg.Calibrated(sg.QKLMS(capacity=8, depth=2), level=0.5, warmup=10),
+    "Calibrated separate": lambda: sg.Calibrated(sg.SOGP(capacity=8, outputs="separate"), rates=[0.1]),
+    "Calibrated LWPR": lambda: sg.Calibrated(sg.LWPR(init_D=2.0, capacity=20)),
+    "Calibrated reservoir": lambda: sg.Calibrated(sg.OESGP(units=6, capacity=8, feedback=0.3), level=0.99),
+    "Calibrated standard": lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=10), warmup=30)),
+    "Standardize calibrated": lambda: sg.Standardize(sg.Calibrated(sg.OESGP(units=6, capacity=8)), warmup=30),
 }
