@@ -107,7 +107,7 @@ def test_a_value_beyond_its_tolerance_needs_an_explanation():
     assert not Value("a", 0.109, None, Reference(0.1, tolerance=0.1)).unexplained
     assert Value("a", 0.112, None, Reference(0.1, tolerance=0.1)).unexplained
     assert not Value("a", 0.112, None, Reference(0.1, tolerance=0.1, note="because")).unexplained
-    assert not Value("a", float("nan"), None, Reference(0.1)).unexplained
+    assert Value("a", float("nan"), None, Reference(0.1, tolerance=0.1)).unexplained
 
 
 def test_a_table_marks_and_explains_what_is_worse():

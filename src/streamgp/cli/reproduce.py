@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamgp import reproduce as library
+from streamgp.cli.errors import INTERRUPTED, USAGE, reported
+
+if TYPE_CHECKING:
+    from streamgp.reproduce import Outcome
 
 
 def reproduce(
@@ -26,6 +29,8 @@ def reproduce(
     from rich.markup import escape
     from rich.table import Table
 
+    from streamgp import reproduce as library
+
     console = Console()
     if page is not None:
         page.write_text(library.refreshed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
@@ -40,11 +45,9 @@ def reproduce(
     else:
         given = {"runs": runs, "steps": steps, "seed": seed}
         changes = {key: value for key, value in given.items() if value is not None}
-        try:
+        with reported():
             library.find(name).settings(quick, **changes)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        outcome = _with_bar(name, quick, jobs, out, changes)
+            outcome = _with_bar(name, quick, jobs, out, changes)
         shown = Table(*outcome.table.header, title=name)
         for row in outcome.table.rows:
             shown.add_row(*(escape(cell.text() if isinstance(cell, library.Value) else cell) for cell in row))
@@ -55,7 +58,7 @@ def reproduce(
             console.print(f"wrote {path}", markup=False)
 
 
-def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, changes: dict[str, int]) -> library.Outcome:
+def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, changes: dict[str, int]) -> Outcome:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -65,14 +68,23 @@ def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, change
         TimeRemainingColumn,
     )
 
+    from streamgp import reproduce as library
+
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        return library.reproduce(
-            name,
-            quick=quick,
-            jobs=jobs,
-            out=out,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-            **changes,
-        )
+    try:
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task(name, total=None)
+            return library.reproduce(
+                name,
+                quick=quick,
+                jobs=jobs,
+                out=out,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                **changes,
+            )
+    except ImportError as error:
+        typer.echo(f"streamgp: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    except KeyboardInterrupt:
+        typer.echo("streamgp: stopped; finished cells are kept, the same command goes on with the rest", err=True)
+        raise typer.Exit(INTERRUPTED) from None

@@ -53,8 +53,10 @@ class Value:
     @property
     def excess(self) -> float:
         """By how much ours is worse, in units of the paper's number as it is printed; 0 where it is not."""
-        if self.reference is None or self.better == "neither" or math.isnan(self.ours):
+        if self.reference is None or self.better == "neither":
             return 0.0
+        if math.isnan(self.ours):  # a run that failed is worse than any number
+            return math.inf
         sign = 1.0 if self.better == "lower" else -1.0
         return max(0.0, sign * (round(self.ours, self.digits) - self.reference.value))
 
