@@ -12,6 +12,7 @@ from streamgp.cli.compare import compare
 from streamgp.cli.demo import demo
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
+from streamgp.cli.reproduce import reproduce
 from streamgp.cli.run import run
 from streamgp.version import __version__
 
@@ -56,6 +57,6 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, demo, compare, models, inspect, cite]
+commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
 for command in commands:
     app.command()(command)
