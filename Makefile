@@ -17,8 +17,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY)  ## track a short stream, print its scores, write a plot
-	$(BIN)/python examples/demo.py
+demo: $(READY)  ## predict a made-up table row by row, print a summary, write a report
+	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks
 	$(BIN)/python -m pytest -m "not soak"

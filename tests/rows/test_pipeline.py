@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def rows_of(X, y):
 def taken(pipeline, X, y, cuts=()):
     """All lines, with the rows handed over in pieces."""
     edges = [0, *cuts, len(y)]
-    parts = [pipeline.take(rows_of(X[a:b], y[a:b])) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [pipeline.take(rows_of(X[a:b], y[a:b])) for a, b in itertools.pairwise(edges)]
     return {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._fields if name != "time"
     }

@@ -57,6 +57,6 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, demo, compare, models, inspect, cite, reproduce]
+commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
 for command in commands:
     app.command()(command)

@@ -340,7 +340,7 @@ def _time_column(chunk: Chunk, target: str, comma: bool, inputs: Sequence[str] |
 
 def _dates(_: str, values: Sequence[Any], __: bool) -> bool:
     shown = [str(value) for value in values if not _is_missing(value)]
-    return bool(shown) and all(isinstance(v, datetime) or DATE.fullmatch(str(v)) for v in shown)
+    return bool(shown) and sum(bool(DATE.fullmatch(v)) for v in shown) >= LEAST_NUMBERS * len(shown)
 
 
 def _stamps(name: str, values: Sequence[Any], comma: bool) -> bool:
@@ -372,7 +372,7 @@ def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
     """Which cycles of the time the rows can tell something about."""
     moments = [seconds(str(value)) for value in values if not _is_missing(value)]
     known = np.array([moment for moment in moments if moment is not None])
-    if len(known) < len(moments) or len(known) < 3:
+    if len(known) < LEAST_NUMBERS * len(moments) or len(known) < 3:
         return ()
     spacing = float(np.median(np.diff(known)))
     if np.all(known % DAY == known[0] % DAY):

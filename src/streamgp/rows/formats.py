@@ -189,7 +189,9 @@ class TextReader:
             try:
                 for record in reader:
                     read = reader.line_num
-                    if len(record) == width:
+                    if record == self.names and not self.headless:
+                        bad.append(BadRow(start + done + read, "repeats the names of the columns"))
+                    elif len(record) == width:
                         records.append(record)
                         numbers.append(start + done + read)
                     elif record:

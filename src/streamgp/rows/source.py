@@ -53,7 +53,7 @@ class Lines:
         self.bytes_read = 0
         self._start = b""
         if path == "-":
-            self._file: BinaryIO = sys.stdin.buffer
+            self._file: BinaryIO | gzip.GzipFile = sys.stdin.buffer
             return
         if not Path(path).is_file():
             raise RowsError(f"there is no file {path!r}; give a CSV, NDJSON or Parquet file, or - for standard input")
@@ -118,7 +118,9 @@ class Lines:
         """Remember that so many lines are done with."""
         if self.path == "-":
             return Position(lines)
-        return Position(lines, len(self._start), _digest(self._start))
+        # What comes after may still be corrected, or cut and written anew.
+        start = b"".join(io.BytesIO(self._start).readlines()[:lines])
+        return Position(lines, len(start), _digest(start))
 
 
 def known_again(path: str, position: Position) -> bool:
