@@ -159,7 +159,7 @@ class Standardize(StreamModel):
         s = self._scaling
         for values, shift, scale in ((rows, s.input_shift, s.input_scale), (targets, s.target_shift, s.target_scale)):
             for j, column in enumerate(values.T):
-                shift[j], scale[j] = _centre_and_spread(column[~np.isnan(column)])
+                shift[j], scale[j] = centre_and_spread(column[~np.isnan(column)])
         self._within = self._pristine.clone()
         _begin(self._within, rows.shape[1], targets.shape[1])
         sequences = [0, *np.flatnonzero(self._begins[:n]), n]
@@ -264,7 +264,7 @@ def _standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> Float
     return result
 
 
-def _centre_and_spread(column: FloatArray) -> tuple[float, float]:
+def centre_and_spread(column: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
     if column.size == 0:
         return 0.0, 1.0
