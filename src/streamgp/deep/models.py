@@ -128,7 +128,7 @@ class DeepModel(Configured, abc.ABC):
         shape = Y.shape[1], series.rows.shape[1]
         history: list[Epoch] = []
 
-        def after(course: Course, epoch: Epoch) -> None:
+        def after(_: Course, epoch: Epoch) -> None:
             history.append(epoch)
             if on_epoch is not None:
                 on_epoch(epoch)
@@ -262,10 +262,9 @@ class DeepModel(Configured, abc.ABC):
 
     def _outcome(self, windows: Windows, dropout: bool) -> tuple[Tensor, Tensor]:
         self._network.train(dropout)
-        parts = []
+        firsts = range(0, max(len(windows), 1), CHUNK)
         with torch.no_grad():
-            for i in range(0, max(len(windows), 1), CHUNK):
-                parts.append(self._head(self._network(windows.cut(slice(i, i + CHUNK)))))
+            parts = [self._head(self._network(windows.cut(slice(i, i + CHUNK)))) for i in firsts]
         mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
         return mean, variance
 

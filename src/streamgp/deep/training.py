@@ -133,7 +133,7 @@ def embed(encoder: nn.Module, windows: Windows) -> Tensor:
 
 
 def shuffled(n: int, batch: int, device: torch.device) -> Iterator[Tensor]:
-    yield from torch.randperm(n).to(device).split(batch)
+    yield from torch.split(torch.randperm(n).to(device), batch)
 
 
 class NetworkLearner(Learner):
