@@ -32,8 +32,8 @@ def slow_nlml(H, Y, theta):
     """Eq. (8) of [alshedivat2017], halved and with its constant: entry by entry, output by output."""
     total = 0.0
     for y, logs in zip(Y.T, np.exp(theta), strict=True):
-        l, variance, noise = logs[:-2], logs[-2], logs[-1]
-        K = np.array([[variance * np.exp(-0.5 * np.sum(((a - b) / l) ** 2)) for b in H] for a in H])
+        scales, variance, noise = logs[:-2], logs[-2], logs[-1]
+        K = np.array([[variance * np.exp(-0.5 * np.sum(((a - b) / scales) ** 2)) for b in H] for a in H])
         K += noise * np.eye(len(H))
         total += 0.5 * (y @ np.linalg.inv(K) @ y + np.linalg.slogdet(K)[1] + len(y) * np.log(2 * np.pi))
     return total
@@ -164,7 +164,7 @@ def test_gradients_by_the_weights_equal_finite_differences(inference):
                 values.append(value())
             flat[i] = start
             expected = (values[0] - values[1]) / (2 * step)
-            assert float(gradients[name].view(-1)[i]) == pytest.approx(expected, abs=1e-8), name
+            assert float(gradients[name].view(-1)[i]) == pytest.approx(expected, abs=1e-7), name
 
 
 def test_one_batch_of_algorithm_2_has_the_gradient_of_the_whole_likelihood():
@@ -176,7 +176,7 @@ def test_one_batch_of_algorithm_2_has_the_gradient_of_the_whole_likelihood():
     course.encoder.zero_grad()
     theta = course.head.theta[0]
     h = course.encoder(windows.cut(slice(None))) / theta[:-2].exp()
-    K = theta[-2].exp() * torch.exp(-0.5 * torch.cdist(h, h).square()) + theta[-1].exp() * torch.eye(37)
+    K = theta[-2].exp() * torch.exp(-0.5 * (h[:, None] - h[None, :]).square().sum(-1)) + theta[-1].exp() * torch.eye(37)
     y = windows.targets[:, 0]
     density = torch.distributions.MultivariateNormal(torch.zeros(37, dtype=torch.double), K).log_prob(y)
     (-density / 37).backward()
@@ -201,9 +201,9 @@ def test_mini_batches_with_a_fresh_kernel_sum_to_the_whole_gradient():
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (dict(method="full"), dict(method="semi-stochastic", batch=37)),
-        (dict(method="alternating", batch=10), dict(method="semi-stochastic", batch=10, refresh=1)),
-        (dict(method="full"), dict(method="alternating", batch=100)),
+        ({"method": "full"}, {"method": "semi-stochastic", "batch": 37}),
+        ({"method": "alternating", "batch": 10}, {"method": "semi-stochastic", "batch": 10, "refresh": 1}),
+        ({"method": "full"}, {"method": "alternating", "batch": 100}),
     ],
 )
 def test_methods_coincide_where_they_should(one, other):

@@ -17,9 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
+from streamgp.deep.online import stream_model, trained_encoder
 from streamgp.deep.operators import OperatorHead
 from streamgp.deep.session import Session, digest, digest_of_weights
 from streamgp.deep.training import (
@@ -35,6 +37,7 @@ from streamgp.deep.training import (
     embed,
 )
 from streamgp.deep.windows import Series, Units, checked, predictable, task_of, units_of
+from streamgp.encoded import Encoded
 from streamgp.evaluate.metrics import rmse
 from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray, choice, number, positive_vector, whole
@@ -230,6 +233,22 @@ class DeepModel(Configured, abc.ABC):
             if count > 1:
                 variance = variance + means.var(1, correction=0)
         return self._in_units(n, np.arange(start, stop), mean, variance)
+
+    def rows(self, U: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+        """Return a series as a stream model of ``online()`` takes it: rows (n, width) and the targets to learn there.
+
+        Row t holds the inputs of row t, and its targets where past targets are inputs; its target is that of row
+        t + horizon, NaN beyond the end. Past targets that are missing must be filled in.
+
+        Args:
+            U: (n, d) inputs in order of time.
+            Y: (n,) or (n, p) targets.
+        """
+        U, Y, _, scalar = checked(U, Y, None)
+        targets = np.full_like(Y, np.nan)
+        targets[: len(Y) - self._task.horizon] = Y[self._task.horizon :]
+        rows = np.hstack([U, Y]) if self._task.feeds_back else U
+        return rows, targets[:, 0] if scalar else targets
 
     def embed(self, U: Any, Y: Any = None, starts: Any = None) -> FloatArray:
         """Return the embedding of every row's past, (n, width); NaN where no whole window comes before."""
@@ -517,6 +536,7 @@ class DeepKernelGP(DeepModel):
         return (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
 
     def _settle(self, windows: Windows) -> None:
+        self._learnt = windows
         H = embed(self._network, windows)
         self._process.condition(H, windows.targets)
         self._nlml = self._process.evaluate(H, windows.targets).value * windows.targets.numel()
@@ -533,6 +553,51 @@ class DeepKernelGP(DeepModel):
         if self._units is None:
             raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
         return -self._nlml
+
+    def online(
+        self,
+        features: str = "basis",
+        capacity: int = 100,
+        novelty: float = 1e-3,
+        forgetting: Any = None,
+        adapt: SNGD | None = None,
+        seed: int = 0,
+    ) -> Encoded:
+        """Return a stream model that starts from the trained process and goes on learning, row by row.
+
+        Its rows are those of :meth:`rows`; its memory goes on from the end of the series that was fitted.
+
+        Args:
+            features: "basis" (a dictionary of embeddings that grows and shrinks) or "fourier" (random features).
+            capacity: most basis points; number of frequencies.
+            novelty: relative to the prior variance, of an embedding that becomes a basis point.
+            forgetting: None, a factor in (0, 1] by which the posterior goes back to the prior with every row, or
+                Injection(factor).
+            adapt: SNGD() keeps learning the hyperparameters; None: they stay.
+            seed: of the frequencies.
+        """
+        if self._units is None:
+            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+        windows = self._learnt
+        exact = copy.deepcopy(self._network).double()
+        with self._torch():
+            E = embed(exact, replace(windows, rows=windows.rows.double())).cpu().numpy()
+        return stream_model(
+            trained_encoder(self._encoder, self._network, windows.rows.shape[1], self._task.depth),
+            self._process,
+            self._units,
+            self._task.feeds_back,
+            E,
+            windows.targets.cpu().numpy(),
+            self._last,
+            self._scalar,
+            features,
+            capacity,
+            novelty,
+            forgetting,
+            adapt,
+            seed,
+        )
 
     @property
     def hyperparameters(self) -> Hyperparameters:
