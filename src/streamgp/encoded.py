@@ -47,6 +47,7 @@ class Encoded(StreamModel):
     _window: FloatArray  # (depth, d) in standard units, the newest row last
     _last_y: FloatArray  # (p,) in the units of the targets
     _rows: np.ndarray
+    _within: list[StreamModel]
 
     def __init__(
         self,

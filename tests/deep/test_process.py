@@ -176,7 +176,9 @@ def test_one_batch_of_algorithm_2_has_the_gradient_of_the_whole_likelihood():
     course.encoder.zero_grad()
     theta = course.head.theta[0]
     h = course.encoder(windows.cut(slice(None))) / theta[:-2].exp()
-    K = theta[-2].exp() * torch.exp(-0.5 * (h[:, None] - h[None, :]).square().sum(-1)) + theta[-1].exp() * torch.eye(37)
+    K = theta[-2].exp() * torch.exp(-0.5 * (h[:, None] - h[None, :]).square().sum(-1)) + theta[-1].exp() * torch.eye(
+        37, dtype=torch.double
+    )
     y = windows.targets[:, 0]
     density = torch.distributions.MultivariateNormal(torch.zeros(37, dtype=torch.double), K).log_prob(y)
     (-density / 37).backward()
