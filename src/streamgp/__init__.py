@@ -87,3 +87,11 @@ __all__ = [
     "load",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "deep":  # imported when it is asked for: it needs PyTorch
+        import importlib
+
+        return importlib.import_module("streamgp.deep")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
