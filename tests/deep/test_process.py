@@ -45,6 +45,28 @@ def test_the_likelihood_is_that_of_the_definition_summed_over_outputs():
     assert value == pytest.approx(slow_nlml(H.numpy(), Y.numpy(), theta.numpy()), rel=1e-10)
 
 
+def test_alshedivat2017_9_and_10_are_minus_half_the_gradients_of_8():
+    """As printed: L = y'K^-1 y + log det K, and dL/dtheta = 1/2 tr((K^-1 y y' K^-1 - K^-1) dK/dtheta)."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 1)), rng.normal(size=12)
+
+    def K(log_lengthscale):
+        return np.exp(-0.5 * (X - X.T) ** 2 / np.exp(2 * log_lengthscale)) + 0.1 * np.eye(12)
+
+    def printed_8(log_lengthscale):
+        return y @ np.linalg.solve(K(log_lengthscale), y) + np.linalg.slogdet(K(log_lengthscale))[1]
+
+    step = 1e-5
+    dK = (K(step) - K(-step)) / (2 * step)
+    inverse = np.linalg.inv(K(0.0))
+    a = inverse @ y
+    printed_9 = 0.5 * np.trace((np.outer(a, a) - inverse) @ dK)
+    difference = (printed_8(step) - printed_8(-step)) / (2 * step)
+    assert printed_9 == pytest.approx(-0.5 * difference, rel=1e-6)
+    H, Y, theta = torch.tensor(X), torch.tensor(y)[:, None], torch.tensor([[0.0, 0.0, np.log(0.1)]])
+    assert float(ExactHead(theta).evaluate(H, Y).by_theta[0, 0]) * 12 == pytest.approx(-printed_9, rel=1e-6)
+
+
 @pytest.mark.parametrize("kind", HEADS)
 def test_gradients_by_embeddings_and_hyperparameters_equal_finite_differences(kind):
     H, Y, theta = problem(n=15)

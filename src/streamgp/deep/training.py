@@ -16,7 +16,7 @@ from streamgp.deep.gp import Head
 from streamgp.settings import Part, choice, number, whole
 
 METHODS = ("semi-stochastic", "alternating", "full")
-CHUNK = 4096  # windows embedded at once where no gradient is needed
+CHUNK = 2048  # windows embedded at once where no gradient is needed
 
 
 class Training(Part):
