@@ -71,7 +71,7 @@ def plot(rows: list[Row], path: Path) -> None:
 EXPERIMENT = Experiment(
     title="Fig. 1 (a)-(c): runtime and nll on the growth model's function",
     full={"runs": 100},
-    quick={"runs": 2},
+    quick={"runs": 1},
     cells=cells,
     run=run,
     summarize=summarize,

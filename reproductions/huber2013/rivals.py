@@ -60,8 +60,13 @@ def block_cells(settings: Settings, elements: tuple[int, int], **more: Any) -> l
         {**more, "method": method, "elements": count, "first_run": first, "runs": min(BLOCK, settings["runs"] - first)}
         for first in range(0, settings["runs"], BLOCK)
         for method in METHODS
-        for count in ((0,) if method == "FGP" else elements)
+        for count in elements_of(method, elements)
     ]
+
+
+def elements_of(method: str, elements: tuple[int, int]) -> tuple[int, ...]:
+    """The full process has none."""
+    return (0,) if method == "FGP" else elements
 
 
 def run_block(cell: Cell, sizes: list[int], problem: Callable[[int], Problem]) -> dict[str, list[float]]:
@@ -137,37 +142,47 @@ class Averages:
     sizes: list[int]
     elements: tuple[int, int]
 
+    def methods(self) -> list[str]:
+        """Those with finished runs of all numbers of elements."""
+        done = {(row["method"], row["elements"]) for row in self.rows}
+        return [method for method in METHODS if {(method, s) for s in elements_of(method, self.elements)} <= done]
+
+    def ends(self) -> dict[int, int]:
+        """The first and the last size, by their places."""
+        return {place % len(self.sizes): self.sizes[place] for place in (0, -1)}
+
     def of(self, name: str, method: str, elements: int) -> np.ndarray:
         """One average for each size."""
         rows = [row for row in self.rows if row["method"] == method and row["elements"] in (0, elements)]
         return np.average([row[name] for row in rows], axis=0, weights=[row["runs"] for row in rows])
 
-    def count(self) -> int:
-        """Finished runs of the full process."""
-        return sum(row["runs"] for row in self.rows if row["method"] == "FGP")
+    def count(self, method: str = "FGP") -> int:
+        """Finished runs."""
+        done = {row["first_run"]: row["runs"] for row in self.rows if row["method"] == method}
+        return sum(done.values())
 
     def error(self, method: str, elements: int) -> float:
         """Standard error of the average nll, of the size where it is largest."""
         variance = self.of("nll_squared", method, elements) - self.of("nll", method, elements) ** 2
-        return float(np.sqrt(np.max(variance) / self.count()))
+        return float(np.sqrt(max(np.max(variance), 0.0) / self.count(method)))
 
 
 def header(averages: Averages) -> list[str]:
     """Of the columns that ``lines`` gives."""
     few, many = averages.elements
-    first, last = averages.sizes[0], averages.sizes[-1]
+    ends = averages.ends().values()
     return [
         "method",
-        *(f"ms, s={many}, n={n}" for n in (first, last)),
-        *(f"nll, s={s}, n={n}" for s in (few, many) for n in (first, last)),
-        f"RMSE, s={many}, n={last}",
+        *(f"ms, s={many}, n={n}" for n in ends),
+        *(f"nll, s={s}, n={n}" for s in (few, many) for n in ends),
+        f"RMSE, s={many}, n={averages.sizes[-1]}",
     ]
 
 
 def lines(averages: Averages, expected: Expected, prefix: str = "") -> list[list[str | Value]]:
     """A line for each method, then RGP_1 and RGP_10 against the better of the other on-line methods."""
     few, many = averages.elements
-    ends = {0: averages.sizes[0], len(averages.sizes) - 1: averages.sizes[-1]}
+    ends = averages.ends()
 
     def line(name: str, runtime: np.ndarray, nll: dict[int, np.ndarray], last: Value | str) -> list[str | Value]:
         keys = [(f"{prefix}{name} ms s={many} n={n}", runtime[i], 2) for i, n in ends.items()]
@@ -175,11 +190,12 @@ def lines(averages: Averages, expected: Expected, prefix: str = "") -> list[list
         return [name, *(Value(key, float(v), None, expected.get(key), digits=d) for key, v, d in keys), last]
 
     table = []
-    for method in METHODS:
+    methods = averages.methods()
+    for method in methods:
         nll = {s: averages.of("nll", method, s) for s in averages.elements}
         off = Value(f"{prefix}{method} RMSE", float(averages.of("rmse", method, many)[-1]), digits=3)
         table.append(line(method, 1e3 * averages.of("runtime", method, many), nll, off))
-    for method in ("RGP_1", "RGP_10"):
+    for method in ("RGP_1", "RGP_10") if {"RGP_1", "RGP_10", *ONLINE_RIVALS} <= set(methods) else ():
         ratio = averages.of("runtime", method, many) / least("runtime", averages, many)
         ahead = {s: averages.of("nll", method, s) - least("nll", averages, s) for s in averages.elements}
         table.append(line(f"{method} against LGP, SOGP", ratio, ahead, ""))
@@ -193,8 +209,9 @@ def least(name: str, averages: Averages, elements: int) -> np.ndarray:
 
 def notes(averages: Averages) -> list[str]:
     """What every table of these methods has to say."""
-    error = max(averages.error(m, s) for m in METHODS if m not in ("SRM", "SOGP") for s in averages.elements)
-    surest = max(averages.error(m, s) for m in ("SRM", "SOGP") for s in averages.elements)
+    errors = {(m, s): averages.error(m, s) for m in averages.methods() for s in averages.elements}
+    error = max((e for (m, _), e in errors.items() if m not in ("SRM", "SOGP")), default=0.0)
+    surest = max(errors.values(), default=0.0)
     return [
         f"Averages of {averages.count()} runs; the standard error of an nll is at most {error:.3f} (SRM and SOGP: "
         f"{surest:.2g}). Runtime is processor time of building, learning and predicting, in milliseconds. The last two "
@@ -222,7 +239,8 @@ def draw(groups: dict[str, Averages], path: Path) -> None:
         )
         for axis, name, s, factor, shift, heading, label in shown:
             axis.set(yscale="log", xlabel="rows learnt", xticks=averages.sizes, title=heading, ylabel=label)
-            for i, method in enumerate(METHODS):
+            for method in averages.methods():
+                i = METHODS.index(method)
                 style = {"lw": 2.2, "zorder": 3} if method.startswith("RGP") else {"lw": 1.2, "ls": "--"}
                 style |= {"marker": "os^vDP*X<>h"[i], "ms": 5, "color": colours[2 * (i % 10) + (i >= 10)]}
                 axis.plot(averages.sizes, factor * averages.of(name, method, s) + shift, label=method, **style)
