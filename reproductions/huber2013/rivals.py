@@ -55,11 +55,15 @@ class Problem:
 
 
 def block_cells(settings: Settings, elements: tuple[int, int], **more: Any) -> list[Cell]:
-    """Every method with every number of elements, in blocks of runs."""
+    """Every method with every number of elements, in blocks of runs; RGP_all, which takes longest, at the end."""
     return [
-        {**more, "method": method, "elements": count, "first_run": first, "runs": min(BLOCK, settings["runs"] - first)}
-        for first in range(0, settings["runs"], BLOCK)
-        for method in METHODS
+        {**more, "method": method, "elements": count, "first_run": first, "runs": min(BLOCK, most - first)}
+        for methods, most in (
+            ([method for method in METHODS if method != "RGP_all"], settings["runs"]),
+            (["RGP_all"], min(settings["runs"], settings.get("runs_of_all", settings["runs"]))),
+        )
+        for first in range(0, most, BLOCK)
+        for method in methods
         for count in elements_of(method, elements)
     ]
 
@@ -161,6 +165,17 @@ class Averages:
         done = {row["first_run"]: row["runs"] for row in self.rows if row["method"] == method}
         return sum(done.values())
 
+    def fewer(self) -> str:
+        """Which methods have fewer runs than the full process, and how that fares in them."""
+        few, texts = self.elements[0], []
+        for method in self.methods():
+            firsts = {row["first_run"] for row in self.rows if row["method"] == method}
+            if self.count(method) < self.count():
+                same = Averages([row for row in self.rows if row["first_run"] in firsts], self.sizes, self.elements)
+                nll = [f"{value:.3f}" for value in same.of("nll", "FGP", few)[[0, -1]]]
+                texts.append(f"{method}: {self.count(method)}, in which FGP has the nll {' and '.join(nll)}")
+        return f" ({'; '.join(texts)})" if texts else ""
+
     def error(self, method: str, elements: int) -> float:
         """Standard error of the average nll, of the size where it is largest."""
         variance = self.of("nll_squared", method, elements) - self.of("nll", method, elements) ** 2
@@ -213,7 +228,7 @@ def notes(averages: Averages) -> list[str]:
     error = max((e for (m, _), e in errors.items() if m not in ("SRM", "SOGP")), default=0.0)
     surest = max(errors.values(), default=0.0)
     return [
-        f"Averages of {averages.count()} runs; the standard error of an nll is at most {error:.3f} (SRM and SOGP: "
+        f"Averages of {averages.count()} runs{averages.fewer()}; the standard error of an nll is at most {error:.3f} (SRM and SOGP: "
         f"{surest:.2g}). Runtime is processor time of building, learning and predicting, in milliseconds. The last two "
         "lines are RGP's runtime over that of the faster of LGP and SOGP (the paper, in words: below 1) and its nll "
         "less that of the better of the two (the paper: below 0).",
