@@ -228,10 +228,10 @@ def notes(averages: Averages) -> list[str]:
     error = max((e for (m, _), e in errors.items() if m not in ("SRM", "SOGP")), default=0.0)
     surest = max(errors.values(), default=0.0)
     return [
-        f"Averages of {averages.count()} runs{averages.fewer()}; the standard error of an nll is at most {error:.3f} (SRM and SOGP: "
-        f"{surest:.2g}). Runtime is processor time of building, learning and predicting, in milliseconds. The last two "
-        "lines are RGP's runtime over that of the faster of LGP and SOGP (the paper, in words: below 1) and its nll "
-        "less that of the better of the two (the paper: below 0).",
+        f"Averages of {averages.count()} runs{averages.fewer()}; the standard error of an nll is at most {error:.3f} "
+        f"(SRM and SOGP: {surest:.2g}). Runtime is processor time of building, learning and predicting, in "
+        "milliseconds. The last two lines are RGP's runtime over that of the faster of LGP and SOGP (the paper, in "
+        "words: below 1) and its nll less that of the better of the two (the paper: below 0).",
         "BCM has parts of s rows, BCM (s parts) the other reading of the paper; SOGP is Csato and Opper's, SOGP "
         "(soh2014) this library's default; SRM and SGP (FITC) take s training rows at random as points. FITC on RGP's "
         "grid is RGP_1, to the last digit shown.",
