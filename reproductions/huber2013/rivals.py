@@ -266,5 +266,5 @@ def draw(groups: dict[str, Averages], path: Path) -> None:
             if name == "nll":  # SRM leaves the panel, as in the paper
                 axis.set_ylim(top=min(axis.get_ylim()[1], 10.0))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=75)
     plt.close(figure)
