@@ -1,6 +1,6 @@
 """Fig. 3: a linear channel, then tanh; the channel changes after 500 rows.
 
-Five random pairs of channels. At every tenth row the 500 rows of a test set are predicted, noise-free, through the
+Five random pairs of channels. At every tenth row the 200 rows of a test set are predicted, noise-free, through the
 channel of that moment. The paper gives neither kernel nor settings; those here are of the figure that it repeats, in
 the toolbox it used: lengthscale 1, noise 0.01, and for KRLS-T 50 bases and forgetting 0.999. The steps of KLMS and
 KNLMS are the best of 0.1, 0.2, 0.5 and 0.9 before the change, on five other draws. KRLS-T that never forgets is there
@@ -21,7 +21,7 @@ from streamgp.reproduce.experiment import Expected
 
 KERNEL = sg.SquaredExponential(1.0, 1.0)
 NOISE = 0.01
-SWITCH, TEST, EVERY, WINDOW = 500, 500, 10, 50
+SWITCH, TEST, EVERY, WINDOW = 500, 200, 10, 50
 BETAS = {f"beta = {beta:g}": beta for beta in (0.0, 0.1, 1.0)}
 ALGORITHMS = ("KRLS-T", "KLMS", *BETAS, "KNLMS", "KRLS-T, never forgets")
 
