@@ -1,14 +1,16 @@
 """Inverse dynamics of robot arms: the streams, the methods and the cells that Figs. 5 to 8 share.
 
-The rows before the stream choose the hyperparameters (by evidence, on a random part of them) and teach GPR, which
-learns nothing afterwards; the incremental methods start empty. Inputs and targets are scaled by the rows before.
+The rows before the stream choose the hyperparameters, by evidence, and teach GPR, which learns nothing afterwards; the
+incremental methods start empty. Inputs and targets are scaled by the rows before. The evidence is that of evenly spaced
+rows: neighbours in time share their noise, and a model that takes it as independent finds none. (Barrett, a third of
+the 3 000 rows before, drawn at random: noise 1e-6, nMSE of GPR 3.7.)
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,36 +33,43 @@ LWPR_SEARCH: dict[str, tuple[Any, ...]] = {
 }
 LWPR_SEARCH_ROWS = 1000
 
-Part = tuple[FloatArray, FloatArray]
+
+class Stream(NamedTuple):
+    """Inputs and targets of three parts: what tunes, what comes before the stream, and the stream."""
+
+    tuning: tuple[FloatArray, FloatArray]
+    before: tuple[FloatArray, FloatArray]
+    stream: tuple[FloatArray, FloatArray]
 
 
-def sarcos() -> tuple[Part, Part]:
+def sarcos() -> Stream:
     """The first 5 800 rows of the trajectory; then every tenth of all of them, the published test file."""
     before, stream = sg.data.load("sarcos/first5800"), sg.data.load("sarcos/test")
-    return (before.X, before.Y), (stream.X, stream.Y)
+    return Stream((before.X, before.Y), (before.X, before.Y), (stream.X, stream.Y))
 
 
-def sarcos_reversed() -> tuple[Part, Part]:
+def sarcos_reversed() -> Stream:
     """As in the paper the published test file first; then the first 5 800 of the paper's 44 484 rows."""
-    before, stream = sarcos()
-    return stream, before
+    _, before, stream = sarcos()
+    return Stream(stream, stream, before)
 
 
-def barrett() -> tuple[Part, Part]:
-    """The 12 000 consecutive rows, a quarter of them before the stream."""
-    table = sg.data.load("barrett_wam")
+def barrett() -> Stream:
+    """The 12 000 consecutive rows, a quarter of them before the stream; the published rows for hyperparameters."""
+    table, tuning = sg.data.load("barrett_wam"), sg.data.load("barrett_wam/hyper")
     X, Y = table.X[: table.split], table.Y[: table.split]
-    return (X[:3000], Y[:3000]), (X[3000:], Y[3000:])
+    return Stream((tuning.X, tuning.Y), (X[:3000], Y[:3000]), (X[3000:], Y[3000:]))
 
 
-def baxter() -> tuple[Part, Part]:
+def baxter() -> Stream:
     """Ten runs, two of them before the stream."""
     table = sg.data.load("baxter_dynamics/inverse")
     first = table.starts[2]
-    return (table.X[:first], table.Y[:first]), (table.X[first:], table.Y[first:])
+    before = table.X[:first], table.Y[:first]
+    return Stream(before, before, (table.X[first:], table.Y[first:]))
 
 
-STREAMS: dict[str, Callable[[], tuple[Part, Part]]] = {
+STREAMS: dict[str, Callable[[], Stream]] = {
     "Sarcos": sarcos,
     "Sarcos, reversed": sarcos_reversed,
     "Barrett": barrett,
@@ -82,12 +91,12 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 def run(cell: Cell) -> dict[str, Any]:
     """One method on one stream: the running error, and the processor time of a row as rows go by."""
-    (X, Y), (U, V) = STREAMS[cell["data"]]()
+    (H, T), (X, Y), (U, V) = STREAMS[cell["data"]]()
     X, Y, U, V = X[: cell["training"]], Y[: cell["training"]], U[: cell["steps"]], V[: cell["steps"]]
     of_inputs, of_targets = (X.mean(axis=0), X.std(axis=0)), (Y.mean(axis=0), Y.std(axis=0))
-    (X, U), (Y, V) = (scaled(X, U, *of_inputs), scaled(Y, V, *of_targets))
-    rng = np.random.default_rng(cell["run"])
-    chosen = rng.permutation(len(X))[: cell["evidence"]]
+    spaced = np.linspace(0, len(H) - 1, min(cell["evidence"], len(H))).astype(int)
+    H, X, U = (scaled(part, *of_inputs) for part in (H[spaced], X, U))
+    T, Y, V = (scaled(part, *of_targets) for part in (T[spaced], Y, V))
     method = cell["method"]
     if method == "previous value":
         return scores(V, np.vstack([np.zeros(V.shape[1]), V[:-1]]))
@@ -97,10 +106,10 @@ def run(cell: Cell) -> dict[str, Any]:
         return tracked(model, U, V) | chosen_settings | {"fields": model.size}
     if method == "I-SSGPR":
         batch = SSGPR(cell["features"], np.full(X.shape[1], np.sqrt(X.shape[1])), noise=0.01, seed=cell["run"])
-        batch.fit(X[chosen], Y[chosen], sg.Evidence(restarts=0, iterations=40))
+        batch.fit(H, T, sg.Evidence(restarts=0, iterations=40))
         return tracked(sg.ISSGPR.from_batch(batch), U, V) | {"noise": float(batch.hyperparameters["noise"])}
     start = FullGP(sg.SquaredExponential(np.full(X.shape[1], np.sqrt(X.shape[1]))), noise=0.01)
-    tuned = start.fit(X[chosen], Y[chosen], sg.Evidence(restarts=0, iterations=40))
+    tuned = start.fit(H, T, sg.Evidence(restarts=0, iterations=40))
     noise = float(tuned.hyperparameters["noise"])
     if method == "GPR, learning on":
         if len(U) > MOST_EXACT_ROWS:
@@ -117,9 +126,8 @@ def run(cell: Cell) -> dict[str, Any]:
     return scores(V, mean) | {"noise": noise, "microseconds": round(1e6 * seconds / len(U[:20]), 2)}
 
 
-def scaled(before: FloatArray, stream: FloatArray, centre: FloatArray, scale: FloatArray) -> tuple[FloatArray, ...]:
-    unit = np.where(scale > 0, scale, 1.0)
-    return (before - centre) / unit, (stream - centre) / unit
+def scaled(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    return np.asarray((rows - centre) / np.where(scale > 0, scale, 1.0))
 
 
 def scores(truth: FloatArray, mean: FloatArray) -> dict[str, Any]:
@@ -170,5 +178,5 @@ def name_of(row: Row) -> str:
     return f"{row['method']} {row['features']}" if row["features"] else str(row["method"])
 
 
-FULL: Settings = {"runs": 3, "steps": 20_000, "training": 6000, "evidence": 1000, "most_features": 200, "streams": 4}
+FULL: Settings = {"runs": 3, "steps": 20_000, "training": 6000, "evidence": 600, "most_features": 200, "streams": 4}
 QUICK: Settings = {"runs": 1, "steps": 500, "training": 500, "evidence": 150, "most_features": 50, "streams": 2}
