@@ -12,47 +12,6 @@ from streamgp.reproduce import catalogue, runner
 from streamgp.reproduce.experiment import Experiment, Reference, Table, Value
 from streamgp.reproduce.results import Results
 
-SCRIPT = """
-from streamgp.reproduce import Experiment, Table, Value
-
-def cells(settings, rows):
-    first = [{"stage": "first", "number": i} for i in range(settings["runs"])]
-    best = max((row["square"] for row in rows if row["stage"] == "first"), default=None)
-    return first + ([{"stage": "second", "number": best}] if len(rows) >= len(first) else [])
-
-def run(cell):
-    with open(log, "a") as file:
-        print(cell["stage"], cell["number"], file=file)
-    if cell["number"] == fails:
-        raise RuntimeError("this cell fails")
-    return {"square": cell["number"] ** 2, "path": [1.5, cell["number"]], "word": "a, b"}
-
-def summarize(rows, expected):
-    total = sum(row["square"] for row in rows)
-    return Table(["what", "sum"], [["all", Value("sum", float(total), None, expected.get("sum"))]])
-
-def plot(rows, path):
-    path.write_bytes(b"png")
-
-EXPERIMENT = Experiment("squares", {"runs": 3}, {"runs": 2}, cells, run, summarize, plot)
-"""
-
-
-@pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    """One experiment, paper-squares, whose sum the paper gives as 10; log.txt says which cells were run."""
-    folder = tmp_path / "reproductions" / "paper"
-    folder.mkdir(parents=True)
-    log = tmp_path / "log.txt"
-    (folder / "squares.py").write_text(f"log, fails = {str(log)!r}, None\n{SCRIPT}")
-    (folder / "shared.py").write_text("NUMBER = 1\n")
-    (folder / "expected.toml").write_text('[squares]\ntolerance = 0.1\n[squares.values]\n"sum" = 10.0\n')
-    monkeypatch.setattr(catalogue, "ROOT", folder.parent)
-    monkeypatch.setattr(catalogue, "MODULES", f"reproductions_of_{tmp_path.name}")
-    catalogue.find.cache_clear()
-    yield tmp_path
-    catalogue.find.cache_clear()
-
 
 def run_cells(workplace):
     log = workplace / "log.txt"
@@ -166,6 +125,26 @@ def test_a_table_marks_and_explains_what_is_worse():
         "",
         "- a: because",
     ]
+
+
+def test_one_note_explains_all_keys_of_a_pattern(workplace):
+    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+        "[squares]\ntolerance = 0.1\nsource = 'read off a figure'\n[squares.values]\n'a KLMS x' = 1.0\n"
+        "'b KLMS x' = {value = 2.0, tolerance = 0.5, note = 'its own'}\n'c' = 3.0\n"
+        "[squares.notes]\n'* KLMS *' = 'same'\n"
+    )
+    figure = "read off a figure"
+    assert catalogue.expected(reproduce.find("paper-squares")) == {
+        "a KLMS x": Reference(1.0, 0.1, figure, "same"),
+        "b KLMS x": Reference(2.0, 0.5, figure, "its own"),
+        "c": Reference(3.0, 0.1, figure),
+    }
+
+
+def test_reasons_are_told_once():
+    same = Reference(0.1, tolerance=0.1, note="because")
+    cells = [Value("a", 0.2, None, same), Value("b", 0.3, None, same), Value("c", 0.105, None, same)]
+    assert Table(["x"], [[cell] for cell in cells]).explanations() == ["a, b: because", "c: within 10%"]
 
 
 def test_a_page_is_rendered_from_the_results(workplace):

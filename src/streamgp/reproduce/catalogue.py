@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import fnmatch
 import importlib
 import sys
 import tomllib
@@ -59,7 +60,12 @@ def find(name: str) -> Experiment:
 def expected(experiment: Experiment) -> dict[str, Reference]:
     """Return the paper's numbers for an experiment, from the ``expected.toml`` beside its script."""
     section = _section(experiment)
-    return _references(section, section.get("values", {}))
+    references = _references(section, section.get("values", {}))
+    for pattern, note in section.get("notes", {}).items():  # one sentence for all keys such as "* KLMS *"
+        for key in fnmatch.filter(references, pattern):
+            if not references[key].note:
+                references[key] = dataclasses.replace(references[key], note=note)
+    return references
 
 
 def expected_quickly(experiment: Experiment) -> dict[str, Reference]:

@@ -101,13 +101,15 @@ class Table:
         return {cell.key: cell for row in self.rows for cell in row if isinstance(cell, Value)}
 
     def explanations(self) -> list[str]:
-        """Return one sentence for each value that is worse than the paper's."""
-        sentences = []
+        """Return why ours are worse where they are: one line for all that have the same reason."""
+        reasons: dict[str, list[str]] = {}
         for key, value in self.values().items():
-            if value.worse and value.reference is not None:
-                why = value.reference.note or f"within the tolerance of {100 * value.reference.tolerance:.0f}%"
-                sentences.append(f"{key}: {why}")
-        return sentences
+            reference = value.reference
+            if value.worse and reference is not None:
+                near = value.excess <= reference.tolerance * abs(reference.value)
+                why = f"within {100 * reference.tolerance:.0f}%" if near else reference.note
+                reasons.setdefault(why, []).append(key)
+        return [f"{', '.join(keys)}: {why}" for why, keys in reasons.items()]
 
     def markdown(self) -> str:
         """Return the table, its notes and its explanations as Markdown."""
