@@ -60,7 +60,7 @@ def plot(rows: list[Row], path: Path) -> None:
     found = dynamics.by_method(rows)
     data_sets = [data for data in dynamics.STREAMS if (data, "GPR") in found]
     figure, axes = plt.subplots(
-        1, len(data_sets), figsize=(4 * len(data_sets), 3.6), layout="constrained", squeeze=False
+        1, len(data_sets), figsize=(4 * len(data_sets), 3.6), layout="constrained", squeeze=False, sharey=True
     )
     for axis, data in zip(axes[0], data_sets, strict=True):
         for method in COLUMNS:

@@ -38,7 +38,7 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
                         method,
                         Value(f"{key} first", first, None, expected.get(f"{method} first"), digits=0),
                         Value(f"{key} last", last, None, expected.get(f"{method} last"), digits=0),
-                        Value(f"{key} fields", found[data, method][0].get("fields", 0), better="neither", digits=0),
+                        _fields(key, found[data, method][0]),
                     ]
                 )
         if (data, "GPR") in found:
@@ -49,6 +49,10 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
         lines,
         ["The paper's times of I-SSGPR are those of its machine in 2012, the same for all its streams."],
     )
+
+
+def _fields(key: str, row: Row) -> str | Value:
+    return Value(f"{key} fields", row["fields"], better="neither", digits=0) if "fields" in row else "-"
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -44,13 +44,16 @@ def plot(rows: list[Row], path: Path) -> None:
 
     found = points(rows)
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    axis.set(xscale="log", yscale="log")
     for data in dict.fromkeys(data for data, _ in found):
         features = [D for D in FEATURES if (data, D) in found]
         errors, times = zip(*(found[data, D] for D in features), strict=True)
         axis.plot(times, errors, "o-", label=data)
-        for D, time, error in zip(features, times, errors, strict=True):
-            axis.annotate(str(D), (time, error), textcoords="offset points", xytext=(4, 5), fontsize=7)
-    axis.set(xlabel="microseconds of a row", ylabel="final nMSE", xscale="log", yscale="log")
+    times_of = {D: max(time for (_, other), (_, time) in found.items() if other == D) for _, D in found}
+    axis.set_xticks(list(times_of.values()), [f"{time:.0f}\nD = {D}" for D, time in times_of.items()])
+    axis.minorticks_off()
+    axis.set_yticks([0.03, 0.05, 0.1, 0.2, 0.3], ["0.03", "0.05", "0.1", "0.2", "0.3"])
+    axis.set(xlabel="microseconds of a row", ylabel="final nMSE")
     axis.legend()
     figure.savefig(path, dpi=110)
     plt.close(figure)

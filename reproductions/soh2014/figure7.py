@@ -110,7 +110,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 7: processor time of a row, learnt and predicted",
-    full={"steps": 4000, "series": " ".join(SERIES)},
+    full={"steps": 2000, "series": " ".join(SERIES)},
     quick={"steps": 500, "series": "Henon NP2"},
     cells=cells,
     run=run,

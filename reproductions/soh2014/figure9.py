@@ -121,7 +121,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 9: what windows and reservoirs know of the next observation",
-    full={"runs": 10, "steps": 4000, "most": 10},
+    full={"runs": 7, "steps": 2000, "most": 10},
     quick={"runs": 2, "steps": 500, "most": 4},
     cells=cells,
     run=run,

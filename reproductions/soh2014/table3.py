@@ -1,7 +1,7 @@
 """Table III, a stand-in: velocities of a pen from its positions, learnt from demonstrations of a figure eight and more.
 
 The paper's twelve demonstrations on a Nao arm are not public; here eleven of a drawn figure eight and seven each of
-three drawn shapes. Each demonstration is left out in turn: the others are learnt one after the other, once, and the one
+two drawn shapes. Each demonstration is left out in turn: the others are learnt one after the other, once, and the one
 left out is predicted without learning. "trajectory" sums the velocities predicted along the demonstration; "free run"
 follows the model's own velocities from its first point. Errors are squared, over the variance of velocity or position.
 The settings are searched on the first demonstration, which is then left out of the scores.
@@ -26,7 +26,6 @@ DATA = {  # the rows of a demonstration that are kept: one in so many
     "hr_limit_cycles/infinity": 1,
     "lasa_handwriting/heee": 5,
     "lasa_handwriting/Snake": 5,
-    "lasa_handwriting/Sine": 5,
 }
 METHODS = ("OESGP", "OIESGP", "LWPR")
 SCORES = ("velocity", "trajectory", "free run")
@@ -34,22 +33,22 @@ Demonstration = tuple[FloatArray, FloatArray]
 
 # The first candidate of each is the paper's.
 CANDIDATES: dict[str, list[tuple[Any, ...]]] = {
-    "OESGP": list(itertools.product((1.0, 3.0, 10.0), (0.95, 0.5, 0.0), (1.0, 0.3))),
-    "OIESGP": list(itertools.product((2.0, 0.5, 5.0), (1.2, 1.01, 1.5), (20, 5))),
-    "LWPR": list(itertools.product((1.0, 0.1, 10.0), (50.0, 1.0, 250.0), (20, 5))),
+    "OESGP": list(itertools.product((1.0, 3.0, 10.0), (0.95, 0.5, 0.0))),
+    "OIESGP": list(itertools.product((2.0, 0.5, 5.0), (1.2, 1.01, 1.5))),
+    "LWPR": list(itertools.product((1.0, 0.1, 10.0), (20, 5, 1))),
 }
 
 
 def build(method: str, candidate: tuple[Any, ...]) -> sg.StreamModel:
     if method == "OESGP":
-        lengthscale, retention, input_scale = candidate
-        memory = sg.Reservoir(50, 0.9, retention, 0.1, input_scale)
+        lengthscale, retention = candidate
+        memory = sg.Reservoir(50, 0.9, retention, 0.1)
         return sg.OESGP(memory, lengthscale=lengthscale, capacity=100, noise=0.01, adapt=sg.SNGD())
     if method == "OIESGP":
-        lengthscale, temporal, depth = candidate
-        return sg.OIESGP(depth, [lengthscale] * 2, temporal, capacity=100, noise=0.01, adapt=sg.SNGD())
-    init_D, init_alpha, depth = candidate
-    return sg.LWPR(init_D, init_alpha, meta=True, meta_rate=50.0, penalty=1e-4, depth=depth, capacity=300)
+        lengthscale, temporal = candidate
+        return sg.OIESGP(20, [lengthscale] * 2, temporal, capacity=100, noise=0.01, adapt=sg.SNGD())
+    init_D, depth = candidate
+    return sg.LWPR(init_D, meta=True, meta_rate=50.0, penalty=1e-4, depth=depth, capacity=300)
 
 
 def demonstrations(name: str, most: int) -> list[Demonstration]:
@@ -173,7 +172,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Table III, a stand-in: velocities learnt from demonstrations",
-    full={"data": "infinity heee Snake Sine", "demonstrations": 20, "candidates": 18},
+    full={"data": "infinity heee Snake", "demonstrations": 20, "candidates": 9},
     quick={"data": "infinity", "demonstrations": 3, "candidates": 2},
     cells=cells,
     run=run,
