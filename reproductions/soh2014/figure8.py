@@ -25,6 +25,7 @@ READINGS = {
     "angle of a tenth of a turn": (0.2 * np.pi, 0.1),
 }
 Y = np.linspace(-2.0, 2.0, 801)
+SHOWN = 3  # of the densities one value in so many is kept
 
 
 def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
@@ -46,7 +47,7 @@ def run(cell: Cell) -> dict[str, Any]:
         weights = rotation.phase_given(np.array([window]), angle, noise_std)
         density = weights @ likelihood
         found[f"modes_{name}"] = int(rotation.modes(density)[0])
-        found[f"density_{name}"] = np.round(density[0, ::8], 4).tolist()
+        found[f"density_{name}"] = np.round(density[0, ::SHOWN], 3).tolist()
         found[f"other_{name}"] = float(np.sum(weights[0, np.sin(rotation.PHASES) < 0]))
     return found
 
@@ -75,7 +76,7 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
 def plot(rows: list[Row], path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
     angle, noise_std = READINGS["standard deviation 0.05"]
     y = rotation.observed(1000, angle, noise_std, 0)
     axes[0].plot(y[:-1], y[1:], ".", ms=3, color="tab:gray")
@@ -83,18 +84,18 @@ def plot(rows: list[Row], path: Path) -> None:
     axes[0].set(title="standard deviation 0.05", xlabel="observation", ylabel="next observation", aspect="equal")
     for row in rows:
         for axis, name in zip(axes[1:], ("one", "two"), strict=True):
-            axis.plot(Y[::8], row[f"density_at_zero_{name}"], label=row["reading"], lw=1.3)
+            axis.plot(Y[::SHOWN], row[f"density_at_zero_{name}"], label=row["reading"], lw=1.3)
     titles = ("density of the next after y = 0", "the same, one more observation known")
     for axis, title in zip(axes[1:], titles, strict=True):
         axis.set(title=title, xlabel="next observation", yscale="log", ylim=(1e-2, 50), xlim=(-1.3, 1.3))
-    axes[1].legend(fontsize=7)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
 EXPERIMENT = Experiment(
     title="Fig. 8: the rotating system, two modes and one",
-    full={"steps": 2000, "seed": 0},
+    full={"steps": 1000, "seed": 0},
     quick={"steps": 200},
     cells=cells,
     run=run,

@@ -153,7 +153,9 @@ def plot(rows: list[Row], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(3.4 * len(names), 3.4), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(max(6.8, 3.4 * len(names)), 4), layout="constrained", squeeze=False
+    )
     for axis, name in zip(axes[0], names, strict=True):
         demos = demonstrations(name, max(row["demonstrations"] for row in rows))
         x = demos[1][0]
