@@ -76,7 +76,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 3: frequencies of SSGPR 25 on Cross 20D, drawn and tuned",
-    full={"runs": 15, "dimensions": 20, "features": 25, "iterations": 200},
+    full={"runs": 10, "dimensions": 20, "features": 25, "iterations": 200},
     quick={"runs": 2, "dimensions": 10, "iterations": 50},
     cells=cells,
     run=run,

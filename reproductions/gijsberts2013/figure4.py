@@ -103,7 +103,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 4: LWPR on the Cross data, pass after pass",
-    full={"runs": 3, "passes": 100},
+    full={"runs": 2, "passes": 100},
     quick={"runs": 1, "passes": 20},
     cells=cells,
     run=run,
