@@ -66,7 +66,7 @@ def plot(rows: list[Row], path: Path) -> None:
     figure, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
     axis.errorbar(D, mean, [np.std(values) for values in found.values()], fmt="o-", capsize=3, label="largest error")
     axis.plot(D, mean[0] * np.sqrt(D[0] / D), "k:", label="1 / sqrt(D)")
-    axis.set(xlabel="features D", ylabel="largest error of the kernel", xscale="log", yscale="log")
+    axis.set(xlabel="features D", ylabel="largest error of the kernel", xscale="log", yscale="log", ylim=(0.01, 1))
     axis.legend()
     figure.savefig(path, dpi=110)
     plt.close(figure)
