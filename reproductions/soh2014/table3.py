@@ -164,7 +164,7 @@ def plot(rows: list[Row], path: Path) -> None:
             if row["data"] == name:
                 own = tested(build(row["method"], tuple(row["best"])), demos, 1)[1]
                 axis.plot(*own.T, lw=1.2, label=row["method"])
-        axis.set(title=name.split("/")[1], aspect="equal", xlim=(-2.6, 2.6), ylim=(-2.6, 2.6))
+        axis.set(title=name.split("/")[1], aspect="equal", xlim=(-3.2, 3.2), ylim=(-3.2, 3.2))
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle("free runs from the first point of a demonstration left out")

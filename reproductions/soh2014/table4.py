@@ -111,6 +111,16 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
             errors = [row["rmse"] for row in rows if (row["data"], row["method"]) == (name, method)]
             line.append(Value(f"{name} {method}", float(np.mean(errors)), float(np.std(errors))) if errors else "-")
         lines.append(line)
+    steering = {
+        method: [row["rmse"] for row in rows if (row["data"], row["method"]) == ("driving_udacity/round2", method)]
+        for method in METHODS
+    }
+    if all(steering.values()):
+        line = ["steering, over LWPR's"]
+        for method, errors in steering.items():
+            key = f"{method} over LWPR"
+            line.append(Value(key, np.mean(errors) / np.mean(steering["LWPR"]), None, expected.get(key), digits=2))
+        lines.append(line)
     line = ["microseconds of a row"]
     for method in METHODS:
         times = [row["microseconds"] for row in rows if row["method"] == method]
@@ -118,9 +128,8 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
         line.append(Value(key, float(np.mean(times)), None, expected.get(key), digits=0) if times else "-")
     lines.append(line)
     notes = [
-        "RMSE over the standard deviation of the target, mean (standard deviation) over five folds. The paper's,",
-        "of another vehicle in other units, were 1.74, 1.67 and 1.96 tenths along one axis and 2.82, 2.57 and 3.35",
-        "along the other, for OESGP, OIESGP and LWPR.",
+        "RMSE over the standard deviation of the target, mean (standard deviation) over five folds. Beside the ratios",
+        "stand those of the paper's Y axis, with which the wheelchair is turned.",
     ]
     return Table(["record", *METHODS], lines, notes)
 
