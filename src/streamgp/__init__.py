@@ -7,6 +7,7 @@ from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
 from streamgp.calibrated import Calibrated
+from streamgp.driftaware import DriftAware
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
@@ -59,6 +60,7 @@ __all__ = [
     "Calibrated",
     "CalibratedPrediction",
     "Constant",
+    "DriftAware",
     "Evidence",
     "Fourier",
     "Injection",
