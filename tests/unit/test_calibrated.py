@@ -52,6 +52,7 @@ class PlainCalibration:
         if np.isnan(y):
             return mean - reach[0], mean + reach[1]
         error, has_std = y - mean, np.isfinite(std) and std > 0
+        known = has_std or self.seen["unit"] > 0
         if self.seen["unit"] == 0:
             self.unit = abs(error)
         for kind in ("std", "unit"):
@@ -67,6 +68,8 @@ class PlainCalibration:
                             # 0.635...: minus the mean of the log of the size of a standard Gaussian
                             side["log"][name] = self.size[kind] + math.log(self.z) + 0.6351814227307391
         for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
+            if not known:
+                continue
             mine = h + max(x - h, 0) / self.a
             average = side["sum"] / self.weight if self.weight else mine
             for name in side["log"]:
@@ -136,7 +139,9 @@ def test_the_units_of_the_target_do_not_matter():
 
 def test_before_any_data_the_interval_is_the_models_own():
     model = sg.Calibrated(sg.KRLST(), 0.8)
-    np.testing.assert_allclose(model.predict_one([1.0, 2.0]).interval(), sg.KRLST().predict_one([1.0, 2.0]).interval(0.8))
+    np.testing.assert_allclose(
+        model.predict_one([1.0, 2.0]).interval(), sg.KRLST().predict_one([1.0, 2.0]).interval(0.8)
+    )
 
 
 def test_missing_targets_change_no_interval():
@@ -222,7 +227,9 @@ def test_an_issued_prediction_must_be_one_of_this_kind_and_row():
     before = model.to_bytes()
     with pytest.raises(TypeError, match="issued must be a prediction that this model made of the row"):
         model.learn_one([1.0], 2.0, issued=sg.Prediction(0.0, 1.0, 0.1))
-    with pytest.raises(ValueError, match="issued must be the prediction of one row with 1 output; got one of 3 numbers"):
+    with pytest.raises(
+        ValueError, match="issued must be the prediction of one row with 1 output; got one of 3 numbers"
+    ):
         model.learn_one([1.0], 2.0, issued=model.predict_many([[1.0], [2.0], [3.0]]))
     assert model.to_bytes() == before
 
@@ -239,9 +246,10 @@ def test_half_gaussians_are_a_density_with_the_quantiles_of_the_interval():
     p = prediction()
     for level in (0.5, 0.9, 0.99):
         low, high = p.interval(level)
-        inside = quad(lambda y: math.exp(p.log_density(y)), low, 1.0)[0] + quad(
-            lambda y: math.exp(p.log_density(y)), 1.0, high
-        )[0]
+        inside = (
+            quad(lambda y: math.exp(p.log_density(y)), low, 1.0)[0]
+            + quad(lambda y: math.exp(p.log_density(y)), 1.0, high)[0]
+        )
         assert inside == pytest.approx(level, abs=1e-8)
     assert p.interval() == p.interval(0.9) == (0.0, 4.0)
     draws = p.sample(200_000, seed=3)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled as njit
+from streamgp.compiled import compiled
 
 Array = NDArray
 
@@ -24,7 +24,7 @@ LARGEST = 20.0
 BET = 0.5
 
 
-@njit
+@compiled
 def watch(
     mean: Array, variance: Array, noise: Array, Y: Array, plain: bool, stop: float, counts: Array, evidence: Array
 ) -> int:
@@ -47,7 +47,7 @@ def watch(
     return -1
 
 
-@njit
+@compiled
 def deviation2(mean: Array, variance: Array, noise: Array, y: Array, plain: bool) -> float:
     """Mean over the outputs of the squared error in units of its variance; NaN if there is none."""
     total, known = 0.0, 0
@@ -62,7 +62,7 @@ def deviation2(mean: Array, variance: Array, noise: Array, y: Array, plain: bool
     return total / known if known > 0 else np.nan
 
 
-@njit
+@compiled
 def rank(z2: float, counts: Array) -> float:
     """The p-value of an error among those before it, to which it is added."""
     place = 0
@@ -77,7 +77,7 @@ def rank(z2: float, counts: Array) -> float:
     return p
 
 
-@njit
+@compiled
 def wager(p: float) -> float:
     """What a stake of 1 on small p-values becomes."""
     e: float = BET * p ** (BET - 1.0)
