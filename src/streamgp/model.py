@@ -27,12 +27,14 @@ class Health(NamedTuple):
         floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
         negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
+        restored_directions: directions in which rounding had made the covariance indefinite and it was made positive.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
     """
 
     floored_pivots: int = 0
     capped_directions: int = 0
     negative_variances: int = 0
+    restored_directions: int = 0
     reduced_steps: int = 0
 
     @property

@@ -225,7 +225,7 @@ class Standardize(Wrapper):
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
-    columns = [[_centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
     (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
     return Scaling(input_shift, input_scale, target_shift, target_scale)
 
@@ -236,7 +236,7 @@ def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatA
     return result
 
 
-def _centre_and_spread(column: FloatArray) -> tuple[float, float]:
+def centre_and_spread(column: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
     if column.size == 0:
         return 0.0, 1.0

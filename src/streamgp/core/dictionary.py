@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import budget, features, posterior
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.core.layout import (
     ABSORB,
     ABSORBED,
     ADMITTED,
-    CAP_EVERY,
     CAPACITY,
     CAPPED_DIRECTIONS,
     CHANGE,
+    CHECK_EVERY,
     COVARIANCE_SCALE,
     COVARIANCES,
     EVICT,
@@ -31,7 +31,8 @@ from streamgp.core.layout import (
     RELATIVE,
     REMOVAL,
     REPLACED,
-    ROWS_SINCE_CAP,
+    RESTORED_DIRECTIONS,
+    ROWS_SINCE_CHECK,
     SIZE,
     THETA,
     UNTESTED,
@@ -44,8 +45,10 @@ from streamgp.linalg import symmetric, triangular, vector
 
 Array = NDArray
 
+ROUNDING = 1e-12  # of a variance, relative to the prior's: on well conditioned bases it is below that
 
-@compiled
+
+@inlined
 def compare(plan: Array, state: State, n: int, w: Scratch) -> float:
     """Fill w.k = k(B, x) for the input seen; return kappa = k(x, x) + jitter."""
     operations = operations_of(plan)
@@ -54,7 +57,7 @@ def compare(plan: Array, state: State, n: int, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def explain(state: State, n: int, kappa: float, w: Scratch) -> float:
     """Fill w.another = R^-T k and w.psi = Q k; return the residual gamma2."""
     gamma2 = features.whiten(state.factor, w.k, n, kappa, w.another)
@@ -62,13 +65,17 @@ def explain(state: State, n: int, kappa: float, w: Scratch) -> float:
     return gamma2
 
 
-@compiled
-def predict_dictionary(plan: Array, n: int, state: State, w: Scratch) -> float:
-    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa."""
+@inlined
+def predict_dictionary(plan: Array, n: int, state: State, learn: bool, w: Scratch) -> float:
+    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa.
+
+    A row that will be learnt is explained here already: then the covariance, read last, is still at hand for its
+    update.
+    """
     kappa = compare(plan, state, n, w)
     posterior.means(state.mean, w.k, n, w.mean)
     relative = plan[RELATIVE]
-    if not relative:
+    if learn or not relative:
         explain(state, n, kappa, w)
     for j in range(plan[COVARIANCES]):
         symmetric.multiply(state.covariance[j], w.k, n, w.products[j])
@@ -76,12 +83,18 @@ def predict_dictionary(plan: Array, n: int, state: State, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_dictionary() has just predicted."""
     n, q, p, relative = counters[SIZE], plan[COVARIANCES], plan[OUTPUTS], plan[RELATIVE]
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
-    gamma2 = explain(state, n, kappa, w)
+    gamma2 = features.residual(w.another, n, kappa)
+    counters[ROWS_SINCE_CHECK] += 1
+    if is_indefinite(plan, counters, state, gamma2, kappa, w):
+        check_covariances(plan, counters, state)
+        posterior.means(state.mean, w.k, n, w.mean)
+        for j in range(q):
+            symmetric.multiply(state.covariance[j], w.k, n, w.products[j])
     room = n < plan[CAPACITY]
     admit = (
         (room or plan[EVICT] != budget.NEVER)
@@ -98,12 +111,13 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
     m = n + 1 if admit else n
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
-        M = state.covariance[j]
+        M, h = state.covariance[j], w.products[j]
+        w.gains[j] = 0.0
         if admit and not relative:
             border_with_inverse(M, w.psi, gamma2, 1.0 if np.isnan(w.y[first]) else scale, n)
         if np.isnan(w.y[first]):
             continue
-        v = kappa + posterior.change_along(w.k, w.psi, w.products[j], scale, relative, n, w.h)
+        v = kappa + posterior.change_along(w.k, w.psi, h, scale, relative, n, h)
         if v < 0.0:
             counters[NEGATIVE_VARIANCES] += 1
             v = 0.0
@@ -111,10 +125,10 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
         if plan[POWER]:
             weigh_power(state, j, first, last, mean_scale, s, w)
         if admit:
-            w.h[n] = 1.0  # psi is the new unit vector: h = [C k; 1], and Q is not needed
+            h[n] = 1.0  # psi is the new unit vector: h = [C k; 1], and Q is not needed
         else:
             for i in range(n):
-                w.h[i] += w.psi[i]  # [soh2014] Eq. (24)
+                h[i] += w.psi[i]  # [soh2014] Eq. (24)
             if plan[ABSORB] == budget.DTC:
                 # Csato and Opper's eta = 1 / (1 + gamma2 r): the residual drops out of the variance.
                 s = max(s - gamma2, state.noise[j])
@@ -123,28 +137,62 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
                 state.adapt.residual[1, j] += 1.0
         for i in range(first, last):
             step = (w.y[i] - mean_scale * w.mean[i]) / s
-            posterior.learn_mean(state.mean, i, mean_scale, w.h, step, m)
-        posterior.learn_covariance(M, scale, w.h, s, m)
+            posterior.learn_mean(state.mean, i, mean_scale, h, step, m)
+        w.gains[j] = 1.0 / s
+        if m <= plan[CAPACITY]:
+            posterior.learn_covariance(M, scale, h, w.gains[j], m)
     counters[CHANGE] = ADMITTED if admit else ABSORBED
     counters[EVICTED] = -1
     counters[SIZE] = m
     if m > plan[CAPACITY]:
-        r = budget.lowest_score(plan[EVICT], state.mean, state.inverse_diagonal, state.covariance, relative, m)
+        for j in range(q):
+            gain = w.gains[j]
+            for i in range(m):
+                held = state.covariance[j, i, i]
+                w.diagonals[j, i] = scale * held - gain * w.products[j, i] ** 2 if gain > 0.0 else held
+        r = budget.lowest_score(plan[EVICT], state.mean, state.inverse_diagonal, w.diagonals, relative, m)
         evict(plan, state, r, m, w)
         counters[CHANGE] = REPLACED
         counters[EVICTED] = r
         counters[SIZE] = n
-    if not relative:
-        counters[ROWS_SINCE_CAP] += 1
-        if counters[ROWS_SINCE_CAP] >= plan[CAP_EVERY]:
-            counters[ROWS_SINCE_CAP] = 0
-            for j in range(q):
-                counters[CAPPED_DIRECTIONS] += posterior.cap_at_prior_factored(
-                    state.covariance[j], state.factor, counters[SIZE]
-                )
+    if not relative and counters[ROWS_SINCE_CHECK] >= plan[CHECK_EVERY]:
+        check_covariances(plan, counters, state)
+
+
+@inlined
+def is_indefinite(plan: Array, counters: Array, state: State, gamma2: float, kappa: float, w: Scratch) -> bool:
+    """Whether the variance at the input seen tells that a covariance is no longer positive.
+
+    v - gamma2 is a variance too. C is as large as Q, and rounded accordingly; where many rows have left less variance
+    than that it can come out negative, and such a direction would grow at every row.
+    """
+    n = counters[SIZE]
+    for j in range(plan[COVARIANCES]):
+        change = vector.dot(w.k, w.products[j], n) - (0.0 if plan[RELATIVE] else vector.dot(w.k, w.psi, n))
+        below = gamma2 - (kappa + change)
+        # A small lack can wait until the cost of a check is within that of the rows since the last.
+        late = counters[ROWS_SINCE_CHECK] >= plan[CAPACITY]
+        if not below <= (ROUNDING * kappa if late else ROUNDING * kappa + 0.1 * state.noise[j]):
+            return True
+    return False
 
 
 @compiled
+def check_covariances(plan: Array, counters: Array, state: State) -> None:
+    """Bring covariances back between zero and the prior; what is no number any more becomes the prior."""
+    n = counters[SIZE]
+    counters[ROWS_SINCE_CHECK] = 0
+    for j in range(plan[COVARIANCES]):
+        raised, lowered = posterior.bring_back(state.covariance[j], state.factor, plan[RELATIVE], n)
+        counters[RESTORED_DIRECTIONS] += raised
+        counters[CAPPED_DIRECTIONS] += lowered
+    for i in range(n):
+        for o in range(plan[OUTPUTS]):
+            if not np.isfinite(state.mean[i, o]):
+                state.mean[i, o] = 0.0
+
+
+@inlined
 def weigh_power(state: State, j: int, first: int, last: int, mean_scale: float, s: float, w: Scratch) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
     total = 0.0
@@ -157,7 +205,7 @@ def weigh_power(state: State, j: int, first: int, last: int, mean_scale: float, 
     state.power[1, j] = discount * state.power[1, j] + 1.0
 
 
-@compiled
+@inlined
 def grow(state: State, n: int, gamma2: float, w: Scratch) -> None:
     """The input seen becomes basis point n; w.another and w.psi are those of explain()."""
     vector.copy(w.seen, w.seen.size, state.basis[n])
@@ -168,7 +216,7 @@ def grow(state: State, n: int, gamma2: float, w: Scratch) -> None:
     state.inverse_diagonal[n] = 1.0 / gamma2
 
 
-@compiled
+@inlined
 def shrink(state: State, q: Array, r: int, n: int, w: Scratch) -> None:
     """Take basis point r out of the basis and the factor; q is column r of Q."""
     # [soh2014] Eq. (28), its diagonal; Q_ii >= 1 / K_ii > 0 always.
@@ -197,20 +245,23 @@ def border_with_inverse(M: Array, psi: Array, gamma2: float, scale: float, n: in
     M[n, n] = weight
 
 
-@compiled
+@inlined
 def evict(plan: Array, state: State, r: int, n: int, w: Scratch) -> None:
-    """Take basis point r out of n."""
+    """Learn the covariances along w.products by w.gains, and take basis point r out of n, in one pass over them."""
     q, direction = w.phi, w.h
     triangular.inverse_column(state.factor, r, n, q)
     outputs, matrices = state.mean.shape[1], state.covariance.shape[0]
     for j in range(matrices):
-        M = state.covariance[j]
+        M, h, gain = state.covariance[j], w.products[j], w.gains[j]
+        scale = state.scalars[COVARIANCE_SCALE] if gain > 0.0 else 1.0
         first, last = (j, j + 1) if matrices > 1 else (0, outputs)
         if plan[REMOVAL] == budget.MARGINAL:
-            posterior.remove_marginal(M, q, r, n, w.one, w.another)
+            posterior.learn_and_remove(M, scale, h, gain, q, r, n, w.one, w.another)
             for i in range(n):
                 direction[i] = q[i] / q[r]
         else:
+            if gain > 0.0:
+                posterior.learn_covariance(M, scale, h, gain, n)
             posterior.remove_kl(M, q, r, n, plan[RELATIVE], w.one)
             for i in range(n):
                 direction[i] = w.one[i] / w.one[r]
@@ -243,7 +294,7 @@ def learn_least_squares(plan: Array, counters: Array, state: State, kappa: float
     else:
         symmetric.multiply(M, w.psi, n, w.h)
         s = 1.0 + vector.dot(w.psi, w.h, n)
-        posterior.learn_covariance(M, 1.0, w.h, s, n)
+        posterior.learn_covariance(M, 1.0, w.h, 1.0 / s, n)
         triangular.solve_transposed(state.factor, w.h, n, w.one)
         triangular.solve(state.factor, w.one, n, w.one)
         for o in range(plan[OUTPUTS]):
