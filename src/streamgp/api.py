@@ -8,6 +8,8 @@ from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
 from streamgp.calibrated import Calibrated
 from streamgp.driftaware import DriftAware
+from streamgp.encoded import Encoded
+from streamgp.encoder import TrainedEncoder
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
@@ -60,6 +62,7 @@ __all__ = [
     "CalibratedPrediction",
     "Constant",
     "DriftAware",
+    "Encoded",
     "Evidence",
     "Fourier",
     "Injection",
@@ -78,6 +81,7 @@ __all__ = [
     "SquaredExponential",
     "Standardize",
     "StreamModel",
+    "TrainedEncoder",
     "Window",
     "batch",
     "data",

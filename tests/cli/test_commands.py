@@ -89,7 +89,8 @@ def test_the_list_of_models_is_that_of_the_exported_ones():
         assert ("reservoir" in inspect.signature(kind).parameters) == (entry.memory == "reservoir"), entry.name
 
 
-def test_models_are_listed_for_people_and_machines():
+def test_models_are_listed_for_people_and_machines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     text = plain("models")
     assert "KRLST" in text
     assert "vanvaerenbergh2016" in text

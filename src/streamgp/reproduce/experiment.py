@@ -143,6 +143,7 @@ class Experiment:
             randomness from the cell.
         summarize: (finished rows, the paper's numbers) -> Table.
         plot: (finished rows, path of a PNG); None: there is nothing to draw.
+        shares: stem of the experiment of the same paper whose cells these are: they are run once and kept there.
         key: the paper, from the path of the script.
         stem: the table or figure, from the path of the script.
     """
@@ -154,6 +155,7 @@ class Experiment:
     run: Callable[[Cell], Mapping[str, Any]]
     summarize: Callable[[list[Row], Expected], Table]
     plot: Callable[[list[Row], Path], None] | None = None
+    shares: str = ""
     key: str = ""
     stem: str = ""
 

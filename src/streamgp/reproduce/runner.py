@@ -43,7 +43,8 @@ def default_folder(quick: bool = False) -> Path:
 def files(experiment: Experiment, folder: Path) -> dict[str, Path]:
     """Return the files of an experiment's results by suffix."""
     place = folder / experiment.key / "results"
-    return {suffix: place / f"{experiment.stem}.{suffix}" for suffix in ("csv", "json", "md", "png")}
+    stems = dict.fromkeys(("csv", "json"), experiment.shares or experiment.stem)
+    return {suffix: place / f"{stems.get(suffix, experiment.stem)}.{suffix}" for suffix in ("csv", "json", "md", "png")}
 
 
 def finished(experiment: Experiment, settings: Settings, folder: Path) -> list[Row]:
