@@ -174,30 +174,43 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
                 line.append(Value(key, *median_and_spread(scores), expected.get(key)) if scores else "-")
             if any(cell != "-" for cell in line):
                 lines.append([series, score, *line])
-    counts = sorted({len(group) for group in found.values()})
-    notes = (
-        [f"Median (interquartile range) over {' or '.join(map(str, counts))} runs.", *_counts(lines)] if found else []
-    )
-    return Table(["series", "score", *METHODS], lines, notes)
+    return Table(["series", "score", *METHODS], lines, [*_runs(found), *_standing(lines, expected)])
 
 
-def _counts(lines: list[list[str | Value]]) -> list[str]:
+def _runs(found: dict[tuple[str, str], list[Row]]) -> list[str]:
+    """How many runs there are, and which of them failed."""
+    most = max((len(group) for group in found.values()), default=0)
+    fewest = {method: min((len(found[key]) for key in found if key[1] == method), default=most) for method in METHODS}
+    fewer = [f"{method} at least {count}" for method, count in fewest.items() if count < most]
+    failed = [
+        f"{method} on {series}, seed {row['seed']}"
+        for (series, method), group in found.items()
+        for row in group
+        if np.isnan(row["RMSE"])
+    ]
+    unfinished = f" ({', '.join(fewer)})" if fewer else ""
+    sentences = [f"Median (interquartile range) over {most} run{'s' if most > 1 else ''}{unfinished}."]
+    if failed:
+        sentences.append(f"Runs that ended in NaN, which count as the worst: {'; '.join(failed)}.")
+    return sentences
+
+
+def _standing(lines: list[list[str | Value]], expected: Expected) -> list[str]:
     """How often our OIESGP's RMSE is at or below the paper's OIESGP, its best method, and our other methods."""
-    level = best = first = series = 0
-    for line in lines:
-        cells = {method: cell for method, cell in zip(METHODS, line[2:], strict=True) if isinstance(cell, Value)}
+    level = best = first = count = 0
+    for series, score, *values in lines:
+        cells = {method: cell for method, cell in zip(METHODS, values, strict=True) if isinstance(cell, Value)}
         ours = cells.get("OIESGP")
-        if line[1] != "RMSE" or line[0] == "Ikeda" or ours is None or ours.reference is None:
+        if score != "RMSE" or series == "Ikeda" or ours is None or ours.reference is None:
             continue
-        series += 1
+        count += 1
         level += not ours.worse
-        papers = [cell.reference.value for cell in cells.values() if cell.reference is not None]
-        best += round(ours.ours, ours.digits) <= min(papers)
+        best += round(ours.ours, ours.digits) <= min(expected[f"{series} {method} RMSE"].value for method in METHODS)
         first += all(ours.ours <= cell.ours for cell in cells.values())
-    if not series:
+    if not count:
         return []
     return [
-        f"Leaving Ikeda aside, OIESGP's RMSE is at or below the paper's OIESGP on {level} of {series} series, at or "
+        f"Leaving Ikeda aside, OIESGP's RMSE is at or below the paper's OIESGP on {level} of {count} series, at or "
         f"below the best of all methods in the paper on {best}, and the lowest of our own runs on {first}."
     ]
 
