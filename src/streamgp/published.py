@@ -40,6 +40,7 @@ PUBLISHED = (
     Published("RecursiveGP", ("huber2013",), "none", "m²"),
     Published("ISSGPR", ("gijsberts2013", "lazarogredilla2010"), "window", "(2 D)²"),
     Published("IRFRR", ("gijsberts2013", "gijsberts2011"), "window", "(2 D)²", variance=False),
+    Published("Encoded", ("alshedivat2017",), "trained network (`deep.GPLSTM`, ...)", "depth N² + m²"),
     Published("KLMS", ("vanvaerenbergh2016", "liu2008"), "window", "m d", variance=False),
     Published("QKLMS", ("vanvaerenbergh2016", "chen2012"), "window", "m d", variance=False),
     Published("KNLMS", ("vanvaerenbergh2016", "richard2009"), "window", "m d", variance=False),
