@@ -7,6 +7,8 @@ from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
 from streamgp.calibrated import Calibrated
+from streamgp.encoded import Encoded
+from streamgp.encoder import TrainedEncoder
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
@@ -58,6 +60,7 @@ __all__ = [
     "Calibrated",
     "CalibratedPrediction",
     "Constant",
+    "Encoded",
     "Evidence",
     "Fourier",
     "Injection",
@@ -76,6 +79,7 @@ __all__ = [
     "SquaredExponential",
     "Standardize",
     "StreamModel",
+    "TrainedEncoder",
     "Window",
     "batch",
     "data",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -47,6 +49,23 @@ def test_a_wrong_name_or_setting_is_a_sentence(call):
         answer = call(*arguments)
         assert answer.exit_code == 2
         assert sentence in answer.output
+
+
+def test_a_missing_package_is_a_sentence(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    answer = call("paper-squares")
+    assert answer.exit_code == 2
+    assert 'reproductions need joblib: pip install "streamgp[reproduce]"' in answer.output
+
+
+def test_a_run_that_is_stopped_keeps_its_cells_and_says_how_to_go_on(call, workplace):
+    script = workplace / "reproductions" / "paper" / "squares.py"
+    healthy = script.read_text()
+    script.write_text(healthy.replace("None", "2").replace("RuntimeError", "KeyboardInterrupt"))
+    answer = call("paper-squares", "--out", "here")
+    assert answer.exit_code == 130
+    assert "finished cells are kept" in answer.output
+    assert len((workplace / "here" / "paper" / "results" / "squares.csv").read_text().splitlines()) == 3
 
 
 def test_a_page_is_rewritten(call, workplace):

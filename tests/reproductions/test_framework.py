@@ -107,7 +107,7 @@ def test_a_value_beyond_its_tolerance_needs_an_explanation():
     assert not Value("a", 0.109, None, Reference(0.1, tolerance=0.1)).unexplained
     assert Value("a", 0.112, None, Reference(0.1, tolerance=0.1)).unexplained
     assert not Value("a", 0.112, None, Reference(0.1, tolerance=0.1, note="because")).unexplained
-    assert not Value("a", float("nan"), None, Reference(0.1)).unexplained
+    assert Value("a", float("nan"), None, Reference(0.1, tolerance=0.1)).unexplained
 
 
 def test_a_table_marks_and_explains_what_is_worse():
@@ -163,3 +163,20 @@ def test_an_experiment_without_settings_says_so():
     experiment = Experiment("t", {}, {}, lambda s, r: [], lambda c: {}, lambda r, e: Table([], []), key="a", stem="b")
     with pytest.raises(ValueError, match="a-b has no setting 'runs'; it has none"):
         experiment.settings(runs=1)
+
+
+def test_experiments_that_share_cells_run_them_once(workplace):
+    script = (workplace / "reproductions" / "paper" / "squares.py").read_text()
+    again = script.replace(
+        'EXPERIMENT = Experiment("squares"', 'EXPERIMENT = Experiment(shares="squares", title="again"'
+    )
+    again = again.replace(
+        '{"runs": 3}, {"runs": 2}, cells, run, summarize, plot)',
+        ('full={"runs": 3}, quick={"runs": 2}, cells=cells, run=run, summarize=summarize, plot=plot)'),
+    )
+    (workplace / "reproductions" / "paper" / "again.py").write_text(again)
+    reproduce.reproduce("paper-squares", out=workplace / "out")
+    before = run_cells(workplace)
+    outcome = reproduce.reproduce("paper-again", out=workplace / "out")
+    assert run_cells(workplace) == before
+    assert [path.name for path in outcome.files] == ["squares.csv", "squares.json", "again.md", "again.png"]

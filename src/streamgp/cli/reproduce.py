@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamgp.cli.errors import INTERRUPTED, USAGE, reported
+
 if TYPE_CHECKING:
     from streamgp.reproduce import Outcome
 
@@ -55,11 +57,9 @@ def reproduce(
     else:
         given = {"runs": runs, "steps": steps, "seed": seed}
         changes = {key: value for key, value in given.items() if value is not None}
-        try:
+        with reported():
             library.find(name).settings(quick, **changes)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        outcome = _with_bar(name, quick, jobs, out, changes)
+            outcome = _with_bar(name, quick, jobs, out, changes)
         cells = [
             [cell.text() if isinstance(cell, library.Value) else cell for cell in row] for row in outcome.table.rows
         ]
@@ -90,13 +90,20 @@ def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, change
     from streamgp import reproduce as library
 
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        return library.reproduce(
-            name,
-            quick=quick,
-            jobs=jobs,
-            out=out,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-            **changes,
-        )
+    try:
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task(name, total=None)
+            return library.reproduce(
+                name,
+                quick=quick,
+                jobs=jobs,
+                out=out,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                **changes,
+            )
+    except ImportError as error:
+        typer.echo(f"streamgp: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    except KeyboardInterrupt:
+        typer.echo("streamgp: stopped; finished cells are kept, the same command goes on with the rest", err=True)
+        raise typer.Exit(INTERRUPTED) from None

@@ -60,8 +60,8 @@ def pit(truth: Any, prediction: Prediction) -> FloatArray:
 
 
 def _errors(truth: Any, mean: Any) -> FloatArray:
-    errors = np.asarray(truth, dtype=np.float64) - np.asarray(mean, dtype=np.float64)
-    return errors[~np.isnan(errors)]
+    y = np.asarray(truth, dtype=np.float64)
+    return (y - np.asarray(mean, dtype=np.float64))[~np.isnan(y)]
 
 
 def _columns(values: Any) -> FloatArray:

@@ -53,8 +53,10 @@ class Value:
     @property
     def excess(self) -> float:
         """By how much ours is worse, in units of the paper's number as it is printed; 0 where it is not."""
-        if self.reference is None or self.better == "neither" or math.isnan(self.ours):
+        if self.reference is None or self.better == "neither":
             return 0.0
+        if math.isnan(self.ours):  # a run that failed is worse than any number
+            return math.inf
         sign = 1.0 if self.better == "lower" else -1.0
         return max(0.0, sign * (round(self.ours, self.digits) - self.reference.value))
 
@@ -141,6 +143,7 @@ class Experiment:
             randomness from the cell.
         summarize: (finished rows, the paper's numbers) -> Table.
         plot: (finished rows, path of a PNG); None: there is nothing to draw.
+        shares: stem of the experiment of the same paper whose cells these are: they are run once and kept there.
         key: the paper, from the path of the script.
         stem: the table or figure, from the path of the script.
     """
@@ -152,6 +155,7 @@ class Experiment:
     run: Callable[[Cell], Mapping[str, Any]]
     summarize: Callable[[list[Row], Expected], Table]
     plot: Callable[[list[Row], Path], None] | None = None
+    shares: str = ""
     key: str = ""
     stem: str = ""
 

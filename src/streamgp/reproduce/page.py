@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from streamgp.reproduce import catalogue
-from streamgp.reproduce.experiment import Experiment
+from streamgp.reproduce.experiment import Experiment, Row
 from streamgp.reproduce.runner import files, finished
 
 BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -29,20 +29,23 @@ def _rendered(experiment: Experiment, folder: Path) -> str:
     if not rows:
         return "Not run yet.\n"
     paths = files(experiment, catalogue.ROOT)
-    parts = [experiment.summarize(rows, catalogue.expected(experiment)).markdown(), _how(experiment, paths["json"])]
+    parts = [
+        experiment.summarize(rows, catalogue.expected(experiment)).markdown(),
+        _how(experiment, rows, paths["json"]),
+    ]
     if paths["png"].exists():
         link = Path(os.path.relpath(paths["png"], folder)).as_posix()
         parts.append(f"![{experiment.title}]({link})")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _how(experiment: Experiment, path: Path) -> str:
+def _how(experiment: Experiment, rows: list[Row], path: Path) -> str:
     """One line: the command, its settings, the time and the machine."""
     line = f"`streamgp reproduce {experiment.name}`"
     line += "".join(f", {name} {value}" for name, value in experiment.full.items())
+    if seconds := sum(row.get("seconds", 0.0) for row in rows):
+        line += f"; {seconds / 60:.1f} minutes in {len(rows)} cells"
     if path.exists():
-        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
-        minutes = sum(run["wall_seconds"] for run in runs) / 60
-        jobs = max(run["jobs"] for run in runs)
-        line += f"; {minutes:.1f} minutes with {jobs} process{'es' if jobs > 1 else ''} on {runs[-1]['machine']}"
+        run = json.loads(path.read_text(encoding="utf-8"))["runs"][-1]
+        line += f", {run['jobs']} at a time, on {run['machine']}"
     return line + "."

@@ -43,7 +43,8 @@ def default_folder(quick: bool = False) -> Path:
 def files(experiment: Experiment, folder: Path) -> dict[str, Path]:
     """Return the files of an experiment's results by suffix."""
     place = folder / experiment.key / "results"
-    return {suffix: place / f"{experiment.stem}.{suffix}" for suffix in ("csv", "json", "md", "png")}
+    stems = dict.fromkeys(("csv", "json"), experiment.shares or experiment.stem)
+    return {suffix: place / f"{stems.get(suffix, experiment.stem)}.{suffix}" for suffix in ("csv", "json", "md", "png")}
 
 
 def finished(experiment: Experiment, settings: Settings, folder: Path) -> list[Row]:
@@ -82,7 +83,12 @@ def reproduce(
         progress: called with (finished cells, cells) at the start and after each cell.
         changes: settings of the experiment, such as runs and steps.
     """
-    from joblib import Parallel, delayed
+    try:
+        import matplotlib as mpl
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        missing_extra = f'reproductions need {error.name}: pip install "streamgp[reproduce]"'
+        raise ImportError(missing_extra, name=error.name) from None
 
     experiment = catalogue.find(name)
     settings = experiment.settings(quick, **changes)
@@ -109,8 +115,6 @@ def reproduce(
     paths["md"].parent.mkdir(parents=True, exist_ok=True)
     paths["md"].write_text(f"# {experiment.name}: {experiment.title}\n\n{table.markdown()}\n", encoding="utf-8")
     if experiment.plot is not None:
-        import matplotlib as mpl
-
         with mpl.rc_context({"backend": "agg"}):
             experiment.plot(rows, paths["png"])
     return Outcome(table, rows, [path for path in paths.values() if path.exists()])

@@ -79,8 +79,8 @@ class History:
             "density": lines.log_density,
             "width": lines.upper - lines.lower,
         }
-        for name, values in sums.items():
-            np.add.at(self.columns[name], index[known], np.asarray(values, dtype=np.float64)[known])
+        for name, counted in sums.items():
+            np.add.at(self.columns[name], index[known], np.asarray(counted, dtype=np.float64)[known])
         self._add_pit(lines, known, pipeline.level)
         self.rows += n
         self._look(pipeline, 1e6 * seconds / n)

@@ -126,7 +126,7 @@ def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]
 
 def drift_events(summary: Summary) -> list[dict[str, Any]]:
     """Where the model noticed that the world had changed: rows, and sentences."""
-    found = getattr(summary.pipeline, "drift_events", list)()
+    found: list[tuple[int, str]] = getattr(summary.pipeline, "drift_events", list)()
     return [{"row": row, "text": text} for row, text in found]
 
 
