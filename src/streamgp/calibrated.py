@@ -130,16 +130,12 @@ class Calibrated(Wrapper):
 
     def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
         """The bounds of predictions, each before its target is taken into account."""
-        assert isinstance(raw.mean, np.ndarray)
-        assert isinstance(raw.variance, np.ndarray)
-        assert isinstance(raw.noise, np.ndarray)
-        targets = np.full_like(raw.mean, np.nan) if Y is None else Y
-        out = np.empty((4, *raw.mean.shape))
-        conformal.calibrate(
-            self._numbers, self._rates, *self._conformal, raw.mean, raw.variance, raw.noise, targets, False, out
-        )
+        mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
+        targets = np.full_like(mean, np.nan) if Y is None else Y
+        out = np.empty((4, *mean.shape))
+        conformal.calibrate(self._numbers, self._rates, *self._conformal, mean, variance, noise, targets, False, out)
         lower, upper, variance, noise = out
-        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
 
     def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
         """Advance the memory by one row, then learn its target.

@@ -181,6 +181,15 @@ class Encoded(StreamModel):
     def _recall(self, y: FloatArray) -> None:
         self._last_y[:] = y
 
+    def forget(self, factor: float) -> None:
+        for one in self._within:
+            one.forget(factor)
+
+    forget.__doc__ = StreamModel.forget.__doc__
+
+    def _why_unforgetting(self) -> str:
+        return next((why for one in self._within if (why := one._why_unforgetting())), "")
+
     # What can be read.
 
     @property

@@ -14,6 +14,11 @@ from streamgp.memory import Memory
 from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray
 
+FORGETTING_MODELS = (
+    "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
+    "RLSESN and OnlineGP, also within Standardize"
+)
+
 
 class Health(NamedTuple):
     """Numerical repairs so far; all zero is the normal case.
@@ -242,9 +247,28 @@ class StreamModel(Configured, abc.ABC):
         """Return how much each input counts, and how far back: what the lengthscales imply."""
         raise ValueError(f"{type(self).__name__} has no lengthscales, so it cannot say how relevant its inputs are")
 
+    def forget(self, factor: float) -> None:
+        """Let what was learnt fade once, now: as the model's forgetting does at every row.
+
+        Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``) the
+        certainty alone, to the prior's at the least.
+
+        Args:
+            factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
+        """
+        raise ValueError(self._why_unforgetting())
+
+    def _why_unforgetting(self) -> str:
+        """Why forget() cannot be used, or nothing."""
+        return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
+
+    def _rows_until_settled(self) -> int:
+        """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
+        return 0
+
     def copy(self) -> Self:
         """Return an independent model in the same state."""
-        twin: Self = _revived(type(self), self.get_params(), *self._knowledge())
+        twin: Self = revived(type(self), self.get_params(), *self._knowledge())
         return twin
 
     # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
@@ -253,7 +277,7 @@ class StreamModel(Configured, abc.ABC):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (type(self), self.get_params(), *self._knowledge())
+        return revived, (type(self), self.get_params(), *self._knowledge())
 
     def _knowledge(self) -> tuple[tuple[int | None, int | None, bool, bool], dict[str, np.ndarray]]:
         shape = self._d, self._p, self._scalar, self._certain
@@ -333,7 +357,7 @@ class StreamModel(Configured, abc.ABC):
         return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
 
 
-def _revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
+def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
     """A model of these settings in this state."""
     model = kind(**settings)
     d, p, _, _ = shape

@@ -13,13 +13,14 @@ from streamgp.adapt.sngd import SNGD
 from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
 from streamgp.core import layout, stream
+from streamgp.core.fade import fade
 from streamgp.features import Basis, Features, Fourier
 from streamgp.forgetting import Forgetting, NoForgetting
 from streamgp.linalg import triangular
 from streamgp.memory import Memory, Window
 from streamgp.model import Change, Health, MemoryModel, Relevance
 from streamgp.prediction import Prediction
-from streamgp.settings import FloatArray, choice, positive_vector
+from streamgp.settings import FloatArray, choice, number, positive_vector
 
 REBUILD = 1
 TRACE_LENGTH = 512
@@ -297,6 +298,20 @@ class OnlineGP(MemoryModel):
         points, stride = (int(self._counters[i]) for i in (layout.TRACE_SIZE, layout.TRACE_STRIDE))
         if not 0 <= points <= int(self._plan[layout.TRACE]) or (self._adapt is not None and stride < 1):
             raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
+
+    def forget(self, factor: float) -> None:
+        number("factor", factor, above=0, at_most=1)
+        if why := self._why_unforgetting():
+            raise ValueError(why)
+        if self._d is not None:
+            fade(self._plan, int(self._counters[layout.SIZE]), self._state, factor)
+
+    forget.__doc__ = MemoryModel.forget.__doc__
+
+    def _why_unforgetting(self) -> str:
+        if self._engine in (layout.DICTIONARY, layout.WEIGHTED):
+            return ""
+        return super()._why_unforgetting()
 
     # What can be read.
 

@@ -14,7 +14,7 @@ from streamgp.linalg import scaling
 from streamgp.model import Relevance, StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
-from streamgp.wrapper import Wrapper, begin
+from streamgp.wrapper import Wrapper, begin, joined
 
 
 class Scaling(NamedTuple):
@@ -97,15 +97,15 @@ class Standardize(Wrapper):
         """Hand rows to the model within, in its units."""
         s = self._scaling
         prediction = self._within._advance(
-            _standard(X, s.input_shift, s.input_scale),
-            None if Y is None else _standard(Y, s.target_shift, s.target_scale),
+            standard(X, s.input_shift, s.input_scale),
+            None if Y is None else standard(Y, s.target_shift, s.target_scale),
             report,
         )
         return None if prediction is None else self._in_units(prediction)
 
     def _foresee(self, X: FloatArray) -> Prediction:
         inputs.refuse(*stream.check(X, X[:0], False), many=len(X) > 1)
-        return self._in_units(self._within._foresee(_standard(X, self._scaling.input_shift, self._scaling.input_scale)))
+        return self._in_units(self._within._foresee(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
 
     def _in_units(self, prediction: Prediction) -> Prediction:
         """A prediction in the units of the target."""
@@ -120,7 +120,7 @@ class Standardize(Wrapper):
     # The warm-up.
 
     def _warm_up(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        predictions = []
+        predictions: list[Any] = []
         start = 0
         while start < len(X):
             kept = int(self._kept[0])
@@ -135,16 +135,14 @@ class Standardize(Wrapper):
                 if self._kept[0] == renewal:
                     self._renew()
             start = stop
-        return _joined(predictions) if report else None
+        return joined(predictions) if report else None
 
     def _renew(self) -> None:
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
         rows, targets = self._rows[:n], self._targets[:n]
-        s = self._scaling
-        for values, shift, scale in ((rows, s.input_shift, s.input_scale), (targets, s.target_shift, s.target_scale)):
-            for j, column in enumerate(values.T):
-                shift[j], scale[j] = centre_and_spread(column[~np.isnan(column)])
+        for array, values in zip(self._scaling, units_of(rows, targets), strict=True):
+            array[:] = values
         self._within = self._pristine.clone()
         begin(self._within, rows.shape[1], targets.shape[1])
         sequences = [0, *np.flatnonzero(self._begins[:n]), n]
@@ -179,7 +177,12 @@ class Standardize(Wrapper):
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
     def _recall(self, y: FloatArray) -> None:
-        self._within._recall(_standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
+        self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
+
+    def _rows_until_settled(self) -> int:
+        # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
+        left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
+        return left + super()._rows_until_settled()
 
     # What can be read.
 
@@ -220,7 +223,14 @@ class Standardize(Wrapper):
         return self._within.relevance()
 
 
-def _standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
+    """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
+    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
+    return Scaling(input_shift, input_scale, target_shift, target_scale)
+
+
+def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
     result = np.empty_like(values)
     scaling.to_standard(values, shift, scale, result)
     return result
@@ -236,9 +246,3 @@ def centre_and_spread(column: FloatArray) -> tuple[float, float]:
         return float(column[0]), 1.0
     spread = largest * float(np.std(relative, ddof=1))
     return largest * float(np.mean(relative)), spread if spread > 0 else 1.0
-
-
-def _joined(predictions: list[Any]) -> Prediction:
-    return Prediction(
-        *(np.concatenate([getattr(p, name) for p in predictions]) for name in ("mean", "variance", "noise"))
-    )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.model import Change, Health, Relevance, StreamModel
+from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
 
 
@@ -62,6 +63,17 @@ class Wrapper(StreamModel):
     def _units(self) -> int:
         return self._within._units()
 
+    def forget(self, factor: float) -> None:
+        self._within.forget(factor)
+
+    forget.__doc__ = StreamModel.forget.__doc__
+
+    def _why_unforgetting(self) -> str:
+        return self._within._why_unforgetting()
+
+    def _rows_until_settled(self) -> int:
+        return self._within._rows_until_settled()
+
     # What can be read.
 
     @property
@@ -101,3 +113,12 @@ def begin(model: StreamModel, d: int, p: int) -> None:
     """Allocate a model for inputs and targets that someone else has checked."""
     model._start(d, p)
     model._d, model._p, model._scalar, model._certain = d, p, False, True
+
+
+def joined(predictions: list[Prediction]) -> Prediction:
+    """Predictions of rows that follow each other, as one."""
+    if len(predictions) == 1:
+        return predictions[0]
+    return Prediction(
+        *(np.concatenate([getattr(p, name) for p in predictions]) for name in ("mean", "variance", "noise"))
+    )

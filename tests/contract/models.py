@@ -85,4 +85,24 @@ EXAMPLES = {
     "Calibrated reservoir": lambda: sg.Calibrated(sg.OESGP(units=6, capacity=8, feedback=0.3), level=0.99),
     "Calibrated standard": lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=10), warmup=30)),
     "Standardize calibrated": lambda: sg.Standardize(sg.Calibrated(sg.OESGP(units=6, capacity=8)), warmup=30),
+    "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=8), warmup=10),
+    "DriftAware on trial": lambda: sg.DriftAware(sg.SOGP(capacity=8), 0.3, trial=5, warmup=3, history=2),
+    "DriftAware injecting": lambda: sg.DriftAware(
+        sg.KRLST(capacity=8, forgetting=0.9, mode="injection", outputs="separate"), 0.4, trial=4, warmup=2
+    ),
+    "DriftAware features": lambda: sg.DriftAware(sg.ISSGPR(features=10, outputs="separate"), 0.4, trial=4, warmup=2),
+    "DriftAware reservoir": lambda: sg.DriftAware(
+        sg.OESGP(units=6, capacity=8, feedback=0.3, adapt=sg.SNGD(interval=3)), 0.4, trial=5, warmup=2
+    ),
+    "DriftAware linear": lambda: sg.DriftAware(sg.RLSESN(units=6, forgetting=0.98), 0.4, trial=5, warmup=2),
+    "DriftAware without variance": lambda: sg.DriftAware(sg.IRFRR(features=10), 0.4, trial=5, warmup=2),
+    "DriftAware standard": lambda: sg.DriftAware(
+        sg.Standardize(sg.KRLST(capacity=8), warmup=16), 0.4, trial=5, warmup=2
+    ),
+    "Standardize drift-aware": lambda: sg.Standardize(
+        sg.DriftAware(sg.SOGP(capacity=8), 0.4, trial=5, warmup=2), warmup=20
+    ),
+    "Calibrated drift-aware": lambda: sg.Calibrated(
+        sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), 0.4, trial=5, warmup=2), warmup=10
+    ),
 }

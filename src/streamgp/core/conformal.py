@@ -109,14 +109,12 @@ def calibrate(
                 continue
             error = min(max(Y[t, j] - m, -FAR), FAR)
             tally_row(numbers, tally[j], error, below, above, usable, log_deviation)
-            if error != 0.0 or tally[j, ABSOLUTE_ROWS] > 0.0:
-                start(numbers, rates, trackers[j], tally[j], error, usable, log_deviation)
-                learn(
-                    numbers, rates, trackers[j], losses[j], tails[j], tally[j], 0, -error, below, usable, log_deviation
-                )
-                learn(
-                    numbers, rates, trackers[j], losses[j], tails[j], tally[j], 1, error, above, usable, log_deviation
-                )
+            known = usable or tally[j, ABSOLUTE_ROWS] > 0.0  # or else the bounds were in no unit at all
+            start(numbers, rates, trackers[j], tally[j], error, usable, log_deviation)
+            if known and tally[j, ABSOLUTE_ROWS] > 0.0:
+                for side in range(2):
+                    x, h = (-error, below) if side == 0 else (error, above)
+                    learn(numbers, rates, trackers[j], losses[j], tails[j], tally[j], side, x, h, usable, log_deviation)
             discount = numbers[DISCOUNT]
             tally[j, RECENT_ROWS] = discount * tally[j, RECENT_ROWS] + 1.0
 
