@@ -68,6 +68,7 @@ def reproduce(
     quick: bool = False,
     jobs: int | None = None,
     out: str | Path | None = None,
+    compute: bool = True,
     progress: Callable[[int, int], None] | None = None,
     **changes: Any,
 ) -> Outcome:
@@ -80,6 +81,7 @@ def reproduce(
         quick: a run of seconds instead of the paper's.
         jobs: processes; None: what joblib is configured to use, else 1.
         out: folder for the results, ``<out>/<paper>/results/``; None: `default_folder`.
+        compute: False runs nothing: only the table and the plot of what is finished are written.
         progress: called with (finished cells, cells) at the start and after each cell.
         changes: settings of the experiment, such as runs and steps.
     """
@@ -98,7 +100,7 @@ def reproduce(
     start, count = time.perf_counter(), 0
     rows, missing = _gathered(experiment, settings, results)
     try:
-        while missing:
+        while missing and compute:
             if progress:
                 progress(len(rows), len(rows) + len(missing))
             parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
