@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
+each_experiment = for name in `$(BIN)/python -m streamgp.reproduce --names`; do \
+	$(BIN)/python -m streamgp.reproduce $$name --jobs 2 $(1) || exit 1; done
 
-.PHONY: help demo test lint format soak bench reproduce clean
+.PHONY: help demo test lint format soak bench reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -36,8 +38,12 @@ soak: $(READY)  ## millions of rows against references; minutes
 bench: $(READY)  ## measure, and write benchmarks/results
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-reproduce: $(READY)  ## the papers' figures that are scripted so far; an hour; finished cells are kept
-	for script in reproductions/*/*.py; do $(BIN)/python $$script || exit 1; done
+reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
+	$(call each_experiment,)
+	$(BIN)/python -m streamgp.reproduce --page docs/reproductions.md
+
+reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
+	$(call each_experiment,--quick)
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
