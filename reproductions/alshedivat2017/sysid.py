@@ -1,0 +1,137 @@
+"""The protocol of Table 3: system identification, six models and three modes (section 5.2.2 and appendix E).
+
+Drives is u1 -> z1, its first 250 of 500 rows are the training part; Actuator has 512 of 1024. A window that ends at row i
+predicts the target of row i + 1. Errors are on the whole other part, divided by the standard deviation of the training
+part's targets, so that the mean of the training part scores about 1.
+
+Hyperparameters are chosen on the last quarter of the training part, for each model among as many candidates and with
+seeds of their own. A run trains until that quarter is predicted no better, then trains anew, from the same random
+weights and for as many epochs, on the whole training part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+import streamgp as sg
+from streamgp import deep
+from streamgp.evaluate.metrics import nlpd, rmse
+from streamgp.reproduce import Cell
+from streamgp.settings import FloatArray
+
+DATA = {"Drives": "drives/1", "Actuator": "actuator"}
+MODES = ("regression", "autoregression", "simulation")
+ENCODERS = {"NARX": deep.NARX, "RNN": deep.RNN, "LSTM": deep.LSTM}
+NETWORKS = tuple(ENCODERS)
+PROCESSES = tuple(f"GP-{name}" for name in NETWORKS)
+BASELINES = ("mean", "persistence", "linear")
+LAGS = {"regression": 32, "autoregression": 10, "simulation": 10}  # the paper's
+
+TUNING_SEED = 1000
+ATTEMPTS = 4  # the learning rate is halved after training has diverged
+
+Candidate = dict[str, Any]
+
+
+def product(**values: tuple[Any, ...]) -> list[Candidate]:
+    """All combinations."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+
+
+def candidates(model: str, mode: str) -> list[Candidate]:
+    """The settings among which validation chooses: as many for each model."""
+    feedforward = model.endswith("NARX")
+    lag = LAGS[mode]
+    return product(
+        units=(64, 256) if feedforward else (32, 64),
+        dropout=(0.0, 0.5) if feedforward else (0.0, 0.25),
+        depth=(lag, 2 * lag),
+    )
+
+
+def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.models.DeepModel:
+    """A model that has learnt nothing."""
+    name = model.removeprefix("GP-")
+    settings = {"units": candidate["units"], "dropout": candidate["dropout"]}
+    if name != "NARX":
+        settings["recurrent_dropout"] = candidate["dropout"] / 5  # the paper's 0.25 and 0.05
+    encoder = ENCODERS[name](**settings, embedding=candidate.get("embedding"))
+    common: dict[str, Any] = {"depth": candidate["depth"], "mode": mode, "training": training, "seed": seed}
+    if model in NETWORKS:
+        return deep.Network(encoder, device="cpu", **common)
+    return deep.DeepKernelGP(encoder, inference="exact", device="cpu", **common)
+
+
+def trained(
+    cell: Cell, candidate: Candidate, U: FloatArray, Y: FloatArray, epochs: int | None = None
+) -> tuple[deep.models.DeepModel, int]:
+    """A trained model, and how often the rate had to be halved; with epochs: on all rows, for so many."""
+    for halved in range(ATTEMPTS):
+        training = deep.Training(
+            epochs=cell["epochs"] if epochs is None else epochs,
+            batch=candidate.get("batch", 32),
+            rate=candidate.get("rate", 0.01) / 2**halved,
+            decay=0.01,
+            kernel_rate=0.05 / 2**halved,
+            validation=0.25 if epochs is None else 0.0,
+            patience=40 if epochs is None else None,
+        )
+        model = build(cell["model"], cell["mode"], candidate, training, cell["seed"])
+        try:
+            return model.fit(U, Y), halved
+        except ValueError as error:
+            if "diverged" not in str(error):
+                raise
+    raise ValueError(f"training diverges even with a learning rate of {training.rate}")
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Validate a candidate, or test the one that was chosen."""
+    table = sg.data.load(DATA[cell["data"]])
+    split = table.split
+    assert split is not None
+    U, Y = table.X, table.Y[:, 0] if table.Y.ndim > 1 else table.Y
+    if cell["model"] in BASELINES:
+        return {"rmse": rmse(Y[split:], baseline(cell, U, Y, split)) / float(np.std(Y[:split]))}
+    candidate = candidates(cell["model"], cell["mode"])[cell["candidate"]]
+    model, halved = trained(cell, candidate, U[:split], Y[:split])
+    best = min(model.history, key=lambda epoch: epoch.rmse)
+    found: dict[str, Any] = {"validation": best.rmse, "best_epoch": best.epoch, "halved": halved}
+    if cell["stage"] == "tune":
+        return found | {"course": [round(epoch.rmse, 4) for epoch in model.history[::5]]}
+    found["stopped"] = scored(model, cell["mode"], U, Y, split)["rmse"]
+    model, _ = trained(cell, candidate, U[:split], Y[:split], best.epoch + 1)
+    return found | scored(model, cell["mode"], U, Y, split)
+
+
+def scored(model: deep.models.DeepModel, mode: str, U: FloatArray, Y: FloatArray, split: int) -> dict[str, Any]:
+    """Errors on the rows from split on, in units of the standard deviation before it."""
+    p = (model.simulate(U, Y, split) if mode == "simulation" else model.predict(U, Y))[split:]
+    spread = float(np.std(Y[:split]))
+    found: dict[str, Any] = {"rmse": rmse(Y[split:], p.mean) / spread}
+    if isinstance(model, deep.DeepKernelGP):
+        found["nlpd"] = nlpd(Y[split:], p) - float(np.log(spread))
+        found |= {"nlml": -model.log_marginal_likelihood(), "noise": model.hyperparameters["noise"]}
+    return found
+
+
+def baseline(cell: Cell, U: FloatArray, Y: FloatArray, split: int) -> FloatArray:
+    """Predictions of the rows from split on without a network."""
+    if cell["model"] == "mean":
+        return np.full(len(Y) - split, np.mean(Y[:split]))
+    if cell["model"] == "persistence":
+        return Y[split - 1 : -1]
+    lag, mode = LAGS[cell["mode"]], cell["mode"]
+    columns = U if mode == "regression" else np.column_stack([U, Y])
+    design = np.stack([np.append(columns[t - lag : t], 1.0) for t in range(lag, split)])
+    weights = np.linalg.lstsq(design, Y[lag:split], rcond=None)[0]
+    said = columns.copy()
+    for t in range(split, len(Y)):
+        value = np.append(said[t - lag : t], 1.0) @ weights
+        if mode == "simulation":
+            said[t, -1] = value
+        design = np.vstack([design, np.append(said[t - lag : t], 1.0)])
+    return np.asarray(design[split - lag :] @ weights)
