@@ -45,6 +45,10 @@ class Head(abc.ABC):
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         """Means and latent variances (n, p)."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What training moves, by name, to be read and written in place."""
+        return {"theta": self.theta}
+
     def floor(self) -> None:
         """Keep the noise where the factor of K is safe."""
         with torch.no_grad():

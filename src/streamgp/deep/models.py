@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,9 @@ from torch import Tensor, nn
 
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, starting_theta
+from streamgp.deep.interpolated import InterpolatedHead
+from streamgp.deep.operators import OperatorHead
+from streamgp.deep.session import Session, digest, digest_of_weights
 from streamgp.deep.training import (
     CHUNK,
     Course,
@@ -26,9 +30,9 @@ from streamgp.deep.training import (
     NetworkLearner,
     ProcessLearner,
     Training,
+    Validate,
     Windows,
     embed,
-    run,
 )
 from streamgp.deep.windows import Series, Units, checked, predictable, task_of, units_of
 from streamgp.evaluate.metrics import rmse
@@ -36,6 +40,7 @@ from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray, choice, number, positive_vector, whole
 
 PRECISIONS = ("single", "double")
+SOLVERS = ("eigen", "cg")
 INFERENCE = ("auto", "exact", "interpolated")
 MOST_EXACT = 4000  # windows up to which "auto" is exact: one evaluation takes seconds on a CPU
 
@@ -81,12 +86,7 @@ class DeepModel(Configured, abc.ABC):
     # What a model has to provide.
 
     @abc.abstractmethod
-    def _train(
-        self,
-        windows: Windows,
-        validate: Callable[[Learner], float] | None,
-        after: Callable[[Course, Epoch], Any],
-    ) -> None:
+    def _train(self, windows: Windows, session: Session) -> None:
         """Train the network, which has random or given weights."""
 
     @abc.abstractmethod
@@ -111,6 +111,8 @@ class DeepModel(Configured, abc.ABC):
         starts: Any = None,
         validation: int | None = None,
         pretrained: DeepModel | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = False,
         on_epoch: Callable[[Epoch], Any] | None = None,
     ) -> Self:
         """Train on a series, in place of any before.
@@ -121,31 +123,51 @@ class DeepModel(Configured, abc.ABC):
             starts: rows at which a new sequence begins, the first one 0; no window reaches across. None: one sequence.
             validation: the row from which on targets are kept for validation; None: the last part, as training says.
             pretrained: a trained model with the same encoder, whose weights to start from; None: random ones.
+            checkpoint: a file to which every epoch is written; where it exists, training goes on from it, bit by bit as
+                if it had never stopped. More epochs may be asked for than before; all else must be the same.
+            progress: show a line of progress with the loss and the validation error; needs rich.
             on_epoch: called with an Epoch after every epoch.
         """
+        before = dict(self.__dict__)
+        try:
+            self._fit(U, Y, starts, validation, pretrained, checkpoint, progress, on_epoch)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _fit(
+        self,
+        U: Any,
+        Y: Any,
+        starts: Any,
+        validation: int | None,
+        pretrained: DeepModel | None,
+        checkpoint: str | Path | None,
+        progress: bool,
+        on_epoch: Callable[[Epoch], Any] | None,
+    ) -> None:
         U, Y, begins, scalar = checked(U, Y, starts)
         units, series, learnt, kept = self._divided(U, Y, begins, validation)
-        shape = Y.shape[1], series.rows.shape[1]
-        history: list[Epoch] = []
-
-        def after(_: Course, epoch: Epoch) -> None:
-            history.append(epoch)
-            if on_epoch is not None:
-                on_epoch(epoch)
-
         with self._torch():
             torch.manual_seed(self._seed)
-            network = self._built(shape[1]) if pretrained is None else pretrained._weights_for(self, shape[1])
-            self._network = network
-            validate = None
+            d = series.rows.shape[1]
+            self._network = self._built(d) if pretrained is None else pretrained._weights_for(self, d)
+            validate: Validate | None = None
             if kept.size:
                 validate = lambda learner: self._validation_rmse(learner, series, kept)  # noqa: E731
-            self._train(self._windows(series, learnt), validate, after)
+            identity = {
+                "settings": repr(self.replaced(training=self._training.replaced(epochs=1))),
+                "weights": digest_of_weights(self._network),
+                "data": digest(U, Y, begins, learnt, kept),
+                "device": self._device.type,
+            }
+            session = Session(checkpoint, identity, validate, on_epoch, progress)
+            self._train(self._windows(series, learnt), session)
             self._settle(self._windows(series, np.concatenate([learnt, kept])))
-        self._units, self._scalar, self._outputs, self._width = units, scalar, shape[0], U.shape[1]
+        self._units, self._scalar, self._outputs, self._width = units, scalar, Y.shape[1], U.shape[1]
         self._last = series.rows[-self._task.depth :]
-        self.history = history
-        return self
+        self.history = session.history
 
     def predict(self, U: Any, Y: Any = None, starts: Any = None, samples: int = 0, seed: int = 0) -> Prediction:
         """Predict the target of every row from the rows before it; NaN where no whole window comes before.
@@ -401,15 +423,10 @@ class Network(DeepModel):
     ) -> None:
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
 
-    def _train(
-        self,
-        windows: Windows,
-        validate: Callable[[Learner], float] | None,
-        after: Callable[[Course, Epoch], Any],
-    ) -> None:
+    def _train(self, windows: Windows, session: Session) -> None:
         self._output = _linear(self._network, windows)
         learner = NetworkLearner(self._network, self._output, windows, self._training)
-        run(Course(learner, self._training, self._training.epochs), validate, after)
+        session.run(Course(learner, self._training, self._training.epochs))
 
     def _settle(self, windows: Windows) -> None:
         error = self._head(embed(self._network, windows))[0] - windows.targets
@@ -442,6 +459,8 @@ class DeepKernelGP(DeepModel):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
+        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
+            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -460,6 +479,7 @@ class DeepKernelGP(DeepModel):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
+        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -467,30 +487,34 @@ class DeepKernelGP(DeepModel):
         seed: int = 0,
     ) -> None:
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid)
+        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
     _process: Head
 
-    def _compose_process(self, lengthscale: Any, variance: float, noise: float, inference: str, grid: int) -> None:
+    def _compose_process(
+        self, lengthscale: Any, variance: float, noise: float, inference: str, grid: int, solver: str
+    ) -> None:
         self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self._start = number("variance", variance, above=0), number("noise", noise, above=0)
         choice("inference", inference, INFERENCE)
         self._inference = inference
-        self._grid = whole("grid", grid, at_least=4)
+        self._grid = whole("grid", grid, at_least=12)
+        choice("solver", solver, SOLVERS)
+        self._solver = solver
 
-    def _train(
-        self,
-        windows: Windows,
-        validate: Callable[[Learner], float] | None,
-        after: Callable[[Course, Epoch], Any],
-    ) -> None:
+    def _train(self, windows: Windows, session: Session) -> None:
         if self._training.pretrain:
             first = NetworkLearner(self._network, _linear(self._network, windows), windows, self._training)
-            run(Course(first, self._training, self._training.pretrain), validate, after)
+            session.run(Course(first, self._training, self._training.pretrain))
         theta = starting_theta(embed(self._network, windows), windows.targets.shape[1], self._lengthscale, *self._start)
-        self._process = ExactHead(theta)
+        self._process = self._new_head(theta, len(windows))
         learner = ProcessLearner(self._network, self._process, windows, self._training)
-        run(Course(learner, self._training, self._training.epochs), validate, after)
+        session.run(Course(learner, self._training, self._training.epochs))
+
+    def _new_head(self, theta: Tensor, n: int) -> Head:
+        if self._inference == "exact" or (self._inference == "auto" and n <= MOST_EXACT):
+            return ExactHead(theta)
+        return (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
 
     def _settle(self, windows: Windows) -> None:
         H = embed(self._network, windows)
@@ -544,6 +568,8 @@ class GPLSTM(DeepKernelGP):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
+        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
+            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -576,6 +602,7 @@ class GPLSTM(DeepKernelGP):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
+        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -584,7 +611,7 @@ class GPLSTM(DeepKernelGP):
     ) -> None:
         encoder = LSTM(units, layers, dropout, recurrent_dropout, embedding)
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid)
+        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
 class GPGRU(DeepKernelGP):
@@ -606,6 +633,8 @@ class GPGRU(DeepKernelGP):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
+        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
+            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -628,6 +657,7 @@ class GPGRU(DeepKernelGP):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
+        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -636,7 +666,7 @@ class GPGRU(DeepKernelGP):
     ) -> None:
         encoder = GRU(units, layers, dropout, recurrent_dropout, embedding)
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid)
+        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
 class GPRNN(DeepKernelGP):
@@ -658,6 +688,8 @@ class GPRNN(DeepKernelGP):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
+        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
+            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -680,6 +712,7 @@ class GPRNN(DeepKernelGP):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
+        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -688,7 +721,7 @@ class GPRNN(DeepKernelGP):
     ) -> None:
         encoder = RNN(units, layers, dropout, recurrent_dropout, embedding)
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid)
+        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
 class GPNARX(DeepKernelGP):
@@ -710,6 +743,8 @@ class GPNARX(DeepKernelGP):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
+        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
+            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -732,6 +767,7 @@ class GPNARX(DeepKernelGP):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
+        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -740,7 +776,7 @@ class GPNARX(DeepKernelGP):
     ) -> None:
         encoder = NARX(units, layers, dropout, activation, embedding)
         self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid)
+        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
 def _linear(network: nn.Module, windows: Windows) -> nn.Linear:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -125,6 +125,9 @@ class Learner(abc.ABC):
         """Set the learning rates."""
 
 
+Validate = Callable[[Learner], float]
+
+
 def embed(encoder: nn.Module, windows: Windows) -> Tensor:
     """(windows, width), without dropout and gradient."""
     encoder.eval()
@@ -236,7 +239,7 @@ class ProcessLearner(Learner):
         return lambda H: self.head.predict(H)[0]
 
     def tensors(self) -> dict[str, Tensor]:
-        return _named("encoder", self.encoder) | {"theta": self.head.theta}
+        return _named("encoder", self.encoder) | self.head.tensors()
 
     def rates(self, training: Training, epoch: int) -> None:
         slower = 1.0 + training.decay * epoch
@@ -245,11 +248,11 @@ class ProcessLearner(Learner):
 
 
 class Course:
-    """A learner's way through its epochs: history, the best weights so far, and whether to stop."""
+    """A learner's way through its epochs: the best weights so far, and whether to stop."""
 
     def __init__(self, learner: Learner, training: Training, epochs: int) -> None:
         self.learner, self.training, self.epochs = learner, training, epochs
-        self.history: list[Epoch] = []
+        self.epoch = 0
         self.best: dict[str, Tensor] = {}
         self.best_rmse = math.inf
         self.waited = 0
@@ -257,12 +260,11 @@ class Course:
     @property
     def done(self) -> bool:
         patience = self.training.patience
-        return len(self.history) >= self.epochs or (patience is not None and self.waited >= patience)
+        return self.epoch >= self.epochs or (patience is not None and self.waited >= patience)
 
-    def advance(self, validate: Callable[[Learner], float] | None) -> Epoch:
+    def advance(self, validate: Validate | None) -> Epoch:
         """One epoch and its validation."""
-        number = len(self.history)
-        self.learner.rates(self.training, number)
+        self.learner.rates(self.training, self.epoch)
         began = time.perf_counter()
         loss = self.learner.epoch()
         seconds = time.perf_counter() - began
@@ -273,8 +275,9 @@ class Course:
             if rmse < self.best_rmse:
                 self.best_rmse, self.waited = rmse, 0
                 self.best = {name: tensor.detach().clone() for name, tensor in self.learner.tensors().items()}
-        self.history.append(Epoch(self.learner.phase, number, loss, rmse, seconds))
-        return self.history[-1]
+        result = Epoch(self.learner.phase, self.epoch, loss, rmse, seconds)
+        self.epoch += 1
+        return result
 
     def finish(self) -> None:
         """Go back to the best weights, where validation could tell."""
@@ -291,14 +294,3 @@ def _named(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 def _set_rate(optimizer: torch.optim.Adam, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
-
-
-def run(
-    course: Course,
-    validate: Callable[[Learner], float] | None,
-    after: Callable[[Course, Epoch], Any],
-) -> None:
-    """Train until done; ``after`` is called after every epoch."""
-    while not course.done:
-        after(course, course.advance(validate))
-    course.finish()
