@@ -1,7 +1,7 @@
 """The protocol of Table 3: system identification, six models and three modes (section 5.2.2 and appendix E).
 
-Drives is u1 -> z1, its first 250 of 500 rows are the training part; Actuator has 512 of 1024. A window that ends at row i
-predicts the target of row i + 1. Errors are on the whole other part, divided by the standard deviation of the training
+Drives is u1 -> z1, its first 250 of 500 rows are the training part; Actuator has 512 of 1024. A window that ends at row
+i predicts the target of row i + 1. Errors are on the whole other part, divided by the standard deviation of the training
 part's targets, so that the mean of the training part scores about 1.
 
 Hyperparameters are chosen on the last quarter of the training part, for each model among as many candidates and with
