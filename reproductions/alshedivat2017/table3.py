@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
 from streamgp.reproduce.experiment import Expected
 
-from .sysid import BASELINES, DATA, MODES, NETWORKS, PROCESSES, TUNING_SEED, candidates, run
+from .sysid import BASELINES, DATA, MODES, NETWORKS, OTHERS, PROCESSES, TUNING_SEED, candidates, run
 
 MODELS = (*NETWORKS, *PROCESSES)
 ORDER = ("GP-LSTM", "LSTM", "GP-RNN", "RNN", "GP-NARX", "NARX")  # in which they are run
@@ -37,7 +37,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
         tuning += [
             {"stage": "tune", **cell, "candidate": candidate, "seed": TUNING_SEED + number}
             for number in range(settings["tuning_runs"])
-            for candidate in range(min(settings["candidates"], len(candidates(model, mode))))
+            for candidate in range(min(settings["candidates"], len(candidates(data, mode, model))))
         ]
         if (data, mode, model) in chosen:
             candidate = chosen[data, mode, model]
@@ -58,7 +58,7 @@ def best_candidates(settings: Settings, rows: list[Row]) -> dict[Task, int]:
     return {
         task: min(errors, key=lambda candidate: float(np.mean(errors[candidate])))
         for task, errors in found.items()
-        if len(errors) == min(settings["candidates"], len(candidates(task[2], task[1])))
+        if len(errors) == min(settings["candidates"], len(candidates(*task)))
         and all(len(runs) == settings["tuning_runs"] for runs in errors.values())
     }
 
@@ -74,7 +74,9 @@ def errors_of(rows: list[Row], score: str = "rmse") -> dict[Task, dict[int, floa
 
 def summarize(rows: list[Row], expected: Expected) -> Table:
     found = errors_of(rows)
-    columns = [(data, mode) for data in DATA for mode in MODES if any(task[:2] == (data, mode) for task in found)]
+    columns = [
+        (data, mode) for data in DATA | OTHERS for mode in MODES if any(task[:2] == (data, mode) for task in found)
+    ]
     lines: list[list[str | Value]] = []
     for model in (*MODELS, *BASELINES):
         line: list[str | Value] = [model]
@@ -145,7 +147,7 @@ EXPERIMENT = Experiment(
     full={
         "runs": 5,
         "seed": 0,
-        "epochs": 200,
+        "epochs": 300,
         "tuning_runs": 2,
         "candidates": 8,
         "data": " ".join(DATA),
