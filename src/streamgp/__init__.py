@@ -6,6 +6,8 @@ from streamgp.adapt.sngd import SNGD
 from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
+from streamgp.encoded import Encoded
+from streamgp.encoder import TrainedEncoder
 from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.forgetting import BackToPrior, Injection
@@ -56,6 +58,7 @@ __all__ = [
     "BetaKLMS",
     "Budget",
     "Constant",
+    "Encoded",
     "Evidence",
     "Fourier",
     "Injection",
@@ -74,6 +77,7 @@ __all__ = [
     "SquaredExponential",
     "Standardize",
     "StreamModel",
+    "TrainedEncoder",
     "Window",
     "batch",
     "data",
@@ -83,3 +87,11 @@ __all__ = [
     "load",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "deep":  # imported when it is asked for: it needs PyTorch
+        import importlib
+
+        return importlib.import_module("streamgp.deep")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

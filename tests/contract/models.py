@@ -7,6 +7,7 @@ import numpy as np
 import streamgp as sg
 
 D = 3
+_weights = np.random.default_rng(6).normal(size=500)
 _points = np.random.default_rng(5).uniform(-2, 2, (12, D))
 
 EXAMPLES = {
@@ -51,6 +52,22 @@ EXAMPLES = {
     ),
     "OnlineGP linear": lambda: sg.OnlineGP(
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
+    ),
+    "Encoded": lambda: sg.Encoded(
+        sg.TrainedEncoder("lstm", D, 4, 5, _weights[: 20 * (D + 5 + 2) + 12], embedding=2),
+        sg.KRLST(capacity=8),
+        input_shift=[0.1, 0.0, -0.2],
+        input_scale=[2.0, 1.0, 0.5],
+    ),
+    "Encoded separate": lambda: sg.Encoded(
+        sg.TrainedEncoder("gru", D, 3, 4, _weights[: 12 * (D + 4 + 2)]), sg.SOGP(capacity=8, outputs="separate")
+    ),
+    "Encoded features": lambda: sg.Encoded(
+        sg.TrainedEncoder("feedforward", D, 2, 6, _weights[: 6 * (2 * D + 1)], activation="relu"),
+        sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
+    ),
+    "Encoded filter": lambda: sg.Encoded(
+        sg.TrainedEncoder("rnn", D, 3, 4, _weights[: 4 * (D + 6) + 4 * 10], layers=2), sg.QKLMS(capacity=8)
     ),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
     "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),

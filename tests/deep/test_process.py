@@ -16,7 +16,7 @@ from streamgp.deep.training import ProcessLearner, Windows, embed  # noqa: E402
 HEADS = {
     "exact": ExactHead,
     "eigen": lambda theta: InterpolatedHead(theta, 40),
-    "cg": lambda theta: OperatorHead(theta, 40),
+    "cg": lambda theta: OperatorHead(theta, 20),
 }
 
 
@@ -32,8 +32,8 @@ def slow_nlml(H, Y, theta):
     """Eq. (8) of [alshedivat2017], halved and with its constant: entry by entry, output by output."""
     total = 0.0
     for y, logs in zip(Y.T, np.exp(theta), strict=True):
-        l, variance, noise = logs[:-2], logs[-2], logs[-1]
-        K = np.array([[variance * np.exp(-0.5 * np.sum(((a - b) / l) ** 2)) for b in H] for a in H])
+        scales, variance, noise = logs[:-2], logs[-2], logs[-1]
+        K = np.array([[variance * np.exp(-0.5 * np.sum(((a - b) / scales) ** 2)) for b in H] for a in H])
         K += noise * np.eye(len(H))
         total += 0.5 * (y @ np.linalg.inv(K) @ y + np.linalg.slogdet(K)[1] + len(y) * np.log(2 * np.pi))
     return total
@@ -47,7 +47,7 @@ def test_the_likelihood_is_that_of_the_definition_summed_over_outputs():
 
 @pytest.mark.parametrize("kind", HEADS)
 def test_gradients_by_embeddings_and_hyperparameters_equal_finite_differences(kind):
-    H, Y, theta = problem()
+    H, Y, theta = problem(n=15)
     head = HEADS[kind](theta.clone())
     result = head.evaluate(H, Y)
     step = 1e-5
@@ -56,7 +56,7 @@ def test_gradients_by_embeddings_and_hyperparameters_equal_finite_differences(ki
         up, down = (move(sign * step) for sign in (1, -1))
         return (up - down) / (2 * step)
 
-    for i, j in ((0, 0), (7, 1), (39, 0)):
+    for i, j in ((0, 0), (7, 1), (14, 0)):
 
         def moved(by, i=i, j=j):
             other = H.clone()
@@ -135,8 +135,9 @@ def test_exact_predictions_equal_the_full_gp():
 def learner(method="full", batch=64, refresh=None, seed=0, p=1, inference="exact"):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    rows = torch.tensor(rng.standard_normal((40, 2)))
-    windows = Windows(rows, torch.arange(3, 40), torch.tensor(rng.standard_normal((37, p))), depth=4)
+    rows = torch.tensor(rng.standard_normal((41, 2)))
+    targets = torch.tensor(rng.standard_normal((37, p)))
+    windows = Windows(rows, torch.arange(3, 40), torch.zeros(37, dtype=torch.long), targets, depth=4)
     encoder = deep.LSTM(3, 2, dropout=0.0, recurrent_dropout=0.0, embedding=2).build(2, 4).double()
     theta = starting_theta(embed(encoder, windows), p, None, 1.0, 0.3)
     head = ExactHead(theta) if inference == "exact" else InterpolatedHead(theta, 60)
@@ -164,7 +165,7 @@ def test_gradients_by_the_weights_equal_finite_differences(inference):
                 values.append(value())
             flat[i] = start
             expected = (values[0] - values[1]) / (2 * step)
-            assert float(gradients[name].view(-1)[i]) == pytest.approx(expected, abs=1e-8), name
+            assert float(gradients[name].view(-1)[i]) == pytest.approx(expected, abs=1e-7), name
 
 
 def test_one_batch_of_algorithm_2_has_the_gradient_of_the_whole_likelihood():
@@ -176,7 +177,9 @@ def test_one_batch_of_algorithm_2_has_the_gradient_of_the_whole_likelihood():
     course.encoder.zero_grad()
     theta = course.head.theta[0]
     h = course.encoder(windows.cut(slice(None))) / theta[:-2].exp()
-    K = theta[-2].exp() * torch.exp(-0.5 * torch.cdist(h, h).square()) + theta[-1].exp() * torch.eye(37)
+    K = theta[-2].exp() * torch.exp(-0.5 * (h[:, None] - h[None, :]).square().sum(-1)) + theta[-1].exp() * torch.eye(
+        37, dtype=torch.double
+    )
     y = windows.targets[:, 0]
     density = torch.distributions.MultivariateNormal(torch.zeros(37, dtype=torch.double), K).log_prob(y)
     (-density / 37).backward()
@@ -201,9 +204,9 @@ def test_mini_batches_with_a_fresh_kernel_sum_to_the_whole_gradient():
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (dict(method="full"), dict(method="semi-stochastic", batch=37)),
-        (dict(method="alternating", batch=10), dict(method="semi-stochastic", batch=10, refresh=1)),
-        (dict(method="full"), dict(method="alternating", batch=100)),
+        ({"method": "full"}, {"method": "semi-stochastic", "batch": 37}),
+        ({"method": "alternating", "batch": 10}, {"method": "semi-stochastic", "batch": 10, "refresh": 1}),
+        ({"method": "full"}, {"method": "alternating", "batch": 100}),
     ],
 )
 def test_methods_coincide_where_they_should(one, other):

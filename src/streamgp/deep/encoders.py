@@ -227,14 +227,12 @@ class FeedforwardNetwork(nn.Module):
 def _recurrent_weights(kind: str, inputs: int, units: int) -> nn.ParameterDict:
     """Weights of one layer, gate by gate below each other, in the order of torch."""
     gates = GATES[kind]
-    layer = nn.ParameterDict(
-        {
-            "input": torch.empty(gates * units, inputs),
-            "recurrent": torch.empty(gates * units, units),
-            "input_bias": torch.zeros(gates * units),
-            "recurrent_bias": torch.zeros(gates * units),
-        }
-    )
+    layer = nn.ParameterDict()
+    # One after the other: this is the order of the weights in a stream model's encoder.
+    layer["input"] = torch.empty(gates * units, inputs)
+    layer["recurrent"] = torch.empty(gates * units, units)
+    layer["input_bias"] = torch.zeros(gates * units)
+    layer["recurrent_bias"] = torch.zeros(gates * units)
     for gate in range(gates):
         rows = slice(gate * units, (gate + 1) * units)
         nn.init.xavier_uniform_(layer["input"].data[rows])

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from streamgp.settings import FloatArray
 
 LEAST_NOISE = 1e-6  # of the target's variance: below it the factor of K is not safe in double precision
+WIDEST = math.log(1e6)  # of a logarithm, either way: standard units are of order 1
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -44,6 +46,21 @@ class Head(abc.ABC):
     @abc.abstractmethod
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         """Means and latent variances (n, p)."""
+
+    def tune(self, H: Tensor, Y: Tensor, steps: int) -> None:
+        """Steps of L-BFGS on the hyperparameters for embeddings that stay."""
+        shape = self.theta.shape
+
+        def objective(logs: FloatArray) -> tuple[float, FloatArray]:
+            self.theta.copy_(torch.as_tensor(logs).reshape(shape))
+            result = self.evaluate(H, Y)
+            return result.value, result.by_theta.cpu().numpy().ravel()
+
+        start = self.theta.cpu().numpy().ravel()
+        low = np.tile([*[-WIDEST] * (shape[1] - 1), math.log(LEAST_NOISE)], shape[0])
+        bounds = [(a, WIDEST) for a in low]
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+        self.theta.copy_(torch.as_tensor(found.x).reshape(shape))
 
     def tensors(self) -> dict[str, Tensor]:
         """What training moves, by name, to be read and written in place."""

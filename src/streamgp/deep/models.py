@@ -17,9 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from streamgp.adapt.sngd import SNGD
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.gp import ExactHead, Head, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
+from streamgp.deep.online import stream_model, trained_encoder
 from streamgp.deep.operators import OperatorHead
 from streamgp.deep.session import Session, digest, digest_of_weights
 from streamgp.deep.training import (
@@ -34,7 +36,8 @@ from streamgp.deep.training import (
     Windows,
     embed,
 )
-from streamgp.deep.windows import Series, Units, checked, predictable, task_of, units_of
+from streamgp.deep.windows import Series, Units, beginnings, checked, predictable, task_of, units_of
+from streamgp.encoded import Encoded
 from streamgp.evaluate.metrics import rmse
 from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray, choice, number, positive_vector, whole
@@ -63,6 +66,7 @@ class DeepModel(Configured, abc.ABC):
         depth: int,
         mode: str,
         horizon: int,
+        padding: bool,
         training: Training | None,
         standardize: bool,
         precision: str,
@@ -74,7 +78,7 @@ class DeepModel(Configured, abc.ABC):
         if training is not None and not isinstance(training, Training):
             raise TypeError(f"training must be, for example, Training(epochs=100), or None; got {training!r}")
         self._encoder = encoder
-        self._task = task_of(mode, depth, horizon)
+        self._task = task_of(mode, depth, horizon, padding)
         self._mode = mode
         self._training = Training() if training is None else training
         self._standardize = bool(standardize)
@@ -166,7 +170,8 @@ class DeepModel(Configured, abc.ABC):
             self._train(self._windows(series, learnt), session)
             self._settle(self._windows(series, np.concatenate([learnt, kept])))
         self._units, self._scalar, self._outputs, self._width = units, scalar, Y.shape[1], U.shape[1]
-        self._last = series.rows[-self._task.depth :]
+        last = series.rows[begins[-1] :][-self._task.depth :]
+        self._last = np.nan_to_num(np.vstack([np.zeros((self._task.depth - len(last), d)), last]))
         self.history = session.history
 
     def predict(self, U: Any, Y: Any = None, starts: Any = None, samples: int = 0, seed: int = 0) -> Prediction:
@@ -231,6 +236,22 @@ class DeepModel(Configured, abc.ABC):
                 variance = variance + means.var(1, correction=0)
         return self._in_units(n, np.arange(start, stop), mean, variance)
 
+    def rows(self, U: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+        """Return a series as a stream model of ``online()`` takes it: rows (n, width) and the targets to learn there.
+
+        Row t holds the inputs of row t, and its targets where past targets are inputs; its target is that of row
+        t + horizon, NaN beyond the end. Past targets that are missing must be filled in.
+
+        Args:
+            U: (n, d) inputs in order of time.
+            Y: (n,) or (n, p) targets.
+        """
+        U, Y, _, scalar = checked(U, Y, None)
+        targets = np.full_like(Y, np.nan)
+        targets[: len(Y) - self._task.horizon] = Y[self._task.horizon :]
+        rows = np.hstack([U, Y]) if self._task.feeds_back else U
+        return rows, targets[:, 0] if scalar else targets
+
     def embed(self, U: Any, Y: Any = None, starts: Any = None) -> FloatArray:
         """Return the embedding of every row's past, (n, width); NaN where no whole window comes before."""
         series = self._seen(U, Y, starts)
@@ -275,9 +296,11 @@ class DeepModel(Configured, abc.ABC):
         return self._units.series(U, Y, begins, self._task)
 
     def _windows(self, series: Series, rows: NDArray[np.int64]) -> Windows:
+        padded = np.vstack([series.rows, np.zeros((1, series.rows.shape[1]))])
         return Windows(
-            torch.as_tensor(series.rows, dtype=self._type, device=self._device),
+            torch.as_tensor(padded, dtype=self._type, device=self._device),
             torch.as_tensor(rows - self._task.horizon, device=self._device),
+            torch.as_tensor(beginnings(series)[rows], device=self._device),
             torch.as_tensor(series.targets[rows], device=self._device),
             self._task.depth,
         )
@@ -311,9 +334,13 @@ class DeepModel(Configured, abc.ABC):
             return rmse(windows.targets.cpu().numpy(), mean.cpu().numpy())
         learner.encoder.eval()
         errors = []
-        for run_of_rows in np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1):
+        began = beginnings(series)
+        breaks = (np.diff(kept) != 1) | (np.diff(began[kept]) != 0)
+        for run_of_rows in np.split(kept, np.flatnonzero(breaks) + 1):
             start, stop = int(run_of_rows[0]), int(run_of_rows[-1]) + 1
-            means, _ = self._free_run(learner.encoder, lambda H: (predict(H), predict(H)), series, start, stop, 1, None)
+            own = Series(series.rows[began[start] :], series.targets[began[start] :], series.starts[:1])
+            span = start - began[start], stop - began[start]
+            means, _ = self._free_run(learner.encoder, lambda H: (predict(H),) * 2, own, *span, 1, None)
             errors.append(means[:, 0].cpu().numpy() - series.targets[start:stop])
         return rmse(np.concatenate(errors), 0.0)
 
@@ -330,10 +357,11 @@ class DeepModel(Configured, abc.ABC):
         """Means and variances (rows, count, p) where past targets from start on are those said before."""
         network.eval()
         depth, horizon, p = self._task.depth, self._task.horizon, series.targets.shape[1]
-        first = start - self._task.lead
-        # The windows of all trajectories, (count, rows, d), with the targets of the future unknown.
-        rows = torch.as_tensor(series.rows[first:stop], dtype=self._type, device=self._device)
-        rows = rows.expand(count, -1, -1).clone()
+        first = start - depth - horizon + 1
+        # The rows of all trajectories, (count, rows, d); what lies before the sequence is zeros.
+        known = series.rows[max(first, 0) : stop]
+        known = np.vstack([np.zeros((stop - first - len(known), known.shape[1])), known])
+        rows = torch.as_tensor(known, dtype=self._type, device=self._device).expand(count, -1, -1).clone()
         means, variances = [], []
         noise = torch.as_tensor(self._noise, device=self._device) if count > 1 else None
         with torch.no_grad():
@@ -393,6 +421,7 @@ class Network(DeepModel):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network.
@@ -415,13 +444,14 @@ class Network(DeepModel):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
 
     def _train(self, windows: Windows, session: Session) -> None:
         self._output = _linear(self._network, windows)
@@ -453,6 +483,7 @@ class DeepKernelGP(DeepModel):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
         variance: prior variance of the function to start from, in standard units.
         noise: variance of the observation noise to start from, in standard units.
@@ -474,6 +505,7 @@ class DeepKernelGP(DeepModel):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         lengthscale: Any = None,
         variance: float = 1.0,
         noise: float = 0.1,
@@ -486,7 +518,7 @@ class DeepKernelGP(DeepModel):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
     _process: Head
@@ -517,7 +549,10 @@ class DeepKernelGP(DeepModel):
         return (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
 
     def _settle(self, windows: Windows) -> None:
+        self._learnt = windows
         H = embed(self._network, windows)
+        if self._training.finetune:
+            self._process.tune(H, windows.targets, self._training.finetune)
         self._process.condition(H, windows.targets)
         self._nlml = self._process.evaluate(H, windows.targets).value * windows.targets.numel()
 
@@ -533,6 +568,51 @@ class DeepKernelGP(DeepModel):
         if self._units is None:
             raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
         return -self._nlml
+
+    def online(
+        self,
+        features: str = "basis",
+        capacity: int = 100,
+        novelty: float = 1e-3,
+        forgetting: Any = None,
+        adapt: SNGD | None = None,
+        seed: int = 0,
+    ) -> Encoded:
+        """Return a stream model that starts from the trained process and goes on learning, row by row.
+
+        Its rows are those of :meth:`rows`; its memory goes on from the end of the series that was fitted.
+
+        Args:
+            features: "basis" (a dictionary of embeddings that grows and shrinks) or "fourier" (random features).
+            capacity: most basis points; number of frequencies.
+            novelty: relative to the prior variance, of an embedding that becomes a basis point.
+            forgetting: None, a factor in (0, 1] by which the posterior goes back to the prior with every row, or
+                Injection(factor).
+            adapt: SNGD() keeps learning the hyperparameters; None: they stay.
+            seed: of the frequencies.
+        """
+        if self._units is None:
+            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+        windows = self._learnt
+        exact = copy.deepcopy(self._network).double()
+        with self._torch():
+            E = embed(exact, replace(windows, rows=windows.rows.double())).cpu().numpy()
+        return stream_model(
+            trained_encoder(self._encoder, self._network, windows.rows.shape[1], self._task.depth),
+            self._process,
+            self._units,
+            self._task.feeds_back,
+            E,
+            windows.targets.cpu().numpy(),
+            self._last,
+            self._scalar,
+            features,
+            capacity,
+            novelty,
+            forgetting,
+            adapt,
+            seed,
+        )
 
     @property
     def hyperparameters(self) -> Hyperparameters:
@@ -562,6 +642,7 @@ class GPLSTM(DeepKernelGP):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
         variance: prior variance of the function to start from, in standard units.
         noise: variance of the observation noise to start from, in standard units.
@@ -597,6 +678,7 @@ class GPLSTM(DeepKernelGP):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         lengthscale: Any = None,
         variance: float = 1.0,
         noise: float = 0.1,
@@ -610,7 +692,7 @@ class GPLSTM(DeepKernelGP):
         seed: int = 0,
     ) -> None:
         encoder = LSTM(units, layers, dropout, recurrent_dropout, embedding)
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
@@ -627,6 +709,7 @@ class GPGRU(DeepKernelGP):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
         variance: prior variance of the function to start from, in standard units.
         noise: variance of the observation noise to start from, in standard units.
@@ -652,6 +735,7 @@ class GPGRU(DeepKernelGP):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         lengthscale: Any = None,
         variance: float = 1.0,
         noise: float = 0.1,
@@ -665,7 +749,7 @@ class GPGRU(DeepKernelGP):
         seed: int = 0,
     ) -> None:
         encoder = GRU(units, layers, dropout, recurrent_dropout, embedding)
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
@@ -682,6 +766,7 @@ class GPRNN(DeepKernelGP):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
         variance: prior variance of the function to start from, in standard units.
         noise: variance of the observation noise to start from, in standard units.
@@ -707,6 +792,7 @@ class GPRNN(DeepKernelGP):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         lengthscale: Any = None,
         variance: float = 1.0,
         noise: float = 0.1,
@@ -720,7 +806,7 @@ class GPRNN(DeepKernelGP):
         seed: int = 0,
     ) -> None:
         encoder = RNN(units, layers, dropout, recurrent_dropout, embedding)
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 
@@ -737,6 +823,7 @@ class GPNARX(DeepKernelGP):
         mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
             same, validated in free runs).
         horizon: a window that ends at row i predicts the target of row i + horizon.
+        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
         lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
         variance: prior variance of the function to start from, in standard units.
         noise: variance of the observation noise to start from, in standard units.
@@ -762,6 +849,7 @@ class GPNARX(DeepKernelGP):
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
+        padding: bool = False,
         lengthscale: Any = None,
         variance: float = 1.0,
         noise: float = 0.1,
@@ -775,7 +863,7 @@ class GPNARX(DeepKernelGP):
         seed: int = 0,
     ) -> None:
         encoder = NARX(units, layers, dropout, activation, embedding)
-        self._compose(encoder, depth, mode, horizon, training, standardize, precision, device, seed)
+        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
 

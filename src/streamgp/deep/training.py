@@ -37,6 +37,7 @@ class Training(Part):
         validation: part of the windows, the last ones, that is kept for validation; 0: none.
         patience: epochs without a better validation error after which training stops; None: never.
         pretrain: epochs of the network alone, with a linear output and squared errors, before the process joins.
+        finetune: steps of L-BFGS on the hyperparameters alone at the end, on all windows, the validation's included.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Training(Part):
         validation: float = 0.25,
         patience: int | None = 20,
         pretrain: int = 0,
+        finetune: int = 0,
     ) -> None:
         choice("method", method, METHODS)
         self.method = method
@@ -71,6 +73,7 @@ class Training(Part):
             raise ValueError(f"validation must be at least 0 and below 1; got {validation!r}")
         self.patience = None if patience is None else whole("patience", patience)
         self.pretrain = whole("pretrain", pretrain, at_least=0)
+        self.finetune = whole("finetune", finetune, at_least=0)
 
 
 class Epoch(NamedTuple):
@@ -87,8 +90,9 @@ class Epoch(NamedTuple):
 class Windows:
     """Windows of rows, cut out when they are needed, and their targets."""
 
-    rows: Tensor  # (n, d)
+    rows: Tensor  # (n + 1, d), the last one zeros
     ends: Tensor  # (windows,) last row of each
+    began: Tensor  # (windows,) first row of the sequence of each; what lies before is zeros
     targets: Tensor  # (windows, p), double
     depth: int
 
@@ -98,7 +102,8 @@ class Windows:
     def cut(self, index: Tensor | slice) -> Tensor:
         """(windows, depth, d)."""
         past = torch.arange(1 - self.depth, 1, device=self.rows.device)
-        return self.rows[self.ends[index][:, None] + past]
+        at = self.ends[index][:, None] + past
+        return self.rows[torch.where(at < self.began[index][:, None], len(self.rows) - 1, at)]
 
 
 class Learner(abc.ABC):

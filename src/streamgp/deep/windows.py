@@ -21,11 +21,12 @@ class Task(NamedTuple):
     depth: int  # rows in a window
     horizon: int  # a window that ends at row i predicts the target of row i + horizon
     feeds_back: bool  # past targets are part of the rows
+    padding: bool  # a sequence begins with rows of zeros
 
     @property
     def lead(self) -> int:
-        """Rows before the first that can be predicted."""
-        return self.depth + self.horizon - 1
+        """Rows of a sequence before the first that can be predicted."""
+        return self.horizon if self.padding else self.depth + self.horizon - 1
 
 
 class Series(NamedTuple):
@@ -50,10 +51,11 @@ class Units(NamedTuple):
         return Series(np.hstack([rows, targets]) if task.feeds_back else rows, targets, starts)
 
 
-def task_of(mode: str, depth: int, horizon: int) -> Task:
+def task_of(mode: str, depth: int, horizon: int, padding: bool) -> Task:
     kind = choice("mode", mode, MODES)
     # In the own row a past target would be the target itself.
-    return Task(whole("depth", depth), whole("horizon", horizon, at_least=0 if kind == 0 else 1), kind > 0)
+    ahead = whole("horizon", horizon, at_least=0 if kind == 0 else 1)
+    return Task(whole("depth", depth), ahead, kind > 0, bool(padding))
 
 
 def units_of(U: FloatArray, Y: FloatArray, standardize: bool) -> Units:
@@ -90,15 +92,17 @@ def checked(
     return U, Y, begins.astype(np.int64), scalar
 
 
+def beginnings(series: Series) -> NDArray[np.int64]:
+    """Where the sequence of every row began."""
+    return np.repeat(series.starts, np.diff(np.append(series.starts, len(series.rows))))
+
+
 def predictable(series: Series, task: Task) -> NDArray[np.int64]:
     """The rows that a whole window without gaps precedes, within their own sequence."""
     n = len(series.rows)
-    lengths = np.diff(np.append(series.starts, n))
-    age = np.arange(n) - np.repeat(series.starts, lengths)  # rows since the sequence began
-    whole_windows = age >= task.lead
-    bad = np.isnan(series.rows).any(axis=1)
-    gaps = np.concatenate([[0], np.cumsum(bad)])
+    began = beginnings(series)
     ends = np.arange(n) - task.horizon
-    first = np.clip(ends - task.depth + 1, 0, n)
-    whole_windows &= gaps[np.clip(ends + 1, 0, n)] == gaps[first]
-    return np.flatnonzero(whole_windows)
+    gaps = np.concatenate([[0], np.cumsum(np.isnan(series.rows).any(axis=1))])
+    first = np.maximum(ends - task.depth + 1, began)
+    no_gap = gaps[np.maximum(ends + 1, 0)] == gaps[np.clip(first, 0, n)]
+    return np.flatnonzero((np.arange(n) - began >= task.lead) & no_gap)
