@@ -49,12 +49,20 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
     regression = 48 if data.startswith("Drives") else 16
     other = {"regression": regression, "autoregression": 20, "simulation": 32}[mode]
     feedforward = model.endswith("NARX")
-    return product(
-        units=(128 if feedforward else 64,),
-        dropout=(0.1, 0.5) if feedforward else (0.1, 0.3),
-        rate=(0.01, 0.003),
-        depth=(LAGS[mode], other),
-    )
+    # Each time kernel renewed once an epoch, at every mini-batch, and in one step for all rows.
+    ways = (("semi-stochastic", 32, (0.01, 0.003)), ("alternating", 64, (0.01,)), ("full", 32, (0.01,)))
+    return [
+        candidate
+        for method, batch, rates in ways
+        for candidate in product(
+            units=(128 if feedforward else 64,),
+            dropout=(0.1, 0.5) if feedforward else (0.1, 0.3),
+            rate=rates,
+            depth=(LAGS[mode], other),
+            method=(method,),
+            batch=(batch,),
+        )
+    ]
 
 
 def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.models.DeepModel:
@@ -80,8 +88,9 @@ def trained(
     Y = np.concatenate([np.full(depth, Y.mean()), Y])
     for halved in range(ATTEMPTS):
         training = deep.Training(
+            candidate["method"],
             epochs=cell["epochs"] if epochs is None else epochs,
-            batch=32,
+            batch=candidate["batch"],
             rate=candidate["rate"] / 2**halved,
             decay=0.01,
             kernel_rate=0.05 / 2**halved,

@@ -149,7 +149,7 @@ EXPERIMENT = Experiment(
         "seed": 0,
         "epochs": 300,
         "tuning_runs": 2,
-        "candidates": 8,
+        "candidates": 16,
         "data": " ".join(DATA),
         "modes": " ".join(MODES),
         "models": " ".join(MODELS),
