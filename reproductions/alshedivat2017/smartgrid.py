@@ -2,7 +2,8 @@
 
 Of each sequence's hours the first 3/4 are the training part, the last quarter is the test part; the last quarter of the
 training part is for validation. Load is the sum of the 20 zones, over the hours of complete days; wind has 7 farms, one
-after the other, each cut in the same way. Targets are in units of the standard deviation of the training part.
+after the other, each cut in the same way. Of each farm only the hours before the first gap count: later there are no 48
+hours in a row. Targets are in units of the standard deviation of the training part.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def split(name: str, rows: int | None = None) -> Split:
     pieces: dict[str, list[Part]] = {"learnt": [], "kept": [], "test": []}
     for table in (sg.data.load(table) for table in TABLES[name]):
         Y = table.Y.sum(axis=1) if table.Y.ndim > 1 else table.Y
+        if name == "wind":
+            Y = Y[: np.append(table.starts, len(Y))[1]]
         end = 3 * len(Y) // 4
         first = 0 if rows is None else max(0, end - rows)
         ends = [first + 3 * (end - first) // 4, end, len(Y)]

@@ -29,6 +29,7 @@ MODES = ("regression", "autoregression", "simulation")
 ENCODERS = {"NARX": deep.NARX, "RNN": deep.RNN, "LSTM": deep.LSTM}
 NETWORKS = tuple(ENCODERS)
 PROCESSES = tuple(f"GP-{name}" for name in NETWORKS)
+PRETRAINED = "pre-trained GP-LSTM"  # from the weights of the LSTM, with the LSTM's candidate; not in the paper's table
 BASELINES = ("mean", "persistence", "linear")
 LAGS = {"regression": 32, "autoregression": 10, "simulation": 10}  # the paper's
 
@@ -67,7 +68,7 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
 
 def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.models.DeepModel:
     """A model that has learnt nothing."""
-    name = model.removeprefix("GP-")
+    name = model.removeprefix("pre-trained ").removeprefix("GP-")
     settings = {"units": candidate["units"], "dropout": candidate["dropout"]}
     if name != "NARX":
         settings["recurrent_dropout"] = candidate["dropout"] / 5  # the paper's 0.25 and 0.05
@@ -106,6 +107,30 @@ def trained(
     raise ValueError(f"training diverges even with a learning rate of {training.rate}")
 
 
+def pretrained(
+    cell: Cell, candidate: Candidate, U: FloatArray, Y: FloatArray, epochs: int | None = None, first: int | None = None
+) -> tuple[deep.models.DeepModel, int, int]:
+    """A GP-LSTM trained jointly from a trained LSTM on; and after which epoch each was best."""
+    depth = candidate["depth"]
+    network, _ = trained({**cell, "model": "LSTM"}, candidate, U, Y, first)
+    best = min(network.history, key=lambda epoch: epoch.rmse).epoch + 1 if first is None else first
+    validation = None if epochs is not None else depth + len(Y) - len(Y) // 4
+    U = np.vstack([np.tile(U.mean(axis=0), (depth, 1)), U])
+    Y = np.concatenate([np.full(depth, Y.mean()), Y])
+    training = deep.Training(
+        "alternating",
+        epochs=50 if epochs is None else epochs,
+        batch=64,
+        rate=3e-4,
+        decay=0.01,
+        kernel_rate=0.05,
+        validation=0.0,
+        patience=20 if epochs is None else None,
+    )
+    model = build(PRETRAINED, cell["mode"], candidate, training, cell["seed"])
+    return model.fit(U, Y, validation=validation, pretrained=network), best, 0
+
+
 def run(cell: Cell) -> dict[str, Any]:
     """Validate a candidate, or test the one that was chosen."""
     table = sg.data.load((DATA | OTHERS)[cell["data"]])
@@ -115,13 +140,20 @@ def run(cell: Cell) -> dict[str, Any]:
     if cell["model"] in BASELINES:
         return {"rmse": rmse(Y[split:], baseline(cell, U, Y, split)) / float(np.std(Y[:split]))}
     candidate = candidates(cell["data"], cell["mode"], cell["model"])[cell["candidate"]]
-    model, halved = trained(cell, candidate, U[:split], Y[:split])
+    first = 0
+    if cell["model"] == PRETRAINED:
+        model, first, halved = pretrained(cell, candidate, U[:split], Y[:split])
+    else:
+        model, halved = trained(cell, candidate, U[:split], Y[:split])
     best = min(model.history, key=lambda epoch: epoch.rmse)
     found: dict[str, Any] = {"validation": best.rmse, "best_epoch": best.epoch, "halved": halved}
     if cell["stage"] == "tune":
         return found | {"course": [round(epoch.rmse, 4) for epoch in model.history[::5]]}
     found["stopped"] = scored(model, cell["mode"], U, Y, split)["rmse"]
-    model, _ = trained(cell, candidate, U[:split], Y[:split], best.epoch + 1)
+    if first:
+        model, _, _ = pretrained(cell, candidate, U[:split], Y[:split], best.epoch + 1, first)
+    else:
+        model, _ = trained(cell, candidate, U[:split], Y[:split], best.epoch + 1)
     return found | scored(model, cell["mode"], U, Y, split)
 
 

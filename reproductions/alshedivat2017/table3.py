@@ -9,9 +9,9 @@ import numpy as np
 from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
 from streamgp.reproduce.experiment import Expected
 
-from .sysid import BASELINES, DATA, MODES, NETWORKS, OTHERS, PROCESSES, TUNING_SEED, candidates, run
+from .sysid import BASELINES, DATA, MODES, NETWORKS, OTHERS, PRETRAINED, PROCESSES, TUNING_SEED, candidates, run
 
-MODELS = (*NETWORKS, *PROCESSES)
+MODELS = (*NETWORKS, *PROCESSES, PRETRAINED)
 ORDER = ("GP-LSTM", "LSTM", "GP-RNN", "RNN", "GP-NARX", "NARX")  # in which they are run
 Task = tuple[str, str, str]  # data, mode, model
 
@@ -34,6 +34,11 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
         if model in BASELINES:
             runs.append({"stage": "run", **cell, "candidate": -1, "seed": settings["seed"]})
             continue
+        if model == "LSTM" and settings["pretrained"] and (data, mode, model) in chosen:
+            runs += [
+                {"stage": "run", **cell, "model": PRETRAINED, "candidate": chosen[data, mode, model], "seed": seed}
+                for seed in range(settings["seed"], settings["seed"] + settings["runs"])
+            ]
         tuning += [
             {"stage": "tune", **cell, "candidate": candidate, "seed": TUNING_SEED + number}
             for number in range(settings["tuning_runs"])
@@ -152,7 +157,8 @@ EXPERIMENT = Experiment(
         "candidates": 16,
         "data": " ".join(DATA),
         "modes": " ".join(MODES),
-        "models": " ".join(MODELS),
+        "models": " ".join((*NETWORKS, *PROCESSES)),
+        "pretrained": 1,
     },
     quick={
         "runs": 1,
@@ -162,6 +168,7 @@ EXPERIMENT = Experiment(
         "data": "Drives",
         "modes": "autoregression simulation",
         "models": "LSTM GP-LSTM",
+        "pretrained": 0,
     },
     cells=cells,
     run=run,
