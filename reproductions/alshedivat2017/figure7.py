@@ -2,7 +2,8 @@
 
 GP-LSTM with an embedding of two numbers on the load of GEFCom2012, in place of the car's data, which are not public.
 An epoch is one pass of mini-batches through the network and one renewal of the kernel matrix. A prediction is timed on
-4000 test hours, network included.
+4000 test hours, network included. Times are of the processor. Rates are so small that the kernel stays as it is: shorter
+lengthscales would need more directions of the grid, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -37,21 +38,27 @@ def run(cell: Cell) -> dict[str, Any]:
     data = split("load")
     series = joined([data.learnt, data.test])
     rows = int(len(series.Y) * cell["percent"] / 100)
-    training = deep.Training(epochs=cell["epochs"], batch=256, rate=0.003, kernel_rate=0.05, validation=0.0)
+    training = deep.Training(epochs=cell["epochs"], batch=256, rate=1e-6, kernel_rate=1e-6, validation=0.0)
     encoder = deep.LSTM(cell["units"], dropout=0.0, recurrent_dropout=0.0, embedding=2)
+    moments: list[float] = []
     model = deep.DeepKernelGP(
         encoder, depth=LAG, inference="interpolated", grid=cell["grid"], training=training, seed=cell["seed"]
-    ).fit(series.U[:rows], series.Y[:rows], series.starts[series.starts < rows])
+    ).fit(
+        series.U[:rows],
+        series.Y[:rows],
+        series.starts[series.starts < rows],
+        on_epoch=lambda _: moments.append(time.process_time()),
+    )
     ahead = series.U[-PREDICTED:], series.Y[-PREDICTED:]
     model.predict(*ahead)
     taken = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         model.predict(*ahead)
-        taken.append(time.perf_counter() - began)
+        taken.append(time.process_time() - began)
     return {
         "rows": rows,
-        "epoch_seconds": float(np.median([epoch.seconds for epoch in model.history[1:]])),
+        "epoch_seconds": float(np.median(np.diff(moments))),
         "prediction_microseconds": 1e6 * float(np.median(taken)) / PREDICTED,
         "device": str(model._device),
     }
@@ -65,7 +72,7 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
             [
                 str(row["grid"]),
                 f"{row['percent']}%",
-                str(row["rows"]),
+                Value(f"{name} rows", row["rows"], better="neither", digits=0),
                 Value(f"{name} epoch", row["epoch_seconds"], better="neither", digits=3),
                 Value(f"{name} prediction", row["prediction_microseconds"], better="neither", digits=1),
             ]
@@ -115,7 +122,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 7: time of an epoch and of a prediction against rows and grid",
-    full={"units": 64, "epochs": 10, "most_grid": 400, "most_percent": 80},
+    full={"units": 16, "epochs": 3, "most_grid": 200, "most_percent": 80},
     quick={"units": 4, "epochs": 2, "most_grid": 100, "most_percent": 10},
     cells=cells,
     run=run,

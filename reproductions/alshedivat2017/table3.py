@@ -103,18 +103,22 @@ def _notes(found: dict[Task, dict[int, float]], stopped: dict[Task, dict[int, fl
     notes = [f"Mean (standard deviation) over {' or '.join(map(str, counts))} runs [the paper's]."]
     for name, errors in (("", found), (" Without training anew on the whole training part:", stopped)):
         notes.append(f"{name} {_counts(errors, expected, {})}".strip())
+    if any(task[2] == PRETRAINED for task in found):
+        notes.append(_counts(found, expected, {}, PRETRAINED))
     swapped = {"Drives": "Actuator", "Actuator": "Drives"}
     notes.append(f"If the paper's two names are swapped: {_counts(found, expected, swapped)}")
     return notes
 
 
-def _counts(found: dict[Task, dict[int, float]], expected: Expected, names: dict[str, str]) -> str:
-    """How often GP-LSTM is within one of the paper's standard deviations, and below LSTM with the same seeds."""
+def _counts(
+    found: dict[Task, dict[int, float]], expected: Expected, names: dict[str, str], name: str = "GP-LSTM"
+) -> str:
+    """How often a model is within one of the standard deviations of the paper's GP-LSTM, and below LSTM, by seeds."""
     near = level = below = cells = pairs = 0
     for (data, mode, model), errors in found.items():
-        if model != "GP-LSTM":
+        if model != name:
             continue
-        reference = expected.get(f"{names.get(data, data)} {mode} {model}")
+        reference = expected.get(f"{names.get(data, data)} {mode} GP-LSTM")
         mean = float(np.mean(list(errors.values())))
         if reference is not None:
             cells += 1
@@ -126,7 +130,7 @@ def _counts(found: dict[Task, dict[int, float]], expected: Expected, names: dict
             pairs += 1
             below += float(np.mean(both)) < 0
     return (
-        f"GP-LSTM is at or below the paper's in {level} of {cells} columns, within one of its standard deviations in "
+        f"{name[0].upper()}{name[1:]} is at or below the paper's GP-LSTM in {level} of {cells} columns, within one of its standard deviations in "
         f"{near}, and below LSTM, seed by seed, in {below} of {pairs}."
     )
 
