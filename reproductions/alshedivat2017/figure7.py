@@ -2,8 +2,8 @@
 
 GP-LSTM with an embedding of two numbers on the load of GEFCom2012, in place of the car's data, which are not public.
 An epoch is one pass of mini-batches through the network and one renewal of the kernel matrix. A prediction is timed on
-4000 test hours, network included. Times are of the processor. Rates are so small that the kernel stays as it is: shorter
-lengthscales would need more directions of the grid, whatever the number of rows.
+4000 test hours, network included. Times are of the processor. Rates are so small that the kernel stays as it is:
+shorter lengthscales would need more directions of the grid, whatever the number of rows.
 """
 
 from __future__ import annotations

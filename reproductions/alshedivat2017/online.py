@@ -1,7 +1,8 @@
 """The online tail, not in the paper: a GP-LSTM trained on two thirds of a series learns the last third row by row.
 
 Autoregression, one row ahead; predict, score, learn. The frozen model predicts the same rows and learns none of them.
-Actuator as in Table 3, with the exact process on the hidden vector; load as in Table 4, with an embedding of two numbers.
+Actuator has the exact process on the hidden vector; the load, of which the longest stretch without a gap is taken, an
+embedding of two numbers, as in Table 4.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ def trained(cell: Cell, U: FloatArray, Y: FloatArray) -> deep.DeepKernelGP:
     first = deep.Training(epochs=epochs, batch=128, rate=0.005, decay=0.05, patience=10)
     then = deep.Training("alternating", epochs=3, batch=256, rate=3e-4, decay=0.05, kernel_rate=0.05)
     network = deep.Network(encoder, depth=48, training=first, seed=seed).fit(U, Y)
-    process = deep.DeepKernelGP(
-        encoder, depth=48, noise=0.02, inference="interpolated", training=then, seed=seed
-    )
+    process = deep.DeepKernelGP(encoder, depth=48, noise=0.02, inference="interpolated", training=then, seed=seed)
     return process.fit(U, Y, pretrained=network)
 
 

@@ -130,8 +130,8 @@ def _counts(
             pairs += 1
             below += float(np.mean(both)) < 0
     return (
-        f"{name[0].upper()}{name[1:]} is at or below the paper's GP-LSTM in {level} of {cells} columns, within one of its standard deviations in "
-        f"{near}, and below LSTM, seed by seed, in {below} of {pairs}."
+        f"{name[0].upper()}{name[1:]} is at or below the paper's GP-LSTM in {level} of {cells} columns, within one of "
+        f"its standard deviations in {near}, and below LSTM, seed by seed, in {below} of {pairs}."
     )
 
 
