@@ -1,0 +1,85 @@
+"""Our models as the benchmarks run them: with m weights, full from the start, fed with rows that never repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from timing import Work
+
+import streamgp as sg
+
+WIDTH = 8
+LENGTHSCALE = 3.0  # about the median distance of two inputs is 4: neither all alike nor all apart
+NOISE = 0.01
+
+
+class Rows:
+    """An endless stream: normal inputs, a smooth function of them, noise."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def take(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        X = self._rng.normal(size=(rows, WIDTH))
+        return X, np.sin(X[:, 0]) + NOISE**0.5 * self._rng.normal(size=rows)
+
+
+def kernel() -> sg.SquaredExponential:
+    return sg.SquaredExponential(LENGTHSCALE)
+
+
+# A basis that fills with the first rows and then changes no more: every row after them is absorbed.
+ABSORBING = {"novelty": 0.0, "evict": "never", "noise": NOISE}
+
+MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
+    "SOGP absorbing": lambda m: sg.SOGP(kernel(), m, **ABSORBING),
+    "KRLST growing and pruning": lambda m: sg.KRLST(kernel(), m, 0.999, noise=NOISE),
+    "OIESGP depth 5 absorbing": lambda m: sg.OIESGP(5, LENGTHSCALE, capacity=m, **ABSORBING),
+    "OIESGP depth 20 absorbing": lambda m: sg.OIESGP(20, LENGTHSCALE, capacity=m, **ABSORBING),
+    "OESGP 100 units absorbing": lambda m: sg.OESGP(units=100, capacity=m, **ABSORBING),
+    "RecursiveGP batch 1": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel(), NOISE),
+    "RecursiveGP batch 10": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel(), NOISE, batch=10),
+    "ISSGPR covariance": lambda m: sg.ISSGPR(m // 2, LENGTHSCALE, noise=NOISE, form="covariance"),
+    "ISSGPR Cholesky": lambda m: sg.ISSGPR(m // 2, LENGTHSCALE, noise=NOISE, form="cholesky"),
+    "KLMS": lambda m: sg.KLMS(kernel(), step=0.1, capacity=m),
+}
+
+
+def full(name: str, m: int, rows: Rows) -> sg.StreamModel:
+    """The model after m rows and a few more: its basis is full."""
+    model = MODELS[name](m)
+    model.learn_many(*rows.take(m + 20))
+    assert model.size == m, f"{name} has {model.size} weights, not {m}"
+    return model
+
+
+def tracking(name: str, m: int) -> Work:
+    """Predict and learn all rows of a block by one call."""
+    rows = Rows()
+    model = full(name, m, rows)
+
+    def work(count: int) -> Callable[[], object]:
+        X, y = rows.take(count)
+        return lambda: model.track(X, y)
+
+    return work
+
+
+def row_by_row(name: str, m: int) -> Work:
+    """Predict, then learn each row by calls of its own."""
+    rows = Rows()
+    model = full(name, m, rows)
+
+    def work(count: int) -> Callable[[], object]:
+        X, y = rows.take(count)
+        pairs = list(zip(X, y.tolist(), strict=True))
+
+        def run() -> None:
+            for x, target in pairs:
+                model.predict_one(x)
+                model.learn_one(x, target)
+
+        return run
+
+    return work
