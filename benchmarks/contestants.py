@@ -45,6 +45,10 @@ MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
     "KLMS": lambda m: sg.KLMS(kernel(), step=0.1, capacity=m),
 }
 
+# Symmetric products that a row needs besides one rank-one update: two on a basis (with C and with the inverse of K), one
+# on features whose prior is the identity, none without a matrix.
+PRODUCTS = {name: 0 if name == "KLMS" else 1 if name.startswith("ISSGPR") else 2 for name in MODELS}
+
 
 def full(name: str, m: int, rows: Rows) -> sg.StreamModel:
     """The model after m rows and a few more: its basis is full."""
@@ -56,23 +60,18 @@ def full(name: str, m: int, rows: Rows) -> sg.StreamModel:
 
 def tracking(name: str, m: int) -> Work:
     """Predict and learn all rows of a block by one call."""
-    rows = Rows()
-    model = full(name, m, rows)
+    return over_rows(name, m, lambda model, X, y: lambda: model.track(X, y))
 
-    def work(count: int) -> Callable[[], object]:
-        X, y = rows.take(count)
-        return lambda: model.track(X, y)
 
-    return work
+def predicting(name: str, m: int) -> Work:
+    """Predict all rows of a block by one call, and learn none."""
+    return over_rows(name, m, lambda model, X, _: lambda: model.predict_many(X))
 
 
 def row_by_row(name: str, m: int) -> Work:
     """Predict, then learn each row by calls of its own."""
-    rows = Rows()
-    model = full(name, m, rows)
 
-    def work(count: int) -> Callable[[], object]:
-        X, y = rows.take(count)
+    def ready(model: sg.StreamModel, X: np.ndarray, y: np.ndarray) -> Callable[[], object]:
         pairs = list(zip(X, y.tolist(), strict=True))
 
         def run() -> None:
@@ -82,4 +81,13 @@ def row_by_row(name: str, m: int) -> Work:
 
         return run
 
-    return work
+    return over_rows(name, m, ready)
+
+
+def over_rows(
+    name: str, m: int, ready: Callable[[sg.StreamModel, np.ndarray, np.ndarray], Callable[[], object]]
+) -> Work:
+    """What a full model does with every next block of rows."""
+    rows = Rows()
+    model = full(name, m, rows)
+    return lambda count: ready(model, *rows.take(count))

@@ -8,17 +8,16 @@ BLAS, and the clock is the thread's own time on a processor: what other programs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
-
-threadpool_limits(limits=1)
 
 # Given a number of rows, gets them ready (untimed) and returns what is timed.
 Work = Callable[[int], Callable[[], object]]
 
 BLOCK_SECONDS = 5e-3  # long against the clock and a cold cache, short against the changes of the machine's load
+BUDGET_SECONDS = 3.0  # of one contestant
 
 
 def seconds(run: Callable[[], object], clock: Callable[[], float] = time.thread_time) -> float:
@@ -28,36 +27,56 @@ def seconds(run: Callable[[], object], clock: Callable[[], float] = time.thread_
 
 
 def rows_per_block(work: Work, block: float = BLOCK_SECONDS) -> int:
-    """So many rows that a block takes about as long as it should, at least one."""
+    """So many rows that a block takes about as long as it should: tens, or some if even ten take too long."""
     rows = 1
-    while (taken := seconds(work(rows))) < block / 4 and rows < 1 << 20:
+    while (taken := seconds(work(rows))) < block / 4:
         rows *= 2
-    return max(1, min(round(rows * block / taken), 1 << 20))
+    wanted = rows * block / taken
+    return max(1, round(wanted)) if wanted < 5 else 10 * max(1, round(wanted / 10))
 
 
 def interleaved(
-    works: Mapping[str, Work], rounds: int, block: float = BLOCK_SECONDS, rows: int | None = None
+    works: Mapping[str, Work], rounds: int, block: float = BLOCK_SECONDS, budget: float = BUDGET_SECONDS
 ) -> dict[str, np.ndarray]:
-    """Microseconds per row of every contestant, one number for each round."""
-    counts = {name: rows or rows_per_block(work, block) for name, work in works.items()}
-    times: dict[str, np.ndarray] = {name: np.empty(rounds) for name in works}
-    for i in range(rounds):
-        for name, work in works.items():
-            work(1)()  # its arrays are in the cache again
-            times[name][i] = 1e6 * seconds(work(counts[name])) / counts[name]
-    return times
+    """Microseconds per row of every contestant, one number for each round; a slow one drops out of the later rounds."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    with threadpool_limits(limits=1):
+        counts = {name: rows_per_block(work, block) for name, work in works.items()}
+        left = dict.fromkeys(works, budget)
+        for _ in range(rounds):
+            for name, work in works.items():
+                if left[name] > 0:
+                    work(1)()  # its arrays are in the cache again
+                    taken = seconds(work(counts[name]))
+                    times[name].append(1e6 * taken / counts[name])
+                    left[name] -= taken
+    return {name: np.array(values) for name, values in times.items()}
+
+
+def calls(function: Callable[..., object], arguments: Sequence[tuple[object, ...]]) -> np.ndarray:
+    """Microseconds of a call with each of the arguments."""
+    clock, times = time.thread_time, np.empty(len(arguments))
+    with threadpool_limits(limits=1):
+        for i, values in enumerate(arguments):
+            start = clock()
+            function(*values)
+            times[i] = clock() - start
+    return 1e6 * times
 
 
 def summary(times: np.ndarray) -> dict[str, float]:
     """Median and 99th percentile over the blocks."""
-    return {"median": figures(np.median(times)), "p99": figures(np.percentile(times, 99))}
+    return {"median": figures(np.median(times)), "p99": figures(np.percentile(times, 99)), "blocks": len(times)}
 
 
 def ratio(times: np.ndarray, reference: np.ndarray) -> float:
-    return figures(np.median(times / reference))
+    """The median, over the rounds that both took part in, of the ratio within a round."""
+    n = min(len(times), len(reference))
+    return figures(np.median(times[:n] / reference[:n]))
 
 
 def difference(times: np.ndarray, reference: np.ndarray) -> float:
+    """The median over rounds of the difference within a round."""
     return figures(np.median(times - reference))
 
 
