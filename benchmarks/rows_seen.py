@@ -38,26 +38,27 @@ def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dic
     """Microseconds a row in each block, bytes grown, and arrays that compiled code allocated; models take turns."""
     rows = Rows()
     models = [full(name, m, rows) for name in names]
-    # Filled in place: a list would itself grow.
+    # Filled in place, and nothing of the measurement lives between two readings: it would count.
     times = np.empty((len(models), blocks + 1))
-    grown, arrays = np.zeros(times.shape, dtype=np.int64), np.zeros(times.shape, dtype=np.int64)
+    memory, arrays = np.zeros((2, *times.shape), dtype=np.int64), np.zeros((2, *times.shape), dtype=np.int64)
     _nrt_python.memsys_enable_stats()
     tracemalloc.start()
     for i in range(blocks + 1):
         X, y = rows.take(block)
         for j in range(len(models)):
-            grown[j, i], arrays[j, i] = -held(), -allocated()
+            arrays[0, j, i] = allocated()
+            memory[0, j, i] = held()
             times[j, i] = seconds(partial(models[j].track, X, y))
-            arrays[j, i] += allocated()
-            grown[j, i] += held()
+            memory[1, j, i] = held()
+            arrays[1, j, i] = allocated()
     tracemalloc.stop()
     _nrt_python.memsys_disable_stats()
     return {  # the first block warms up
         name: {
             "rows": blocks * block,
             "microseconds": [figures(t) for t in 1e6 * times[j, 1:] / block],
-            "bytes grown": int(grown[j, 1:].sum()),
-            "arrays allocated": int(arrays[j, 1:].sum()),
+            "bytes grown": int(np.diff(memory, axis=0)[0, j, 1:].sum()),
+            "arrays allocated": int(np.diff(arrays, axis=0)[0, j, 1:].sum()),
         }
         for j, name in enumerate(names)
     }
