@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from timing import Work
 
 import streamgp as sg
+from timing import Work
 
 WIDTH = 8
 LENGTHSCALE = 3.0  # about the median distance of two inputs is 4: neither all alike nor all apart
@@ -45,8 +45,8 @@ MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
     "KLMS": lambda m: sg.KLMS(kernel(), step=0.1, capacity=m),
 }
 
-# Symmetric products that a row needs besides one rank-one update: two on a basis (with C and with the inverse of K), one
-# on features whose prior is the identity, none without a matrix.
+# Symmetric products that a row needs besides one rank-one update: two on a basis (with C and with the inverse of K),
+# one on features whose prior is the identity, none without a matrix.
 PRODUCTS = {name: 0 if name == "KLMS" else 1 if name.startswith("ISSGPR") else 2 for name in MODELS}
 
 

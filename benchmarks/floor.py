@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numba.extending import get_cython_function_address
 from scipy.linalg.blas import dsymv, dsyr
+
 from timing import Work
 
 STEP = -1e-12  # of the rank-one update: the matrix stays the same for all the rows of a benchmark

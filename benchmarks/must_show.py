@@ -85,7 +85,9 @@ def main() -> None:
     arguments.add_argument("--quick", action="store_true", help="measure now, with few blocks; writes nothing")
     for claim in quick() if arguments.parse_args().quick else from_results():
         sign, verdict = "<=" if claim.at_most else ">=", "yes" if claim.met else "NO"
-        print(f"{claim.what:<44} {claim.model:<26} {claim.at:<8} {claim.measured:>9.3g} {sign} {claim.target} {verdict}")
+        print(
+            f"{claim.what:<44} {claim.model:<26} {claim.at:<8} {claim.measured:>9.3g} {sign} {claim.target} {verdict}"
+        )
 
 
 if __name__ == "__main__":

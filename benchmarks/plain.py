@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from contestants import LENGTHSCALE, NOISE, WIDTH, Rows
 from scipy.linalg import solve_triangular
-from timing import Work
 
 import streamgp as sg
+from contestants import LENGTHSCALE, NOISE, WIDTH, Rows
+from timing import Work
 
 FORGETTING, JITTER = 0.999, 1e-6  # of the tracker
 Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]

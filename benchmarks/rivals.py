@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from contestants import LENGTHSCALE, NOISE, WIDTH, Rows
-from timing import Work
 
 import streamgp as sg
+from contestants import LENGTHSCALE, NOISE, WIDTH, Rows
+from timing import Work
 
 
 def fourier_rows(m: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
@@ -147,15 +147,15 @@ def gpytorch_fantasy(m: int) -> Work:
     return work
 
 
-# By what is shown; the package they need.
-RIVALS: dict[str, tuple[str, Callable[[int], Work]]] = {
-    "River BayesianLinearRegression, m weights": ("river", river_bayesian_linear),
-    "reservoirpy RLS, m weights, no variance": ("reservoirpy", reservoirpy_rls),
-    "padasip FilterRLS, m weights, no variance": ("padasip", padasip_rls),
-    "scikit-learn GPR refitted to the last m rows": ("sklearn", sklearn_refit),
-    "GPyTorch get_fantasy_model on m rows": ("gpytorch", gpytorch_fantasy),
+# The package they need, what they do, and which of our models is nearest to them.
+RIVALS: dict[str, tuple[str, Callable[[int], Work], str]] = {
+    "River BayesianLinearRegression, m weights": ("river", river_bayesian_linear, "ISSGPR covariance"),
+    "reservoirpy RLS, m weights, no variance": ("reservoirpy", reservoirpy_rls, "ISSGPR covariance"),
+    "padasip FilterRLS, m weights, no variance": ("padasip", padasip_rls, "ISSGPR covariance"),
+    "scikit-learn GPR refitted to the last m rows": ("sklearn", sklearn_refit, "SOGP absorbing"),
+    "GPyTorch get_fantasy_model on m rows": ("gpytorch", gpytorch_fantasy, "SOGP absorbing"),
 }
 
 
 def installed() -> dict[str, Callable[[int], Work]]:
-    return {name: build for name, (package, build) in RIVALS.items() if find_spec(package) is not None}
+    return {name: build for name, (package, build, _) in RIVALS.items() if find_spec(package) is not None}

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from contestants import MODELS, Rows, full
 from numba.core.runtime import _nrt_python, rtsys
+
+from contestants import MODELS, Rows, full
 from record import Record
 from timing import figures, seconds
 

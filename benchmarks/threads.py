@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+
+import streamgp as sg
 from contestants import MODELS, Rows, full
 from record import Record
 from timing import figures, seconds
-
-import streamgp as sg
 
 BLOCK = 0.1  # seconds: long against handing work to a thread
 SIZE = 100
