@@ -46,7 +46,7 @@ def from_compiled(m: int, products: int) -> Work:
     Q, C, x, g, h = operands(m)
     sizes, numbers, lower = np.array([m, 1], np.int32), np.array([1.0, 0.0, STEP]), np.array([ord("L")], np.uint8)
     loop = compiled_loop()
-    loop(1, products, Q, C, x, g, h, sizes, numbers, lower)
+    loop(0, products, Q, C, x, g, h, sizes, numbers, lower)
     return lambda rows: lambda: loop(rows, products, Q, C, x, g, h, sizes, numbers, lower)
 
 

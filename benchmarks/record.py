@@ -19,15 +19,17 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
+import streamgp as sg
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 UNFINISHED = ROOT / "out" / "bench"
-PACKAGES = ("numpy", "scipy", "numba", "streamgp")
+PACKAGES = ("numpy", "scipy", "numba")
 
 
 def environment(*packages: str) -> dict[str, Any]:
     """The machine, and the versions of everything that was measured; a package that is missing is left out."""
-    found = {"python": platform.python_version()}
+    found = {"streamgp": sg.__version__, "python": platform.python_version()}
     for package in (*PACKAGES, *packages):
         try:
             found[package] = version(package)

@@ -17,7 +17,7 @@ from contestants import MODELS, Rows, full
 from record import Record
 from timing import figures, seconds
 
-BLOCK = 0.1  # seconds: long against handing work to a thread
+BLOCK_SECONDS = 0.1  # seconds: long against handing work to a thread
 SIZE = 100
 ROUNDS = 20
 
@@ -27,7 +27,7 @@ def measure(name: str, rounds: int, m: int = SIZE) -> dict[str, Any]:
     rows = Rows()
     models = [full(name, m, rows) for _ in range(2)]
     X, y = rows.take(500)
-    count = max(1, round(500 * BLOCK / seconds(lambda: models[0].track(X, y))))
+    count = max(1, round(500 * BLOCK_SECONDS / seconds(lambda: models[0].track(X, y))))
     alone, together = np.empty(rounds), np.empty(rounds)
     X, y = rows.take(count)
     with ThreadPoolExecutor(2) as pool:

@@ -16,33 +16,33 @@ from threadpoolctl import threadpool_limits
 # Given a number of rows, gets them ready (untimed) and returns what is timed.
 Work = Callable[[int], Callable[[], object]]
 
+CLOCK = time.thread_time
 BLOCK_SECONDS = 5e-3  # long against the clock and a cold cache, short against the changes of the machine's load
 BUDGET_SECONDS = 3.0  # of one contestant
 
 
-def seconds(run: Callable[[], object], clock: Callable[[], float] = time.thread_time) -> float:
+def seconds(run: Callable[[], object], clock: Callable[[], float] | None = None) -> float:
+    clock = clock or CLOCK
     start = clock()
     run()
     return clock() - start
 
 
-def rows_per_block(work: Work, block: float = BLOCK_SECONDS) -> int:
+def rows_per_block(work: Work) -> int:
     """So many rows that a block takes about as long as it should: tens, or some if even ten take too long."""
     rows = 1
-    while (taken := seconds(work(rows))) < block / 4:
+    while (taken := seconds(work(rows))) < BLOCK_SECONDS / 4:
         rows *= 2
-    wanted = rows * block / taken
+    wanted = rows * BLOCK_SECONDS / taken
     return max(1, round(wanted)) if wanted < 5 else 10 * max(1, round(wanted / 10))
 
 
-def interleaved(
-    works: Mapping[str, Work], rounds: int, block: float = BLOCK_SECONDS, budget: float = BUDGET_SECONDS
-) -> dict[str, np.ndarray]:
+def interleaved(works: Mapping[str, Work], rounds: int) -> dict[str, np.ndarray]:
     """Microseconds per row of every contestant, one number for each round; a slow one drops out of the later rounds."""
     times: dict[str, list[float]] = {name: [] for name in works}
     with threadpool_limits(limits=1):
-        counts = {name: rows_per_block(work, block) for name, work in works.items()}
-        left = dict.fromkeys(works, budget)
+        counts = {name: rows_per_block(work) for name, work in works.items()}
+        left = dict.fromkeys(works, BUDGET_SECONDS)
         for _ in range(rounds):
             for name, work in works.items():
                 if left[name] > 0:
@@ -55,7 +55,7 @@ def interleaved(
 
 def calls(function: Callable[..., object], arguments: Sequence[tuple[object, ...]]) -> np.ndarray:
     """Microseconds of a call with each of the arguments."""
-    clock, times = time.thread_time, np.empty(len(arguments))
+    clock, times = CLOCK, np.empty(len(arguments))
     with threadpool_limits(limits=1):
         for i, values in enumerate(arguments):
             start = clock()

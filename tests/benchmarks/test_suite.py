@@ -28,14 +28,14 @@ import timing
 import where_time_goes
 
 BENCHMARKS = Path(record.__file__).parent
-BLOCK = 1e-5  # seconds: nothing is asserted about times
 
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch):
-    monkeypatch.setattr(timing.interleaved, "__defaults__", (BLOCK, 0.01))
-    monkeypatch.setattr(timing.rows_per_block, "__defaults__", (BLOCK,))
-    monkeypatch.setattr(threads, "BLOCK", BLOCK)
+    """Nothing is asserted about times."""
+    monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-5)
+    monkeypatch.setattr(timing, "BUDGET_SECONDS", 1e-2)
+    monkeypatch.setattr(threads, "BLOCK_SECONDS", 1e-5)
 
 
 # The pages
@@ -145,28 +145,22 @@ def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch
     assert all(seconds > 0 for seconds in taken.values())
 
 
+@pytest.mark.parametrize("build", [floor.from_python, floor.from_compiled])
 @pytest.mark.parametrize("products", [1, 2])
-def test_both_floors_do_the_same_arithmetic(products, monkeypatch):
-    found = []
-    for build in (floor.from_python, floor.from_compiled):
-        arrays = floor.operands(6)
-        monkeypatch.setattr(floor, "operands", lambda _, arrays=arrays: arrays)
-        monkeypatch.setattr(floor, "STEP", -0.1)
-        build(6, products)(3)()
-        found.append(arrays)
-        monkeypatch.undo()
-    Q, C, x, g, h = floor.operands(6)
-    lower = np.tril(C)
-    rows = 3
-    for _ in range(rows):
-        symmetric = lower + np.tril(lower, -1).T
-        g = symmetric @ x
-        lower = lower - 0.1 * np.tril(np.outer(g, g))
+def test_both_floors_do_the_arithmetic_of_a_row_in_place(build, products, monkeypatch):
+    arrays = floor.operands(6)
+    lower_Q, lower_C, x, h = np.tril(arrays[0]), np.tril(arrays[1]), arrays[2], np.zeros(6)
+    monkeypatch.setattr(floor, "operands", lambda _: arrays)
+    monkeypatch.setattr(floor, "STEP", -0.1)
+    build(6, products)(3)()
+    for _ in range(3):
+        g = (lower_C + np.tril(lower_C, -1).T) @ x
+        lower_C = lower_C - 0.1 * np.tril(np.outer(g, g))
     if products == 2:
-        h = (np.tril(Q) + np.tril(Q, -1).T) @ x
-    np.testing.assert_allclose(np.tril(found[0][1]), lower, rtol=1e-10)
-    np.testing.assert_allclose(found[0][3], g, rtol=1e-10)
-    np.testing.assert_allclose(found[0][4], h, rtol=1e-10)
+        h = (lower_Q + np.tril(lower_Q, -1).T) @ x
+    np.testing.assert_allclose(np.tril(arrays[1]), lower_C, rtol=1e-10)
+    np.testing.assert_allclose(arrays[3], g, rtol=1e-10)
+    np.testing.assert_allclose(arrays[4], h, rtol=1e-10)
 
 
 # Timing and records
@@ -184,12 +178,14 @@ def test_a_block_has_tens_of_rows_or_as_many_as_it_can(monkeypatch):
 
         return ready
 
-    monkeypatch.setattr(timing.seconds, "__defaults__", (lambda: now[0],))
-    assert timing.rows_per_block(work(1e-5), 5e-3) == 500
-    assert timing.rows_per_block(work(4e-4), 5e-3) == 10
-    assert timing.rows_per_block(work(2e-3), 5e-3) == 2
-    assert timing.rows_per_block(work(1.0), 5e-3) == 1
-    times = timing.interleaved({"fast": work(1e-6), "slow": work(1.0)}, rounds=4, block=1e-3, budget=2.0)
+    monkeypatch.setattr(timing, "CLOCK", lambda: now[0])
+    monkeypatch.setattr(timing, "BLOCK_SECONDS", 5e-3)
+    monkeypatch.setattr(timing, "BUDGET_SECONDS", 2.0)
+    assert timing.rows_per_block(work(1e-5)) == 500
+    assert timing.rows_per_block(work(4e-4)) == 10
+    assert timing.rows_per_block(work(2e-3)) == 2
+    assert timing.rows_per_block(work(1.0)) == 1
+    times = timing.interleaved({"fast": work(1e-6), "slow": work(1.0)}, rounds=4)
     np.testing.assert_allclose(times["fast"], 1.0)
     assert times["slow"].tolist() == pytest.approx([1e6, 1e6])
 
