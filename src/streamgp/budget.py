@@ -62,21 +62,21 @@ def is_novel(gamma2: float, kappa: float, novelty: float, jitter: float, unteste
 
 
 @compiled
-def lowest_score(kind: int, alpha: Array, inverse: Array, C: Array, relative: int, n: int) -> int:
+def lowest_score(kind: int, alpha: Array, inverse: Array, diagonals: Array, relative: int, n: int) -> int:
     """The index of the basis point that is missed least; inverse is the diagonal of Q.
 
-    C holds one matrix for all outputs or one for each; with relative = 0 it holds Q + C.
+    diagonals has that of C, one for all outputs or one for each; with relative = 0 that of Q + C.
     """
     if kind == OLDEST:
         return 0
-    outputs, matrices = alpha.shape[1], C.shape[0]
+    outputs, matrices = alpha.shape[1], diagonals.shape[0]
     best, lowest = 0, np.inf
     for i in range(n):
         total = 0.0
         for j in range(outputs):
             denominator = inverse[i]
             if kind != ERROR:
-                held = C[j if matrices > 1 else 0, i, i]
+                held = diagonals[j if matrices > 1 else 0, i]
                 # Q + C is positive; rounding may not leave it so where the data fixed the weight almost exactly.
                 denominator = max(held + inverse[i] if relative else held, 1e-12 * inverse[i])
             a = alpha[i, j]

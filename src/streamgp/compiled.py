@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import numba
 from numba import config
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -25,7 +26,7 @@ def _digest_of_compiled_sources() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source = path.read_bytes()
-        if b"@compiled" in source:
+        if b"@compiled" in source or b"@inlined" in source:
             digest.update(source)
     return digest.hexdigest()
 
@@ -35,11 +36,38 @@ _DIGEST = _digest_of_compiled_sources()
 
 def compiled(function: F) -> F:
     """Compile a function of arrays and numbers with Numba when it is first needed; release the GIL while it runs."""
-    dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+    return _compiled(function, "never")
+
+
+def inlined(function: F) -> F:
+    """Compile into every caller: a function that takes a model's whole state, which a call would copy at every row."""
+    return _compiled(function, "always")
+
+
+def _compiled(function: F, inline: Literal["never", "always"]) -> F:
+    dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", inline=inline)
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
         dispatcher._cache._cache_file._source_stamp = _DIGEST
     return dispatcher  # type: ignore[no-any-return]
 
+
+def _borrowed(_: Any, array: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.return_type)(context, builder, args[0])
+        view.meminfo = view.meminfo.type(None)
+        view.parent = view.parent.type(None)
+        return view._getvalue()
+
+    return array(array), codegen
+
+
+def _itself(array: Any) -> Any:
+    return array
+
+
+# The same array without an owner. Compiled code counts references to whatever a view belongs to, atomically, each time
+# a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
+borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)  # type: ignore[attr-defined]
 
 INTEGERS, VECTOR, MATRIX = numba.int64[::1], numba.float64[::1], numba.float64[:, ::1]
 CUBE = numba.float64[:, :, ::1]

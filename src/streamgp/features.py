@@ -135,6 +135,12 @@ def checked_kernel(kernel: Any) -> Kernel:
 def whiten(R: Array, k: Array, n: int, kappa: float, phi: Array) -> float:
     """phi = R^-T k: features of unit prior on basis points with K = R'R; returns the residual gamma2."""
     triangular.solve_transposed(R, k, n, phi)
+    return residual(phi, n, kappa)
+
+
+@compiled
+def residual(phi: Array, n: int, kappa: float) -> float:
+    """gamma2: what of k(x, x) features of unit prior do not express."""
     # [soh2014] Eq. (23)
     return max(kappa - dot(phi, phi, n), 0.0)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.settings import FloatArray, Part, number, real_matrix, whole
 
 Array = NDArray
@@ -228,7 +228,7 @@ def memory_size(depth: int, d: int, units: int, p: int) -> int:
     return depth * d + units + p + units * (units + d + 1 + p)
 
 
-@compiled
+@inlined
 def look(memory: MemoryState, retention: float, x: Array, seen: Array) -> None:
     """seen = what the memory would hand over if x came next."""
     units = memory.units.size
@@ -256,7 +256,7 @@ def look(memory: MemoryState, retention: float, x: Array, seen: Array) -> None:
             seen[lags * d + j] = x[j]
 
 
-@compiled
+@inlined
 def keep(memory: MemoryState, x: Array, seen: Array) -> None:
     """Advance the memory by x to what look() saw; the last row of the window is always the last input."""
     for i in range(memory.units.size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,10 @@ class OnlineGP(MemoryModel):
 
     _batch = 1
     _estimate_power = False
+    _direct = True  # predictions are what compiled code says, with nothing to add
+    _integers: np.ndarray  # counters, then plan
     _plan: np.ndarray
-    _floats: FloatArray
+    _floats: FloatArray  # state, then work space
     _state: layout.State
 
     def _compose(
@@ -115,8 +118,8 @@ class OnlineGP(MemoryModel):
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
-        compile_now(stream.run, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
-        compile_now(stream.predict, INTEGERS, INTEGERS, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
+        compile_now(stream.run, INTEGERS, VECTOR, MATRIX, MATRIX, MATRIX)
+        compile_now(stream.predict, INTEGERS, VECTOR, MATRIX, MATRIX)
 
     def _check_adaptable(self, adapt: SNGD) -> None:
         if self._engine not in (layout.DICTIONARY, layout.WEIGHTED) or self._features.kind == feature_kinds.LINEAR:
@@ -179,7 +182,6 @@ class OnlineGP(MemoryModel):
             (layout.COVARIANCES, q),
             (layout.DEPTH, memory.depth),
             (layout.UNITS, memory.units),
-            (layout.AUGMENT, memory.augment),
             (layout.FEEDBACK, memory.feeds_back),
             (layout.WIDTH, width),
             (layout.ENGINE, self._engine),
@@ -207,8 +209,10 @@ class OnlineGP(MemoryModel):
             plan[layout.INTERVAL], plan[layout.REST] = self._adapt.interval, self._adapt.rest
             plan[layout.PER_ROW], plan[layout.PATIENCE] = self._adapt.parameters_per_row, self._adapt.patience
             plan[layout.REBUILD] = self._adapt.on_move == REBUILD
-        floats = np.zeros(layout.float_size(plan))
-        counters = np.zeros(layout.COUNTERS_SIZE, dtype=np.int64)
+        plan[layout.STATE_SIZE] = layout.float_size(plan)
+        floats = np.zeros(plan[layout.STATE_SIZE] + layout.work_size(plan, kernel_scratch))
+        integers = np.concatenate([np.zeros(layout.COUNTERS_SIZE, dtype=np.int64), plan])
+        counters, plan = integers[: layout.COUNTERS_SIZE], integers[layout.COUNTERS_SIZE :]
         counters[layout.EVICTED] = -1
         state = layout.state_of(plan, floats)
         prior = 1.0 / parts.delta
@@ -237,35 +241,46 @@ class OnlineGP(MemoryModel):
                 diagonal[:] = np.sqrt(state.noise / prior)[:, None]
             elif not relative:
                 diagonal[:] = prior
-        self._plan, self._counters, self._floats, self._state = plan, counters, floats, state
-        self._work = np.zeros(layout.work_size(plan, kernel_scratch))
-        self._nothing = np.empty((0, p)), np.empty((0, q)), np.empty((0, q))
+        self._integers, self._floats = integers, floats
+        self._plan, self._counters, self._state = plan, counters, state
+        self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
+        self._one_prediction = np.empty((p + 2 * q, 1))
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        mean, variance, noise = self._nothing
-        if report:
-            n, q = len(X), variance.shape[1]
-            mean, variance, noise = np.empty((n, mean.shape[1])), np.empty((n, q)), np.empty((n, q))
-        targets = self._nothing[0] if Y is None else Y
-        status, at = stream.run(self._plan, self._counters, self._floats, self._work, X, targets, mean, variance, noise)
+        out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
+        targets = self._no_targets if Y is None else Y
+        status, at = stream.run(self._integers, self._floats, X, targets, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return self._without_variance(Prediction(mean, variance, noise)) if report else None
+        return self._prediction(out) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        n, p, q = len(X), self._plan[layout.OUTPUTS], self._plan[layout.COVARIANCES]
-        mean, variance, noise = np.empty((n, p)), np.empty((n, q)), np.empty((n, q))
-        status, at = stream.predict(self._plan, self._counters, self._floats, self._work, X, mean, variance, noise)
+        out = np.empty((len(self._no_predictions), len(X)))
+        status, at = stream.predict(self._integers, self._floats, X, out)
         if status:
-            inputs.refuse(status, at, many=n > 1)
-        return self._without_variance(Prediction(mean, variance, noise))
+            inputs.refuse(status, at, many=len(X) > 1)
+        return self._prediction(out)
 
-    def _without_variance(self, prediction: Prediction) -> Prediction:
-        """The prediction itself, or, for a model that has no variance, its mean alone."""
-        if self.has_variance:
-            return prediction
-        nothing = np.full_like(prediction.variance, np.nan)
-        return Prediction(prediction.mean, nothing, nothing.copy())
+    def predict_one(self, x: Any) -> Prediction:
+        if self._d is None or not (self._scalar and self._direct):
+            return super().predict_one(x)
+        X = inputs.row(x, self._d)  # the usual case without arrays in between
+        out = self._one_prediction
+        status, at = stream.predict(self._integers, self._floats, X, out)
+        if status:
+            inputs.refuse(status, at, many=False)
+        mean, variance, noise = out[:, 0].tolist()
+        return Prediction(mean, variance, noise) if self.has_variance else Prediction(mean, math.nan, math.nan)
+
+    predict_one.__doc__ = MemoryModel.predict_one.__doc__
+
+    def _prediction(self, out: FloatArray) -> Prediction:
+        """The rows that compiled code filled: means, variances, noises; of a model without a variance the means."""
+        p = self._no_targets.shape[1]
+        q = (len(out) - p) // 2
+        if not self.has_variance:
+            out[p:] = np.nan
+        return Prediction(out[:p].T, out[p : p + q].T, out[p + q :].T)
 
     def _check_restored(self) -> None:
         size = int(self._counters[layout.SIZE])

@@ -60,9 +60,10 @@ def learn_mean(alpha: Array, j: int, scale: float, h: Array, step: float, n: int
 
 
 @compiled
-def learn_covariance(M: Array, scale: float, h: Array, s: float, n: int) -> None:
+def learn_covariance(M: Array, scale: float, h: Array, gain: float, n: int) -> None:
+    """M = scale M - gain h h', with gain = 1 / s."""
     # [soh2014] Eq. (18)
-    symmetric.scale_and_subtract(M, scale, h, 1.0 / s, n)
+    symmetric.scale_and_subtract(M, scale, h, gain, n)
 
 
 @compiled
@@ -117,15 +118,22 @@ def cap_at_prior_factored(M: Array, R: Array, n: int) -> int:
 
 
 @compiled
-def remove_marginal(M: Array, q: Array, r: int, n: int, c: Array, b: Array) -> None:
-    """Take basis point r out of M; the joint distribution of the other points stays. q is column r of Q."""
+def learn_and_remove(
+    M: Array, scale: float, h: Array, gain: float, q: Array, r: int, n: int, c: Array, b: Array
+) -> None:
+    """learn_covariance(), then take basis point r out of M, in one pass. q is column r of Q.
+
+    The joint distribution of the other points stays.
+    """
     symmetric.read_column(M, r, n, c)
+    for i in range(n):
+        c[i] = scale * c[i] - gain * h[i] * h[r]
     # [soh2014] Eq. (27) with u = q / q*: C' + c* u u' - u c' - c u' = C' - u b' - b u'
     for i in range(n):
         b[i] = c[i] - 0.5 * c[r] * q[i] / q[r]
     for i in range(n):
         c[i] = q[i] / q[r]
-    symmetric.subtract_pair_and_drop(M, c, b, r, n)
+    symmetric.update_and_drop(M, scale, h, gain, c, b, r, n)
 
 
 @compiled

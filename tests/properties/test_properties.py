@@ -76,7 +76,8 @@ def test_growing_then_dropping_the_newest_point_is_absorbing_it(data):
     absorbed.learn_one(x, y)
     grown.learn_one(x, y)
     if grown.last_change.admitted:
-        w = layout.scratch_of(grown._plan, grown._work)
+        w = layout.parts_of(grown._integers, grown._floats)[-1]
+        w.gains[:] = 0.0
         dictionary.evict(grown._plan, grown._state, grown.size - 1, grown.size, w)
         grown._counters[layout.SIZE] -= 1
     scale = np.abs(Y).max()

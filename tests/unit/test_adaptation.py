@@ -25,8 +25,8 @@ def go_to(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
     state = model._state
     here = np.log(np.concatenate([state.parameters, state.noise]))
-    w = layout.scratch_of(model._plan, model._work)
-    assert move.go_to(model._plan, model._counters, state, here, np.log(target) - here, w)
+    plan, counters, _, w = layout.parts_of(model._integers, model._floats)
+    assert move.go_to(plan, counters, state, here, np.log(target) - here, w)
 
 
 def hyper(model):
@@ -107,10 +107,10 @@ def gradient_at(model, x, y):
     """The gradient the model gathers for one row, and nothing else changed."""
     twin = model.copy()
     twin._counters[layout.PHASE] = layout.GATHERING
-    state, w = twin._state, layout.scratch_of(twin._plan, twin._work)
+    _, _, state, w = layout.parts_of(twin._integers, twin._floats)
     state.adapt.gradient[:] = 0.0
     memory.look(state.memory, 0.0, x, w.seen)
-    stream.predict_seen(twin._plan, twin._counters[layout.SIZE], state, w)
+    stream.predict_seen(twin._plan, twin._counters[layout.SIZE], state, True, w)
     w.y[:] = y
     sngd.gather(twin._plan, twin._counters, state, w)
     return state.adapt.gradient.copy()

@@ -49,17 +49,18 @@ def test_scale_and_subtract(n, scale):
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_drop_and_subtract_pair_take_out_a_row_and_a_column(n):
+def test_drop_and_update_and_drop_take_out_a_row_and_a_column(n):
     rng = np.random.default_rng(1)
-    a, b = rng.normal(size=(2, n))
+    a, b, h = rng.normal(size=(3, n))
     for r in range(n):
         A = positive(n)
         M, N = padded_lower(A), padded_lower(A)
         keep = [i for i in range(n) if i != r]
         symmetric.drop(M, r, n)
         np.testing.assert_array_equal(np.tril(M[: n - 1, : n - 1]), np.tril(A[np.ix_(keep, keep)]))
-        symmetric.subtract_pair_and_drop(N, a, b, r, n)
-        expected = (A - np.outer(a, b) - np.outer(b, a))[np.ix_(keep, keep)]
+        symmetric.update_and_drop(N, 0.9, h, 0.3, a, b, r, n)
+        updated = 0.9 * A - 0.3 * np.outer(h, h) - np.outer(a, b) - np.outer(b, a)
+        expected = updated[np.ix_(keep, keep)]
         np.testing.assert_allclose(np.tril(N[: n - 1, : n - 1]), np.tril(expected), atol=1e-12)
         assert not M[n - 1, :n].any()
         assert not N[n - 1, :n].any()

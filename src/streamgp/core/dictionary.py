@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import budget, features, posterior
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.core.layout import (
     ABSORB,
     ABSORBED,
@@ -45,7 +45,7 @@ from streamgp.linalg import symmetric, triangular, vector
 Array = NDArray
 
 
-@compiled
+@inlined
 def compare(plan: Array, state: State, n: int, w: Scratch) -> float:
     """Fill w.k = k(B, x) for the input seen; return kappa = k(x, x) + jitter."""
     operations = operations_of(plan)
@@ -54,7 +54,7 @@ def compare(plan: Array, state: State, n: int, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def explain(state: State, n: int, kappa: float, w: Scratch) -> float:
     """Fill w.another = R^-T k and w.psi = Q k; return the residual gamma2."""
     gamma2 = features.whiten(state.factor, w.k, n, kappa, w.another)
@@ -62,13 +62,17 @@ def explain(state: State, n: int, kappa: float, w: Scratch) -> float:
     return gamma2
 
 
-@compiled
-def predict_dictionary(plan: Array, n: int, state: State, w: Scratch) -> float:
-    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa."""
+@inlined
+def predict_dictionary(plan: Array, n: int, state: State, learn: bool, w: Scratch) -> float:
+    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa.
+
+    A row that will be learnt is explained here already: then the covariance, read last, is still at hand for its
+    update.
+    """
     kappa = compare(plan, state, n, w)
     posterior.means(state.mean, w.k, n, w.mean)
     relative = plan[RELATIVE]
-    if not relative:
+    if learn or not relative:
         explain(state, n, kappa, w)
     for j in range(plan[COVARIANCES]):
         symmetric.multiply(state.covariance[j], w.k, n, w.products[j])
@@ -76,12 +80,12 @@ def predict_dictionary(plan: Array, n: int, state: State, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_dictionary() has just predicted."""
     n, q, p, relative = counters[SIZE], plan[COVARIANCES], plan[OUTPUTS], plan[RELATIVE]
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
-    gamma2 = explain(state, n, kappa, w)
+    gamma2 = features.residual(w.another, n, kappa)
     room = n < plan[CAPACITY]
     admit = (
         (room or plan[EVICT] != budget.NEVER)
@@ -98,12 +102,13 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
     m = n + 1 if admit else n
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
-        M = state.covariance[j]
+        M, h = state.covariance[j], w.products[j]
+        w.gains[j] = 0.0
         if admit and not relative:
             border_with_inverse(M, w.psi, gamma2, 1.0 if np.isnan(w.y[first]) else scale, n)
         if np.isnan(w.y[first]):
             continue
-        v = kappa + posterior.change_along(w.k, w.psi, w.products[j], scale, relative, n, w.h)
+        v = kappa + posterior.change_along(w.k, w.psi, h, scale, relative, n, h)
         if v < 0.0:
             counters[NEGATIVE_VARIANCES] += 1
             v = 0.0
@@ -111,10 +116,10 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
         if plan[POWER]:
             weigh_power(state, j, first, last, mean_scale, s, w)
         if admit:
-            w.h[n] = 1.0  # psi is the new unit vector: h = [C k; 1], and Q is not needed
+            h[n] = 1.0  # psi is the new unit vector: h = [C k; 1], and Q is not needed
         else:
             for i in range(n):
-                w.h[i] += w.psi[i]  # [soh2014] Eq. (24)
+                h[i] += w.psi[i]  # [soh2014] Eq. (24)
             if plan[ABSORB] == budget.DTC:
                 # Csato and Opper's eta = 1 / (1 + gamma2 r): the residual drops out of the variance.
                 s = max(s - gamma2, state.noise[j])
@@ -123,13 +128,20 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
                 state.adapt.residual[1, j] += 1.0
         for i in range(first, last):
             step = (w.y[i] - mean_scale * w.mean[i]) / s
-            posterior.learn_mean(state.mean, i, mean_scale, w.h, step, m)
-        posterior.learn_covariance(M, scale, w.h, s, m)
+            posterior.learn_mean(state.mean, i, mean_scale, h, step, m)
+        w.gains[j] = 1.0 / s
+        if m <= plan[CAPACITY]:
+            posterior.learn_covariance(M, scale, h, w.gains[j], m)
     counters[CHANGE] = ADMITTED if admit else ABSORBED
     counters[EVICTED] = -1
     counters[SIZE] = m
     if m > plan[CAPACITY]:
-        r = budget.lowest_score(plan[EVICT], state.mean, state.inverse_diagonal, state.covariance, relative, m)
+        for j in range(q):
+            gain = w.gains[j]
+            for i in range(m):
+                held = state.covariance[j, i, i]
+                w.diagonals[j, i] = scale * held - gain * w.products[j, i] ** 2 if gain > 0.0 else held
+        r = budget.lowest_score(plan[EVICT], state.mean, state.inverse_diagonal, w.diagonals, relative, m)
         evict(plan, state, r, m, w)
         counters[CHANGE] = REPLACED
         counters[EVICTED] = r
@@ -144,7 +156,7 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
                 )
 
 
-@compiled
+@inlined
 def weigh_power(state: State, j: int, first: int, last: int, mean_scale: float, s: float, w: Scratch) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
     total = 0.0
@@ -157,7 +169,7 @@ def weigh_power(state: State, j: int, first: int, last: int, mean_scale: float, 
     state.power[1, j] = discount * state.power[1, j] + 1.0
 
 
-@compiled
+@inlined
 def grow(state: State, n: int, gamma2: float, w: Scratch) -> None:
     """The input seen becomes basis point n; w.another and w.psi are those of explain()."""
     vector.copy(w.seen, w.seen.size, state.basis[n])
@@ -168,7 +180,7 @@ def grow(state: State, n: int, gamma2: float, w: Scratch) -> None:
     state.inverse_diagonal[n] = 1.0 / gamma2
 
 
-@compiled
+@inlined
 def shrink(state: State, q: Array, r: int, n: int, w: Scratch) -> None:
     """Take basis point r out of the basis and the factor; q is column r of Q."""
     # [soh2014] Eq. (28), its diagonal; Q_ii >= 1 / K_ii > 0 always.
@@ -197,20 +209,23 @@ def border_with_inverse(M: Array, psi: Array, gamma2: float, scale: float, n: in
     M[n, n] = weight
 
 
-@compiled
+@inlined
 def evict(plan: Array, state: State, r: int, n: int, w: Scratch) -> None:
-    """Take basis point r out of n."""
+    """Learn the covariances along w.products by w.gains, and take basis point r out of n, in one pass over them."""
     q, direction = w.phi, w.h
     triangular.inverse_column(state.factor, r, n, q)
     outputs, matrices = state.mean.shape[1], state.covariance.shape[0]
     for j in range(matrices):
-        M = state.covariance[j]
+        M, h, gain = state.covariance[j], w.products[j], w.gains[j]
+        scale = state.scalars[COVARIANCE_SCALE] if gain > 0.0 else 1.0
         first, last = (j, j + 1) if matrices > 1 else (0, outputs)
         if plan[REMOVAL] == budget.MARGINAL:
-            posterior.remove_marginal(M, q, r, n, w.one, w.another)
+            posterior.learn_and_remove(M, scale, h, gain, q, r, n, w.one, w.another)
             for i in range(n):
                 direction[i] = q[i] / q[r]
         else:
+            if gain > 0.0:
+                posterior.learn_covariance(M, scale, h, gain, n)
             posterior.remove_kl(M, q, r, n, plan[RELATIVE], w.one)
             for i in range(n):
                 direction[i] = w.one[i] / w.one[r]
@@ -243,7 +258,7 @@ def learn_least_squares(plan: Array, counters: Array, state: State, kappa: float
     else:
         symmetric.multiply(M, w.psi, n, w.h)
         s = 1.0 + vector.dot(w.psi, w.h, n)
-        posterior.learn_covariance(M, 1.0, w.h, s, n)
+        posterior.learn_covariance(M, 1.0, w.h, 1.0 / s, n)
         triangular.solve_transposed(state.factor, w.h, n, w.one)
         triangular.solve(state.factor, w.one, n, w.one)
         for o in range(plan[OUTPUTS]):

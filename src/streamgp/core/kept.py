@@ -64,7 +64,7 @@ def learn_kept(plan: Array, counters: Array, state: State, w: Scratch) -> None:
         if plan[EVICT] == budget.ERROR:
             solve_weights(state, n, p, w)
             # The leave-one-out error of row i is alpha_i / [(K + noise I)^-1]_ii.
-            r = budget.lowest_score(budget.ERROR, state.mean, state.inverse_diagonal, state.covariance, 1, n)
+            r = budget.lowest_score(budget.ERROR, state.mean, state.inverse_diagonal, w.diagonals, 1, n)
         triangular.inverse_column(state.factor, r, n, w.phi)
         shrink(state, w.phi, r, n, w)
         vector.fill(state.mean[n - 1], p, 0.0)

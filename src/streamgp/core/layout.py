@@ -1,7 +1,8 @@
 """Where a model's numbers live: one float array and one integer array, cut into named views.
 
-The same function cuts them for compiled code and for Python, so the layout is written once, and a call from Python
-hands over four arrays, not thirty.
+The floats are the state and behind it the work space; the integers are the counters and behind them the plan. The
+same functions cut them for compiled code and for Python, so the layout is written once, and a call from Python hands
+over two arrays, not thirty.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Array = NDArray
     COVARIANCES,
     DEPTH,
     UNITS,
-    AUGMENT,
+    STATE_SIZE,
     FEEDBACK,
     WIDTH,
     ENGINE,
@@ -142,6 +143,8 @@ class Scratch(NamedTuple):
     one: Array
     another: Array
     products: Array
+    diagonals: Array
+    gains: Array
     prepared: Array
     derivatives: Array
     kernel: Array
@@ -205,6 +208,7 @@ def state_of(plan: Array, floats: Array) -> State:
 
 @compiled
 def scratch_of(plan: Array, work: Array) -> Scratch:
+    """Work space lies behind the state; work begins where the state ends."""
     p, q, width, n = plan[OUTPUTS], plan[COVARIANCES], plan[WIDTH], plan[WEIGHTS]
     o = width
     seen = work[:o]
@@ -228,6 +232,11 @@ def scratch_of(plan: Array, work: Array) -> Scratch:
     o += n
     products = work[o : o + q * n].reshape(q, n)
     o += q * n
+    # Of a row that is learnt: the new diagonals of the covariances, and 1 / s of each (0 where nothing was learnt).
+    diagonals = work[o : o + q * n].reshape(q, n)
+    o += q * n
+    gains = work[o : o + q]
+    o += q
     # While gradients are gathered: K and its derivatives on the frozen basis, and whether they are there.
     prepared = work[o : o + 1]
     o += 1
@@ -235,7 +244,24 @@ def scratch_of(plan: Array, work: Array) -> Scratch:
     matrices = plan[PARAMETERS] + 1 if m > 0 else 0
     derivatives = work[o : o + matrices * m * m].reshape(matrices, m, m)
     o += matrices * m * m
-    return Scratch(seen, y, mean, variance, k, phi, psi, h, one, another, products, prepared, derivatives, work[o:])
+    return Scratch(
+        seen,
+        y,
+        mean,
+        variance,
+        k,
+        phi,
+        psi,
+        h,
+        one,
+        another,
+        products,
+        diagonals,
+        gains,
+        prepared,
+        derivatives,
+        work[o:],
+    )
 
 
 def float_size(plan: Array) -> int:
@@ -255,7 +281,14 @@ def work_size(plan: Array, kernel_scratch: int) -> int:
     p, q, n = int(plan[OUTPUTS]), int(plan[COVARIANCES]), int(plan[WEIGHTS])
     m = int(plan[POINTS]) if plan[THETA] else 0
     derivatives = 1 + (int(plan[PARAMETERS]) + 1) * m * m * (m > 0)
-    return int(plan[WIDTH]) + 2 * p + q + (6 + q) * n + derivatives + kernel_scratch
+    return int(plan[WIDTH]) + 2 * p + 2 * q + (6 + 2 * q) * n + derivatives + kernel_scratch
+
+
+@compiled
+def parts_of(integers: Array, floats: Array) -> tuple[Array, Array, State, Scratch]:
+    """The plan, the counters, the state and the work space of a model."""
+    counters, plan = integers[:COUNTERS_SIZE], integers[COUNTERS_SIZE:]
+    return plan, counters, state_of(plan, floats), scratch_of(plan, floats[plan[STATE_SIZE] :])
 
 
 @compiled

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from streamgp import memory
 from streamgp.adapt.sngd import adapt_after, adapt_row
-from streamgp.compiled import compiled
+from streamgp.compiled import borrowed, compiled, inlined
 from streamgp.core.dictionary import (
     learn_dictionary,
     learn_least_squares,
@@ -34,11 +34,9 @@ from streamgp.core.layout import (
     WEIGHTED,
     Scratch,
     State,
-    scratch_of,
-    state_of,
+    parts_of,
 )
 from streamgp.core.weights import learn_batch, learn_weights, predict_weights
-from streamgp.linalg import vector
 
 Array = NDArray
 
@@ -64,20 +62,23 @@ def check(X: Array, Y: Array, shared: bool) -> tuple[int, int]:
     return FINE, -1
 
 
-@compiled
-def predict_seen(plan: Array, size: int, state: State, w: Scratch) -> float:
-    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa = k(x, x)."""
+@inlined
+def predict_seen(plan: Array, size: int, state: State, learn: bool, w: Scratch) -> float:
+    """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa = k(x, x).
+
+    learn: whether learn_seen() will follow.
+    """
     engine = plan[ENGINE]
     if engine == WEIGHTED:
         return predict_weights(plan, state, w)
     if engine == DICTIONARY:
-        return predict_dictionary(plan, size, state, w)
+        return predict_dictionary(plan, size, state, learn, w)
     if engine == KEPT:
         return predict_kept(plan, size, state, w)
     return predict_least_squares(plan, size, state, w)
 
 
-@compiled
+@inlined
 def learn_seen(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_seen() has just predicted."""
     engine = plan[ENGINE]
@@ -91,50 +92,42 @@ def learn_seen(plan: Array, counters: Array, state: State, kappa: float, w: Scra
         learn_least_squares(plan, counters, state, kappa, w)
 
 
-@compiled
-def report(plan: Array, state: State, w: Scratch, mean: Array, variance: Array, noise: Array) -> None:
-    """Write a prediction out; where the signal power is estimated it scales variance and noise."""
-    vector.copy(w.mean, w.mean.size, mean)
-    for j in range(plan[COVARIANCES]):
+@inlined
+def report(plan: Array, state: State, w: Scratch, t: int, out: Array) -> None:
+    """Write a prediction into column t: means, variances, noises. An estimated signal power scales the last two."""
+    p, q = plan[OUTPUTS], plan[COVARIANCES]
+    for j in range(p):
+        out[j, t] = w.mean[j]
+    for j in range(q):
         power = state.power[0, j] / state.power[1, j] if plan[POWER] and state.power[1, j] > 0.0 else 1.0
-        variance[j] = power * w.variance[j]
-        noise[j] = power * state.noise[j]
+        out[p + j, t] = power * w.variance[j]
+        out[p + q + j, t] = power * state.noise[j]
 
 
 @compiled
-def predict(
-    plan: Array, counters: Array, floats: Array, work: Array, X: Array, mean: Array, variance: Array, noise: Array
-) -> tuple[int, int]:
+def predict(integers: Array, floats: Array, X: Array, out: Array) -> tuple[int, int]:
     """Predict rows that would each come next; nothing of the model changes."""
+    X, out = borrowed(X), borrowed(out)
     status, row = check(X, X[:0], False)
     if status != FINE:
         return status, row
-    state, w = state_of(plan, floats), scratch_of(plan, work)
+    plan, counters, state, w = parts_of(borrowed(integers), borrowed(floats))
     for t in range(X.shape[0]):
         memory.look(state.memory, state.scalars[RETENTION], X[t], w.seen)
-        predict_seen(plan, counters[SIZE], state, w)
-        report(plan, state, w, mean[t], variance[t], noise[t])
+        predict_seen(plan, counters[SIZE], state, False, w)
+        report(plan, state, w, t, out)
     return FINE, -1
 
 
 @compiled
-def run(
-    plan: Array,
-    counters: Array,
-    floats: Array,
-    work: Array,
-    X: Array,
-    Y: Array,
-    mean: Array,
-    variance: Array,
-    noise: Array,
-) -> tuple[int, int]:
+def run(integers: Array, floats: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
+    X, Y, out = borrowed(X), borrowed(Y), borrowed(out)
+    plan, counters, state, w = parts_of(borrowed(integers), borrowed(floats))
     status, row = check(X, Y, plan[COVARIANCES] == 1)
     if status != FINE:
         return status, row
-    state, w = state_of(plan, floats), scratch_of(plan, work)
-    tracking, targets = mean.shape[0] > 0, Y.shape[0] > 0
+    tracking, targets = out.shape[1] > 0, Y.shape[0] > 0
     batch = plan[BATCH]
     for t in range(X.shape[0]):
         memory.look(state.memory, state.scalars[RETENTION], X[t], w.seen)
@@ -146,9 +139,9 @@ def run(
             learn = learn or not np.isnan(w.y[j])
         kappa = 0.0
         if tracking or plan[FEEDBACK] or (learn and batch == 1):
-            kappa = predict_seen(plan, counters[SIZE], state, w)
+            kappa = predict_seen(plan, counters[SIZE], state, learn and batch == 1, w)
         if tracking:
-            report(plan, state, w, mean[t], variance[t], noise[t])
+            report(plan, state, w, t, out)
         for j in range(plan[OUTPUTS]):
             if not np.isnan(w.y[j]):
                 state.memory.last_target[j] = w.y[j]

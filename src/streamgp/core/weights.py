@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import features, posterior
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.core.layout import (
     ABSORBED,
     BATCH,
@@ -37,7 +37,7 @@ from streamgp.linalg import symmetric, triangular, vector
 Array = NDArray
 
 
-@compiled
+@inlined
 def featurize(plan: Array, state: State, w: Scratch) -> float:
     """Fill phi and psi = P phi for the input seen; return kappa = k(x, x)."""
     kind, n = plan[FEATURES], plan[WEIGHTS]
@@ -59,7 +59,7 @@ def featurize(plan: Array, state: State, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def predict_weights(plan: Array, state: State, w: Scratch) -> float:
     """Mean and latent variance of the input seen into w.mean and w.variance; returns kappa."""
     n, q = plan[WEIGHTS], plan[COVARIANCES]
@@ -78,7 +78,7 @@ def predict_weights(plan: Array, state: State, w: Scratch) -> float:
     return kappa
 
 
-@compiled
+@inlined
 def project(plan: Array, state: State, w: Scratch) -> None:
     """Means and products C phi for the features in w.phi."""
     n = plan[WEIGHTS]
@@ -87,7 +87,7 @@ def project(plan: Array, state: State, w: Scratch) -> None:
         symmetric.multiply(state.covariance[j], w.phi, n, w.products[j])
 
 
-@compiled
+@inlined
 def share_jitter(state: State, x: Array, n: int, k: Array) -> bool:
     """Where x is a basis point, the two share their jitter: add it to k(B, x)."""
     if state.scalars[JITTER] == 0.0:
@@ -104,7 +104,7 @@ def share_jitter(state: State, x: Array, n: int, k: Array) -> bool:
     return False
 
 
-@compiled
+@inlined
 def observe_point(plan: Array, state: State, kappa: float, w: Scratch) -> None:
     """A row that falls on a basis point observes that very function value, its jitter included."""
     n = plan[WEIGHTS]
@@ -115,7 +115,7 @@ def observe_point(plan: Array, state: State, kappa: float, w: Scratch) -> None:
             project(plan, state, w)
 
 
-@compiled
+@inlined
 def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: Scratch) -> None:
     """Learn w.y at the input that predict_weights() has just predicted."""
     n, q, p = plan[WEIGHTS], plan[COVARIANCES], plan[OUTPUTS]
@@ -155,7 +155,7 @@ def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: S
         for i in range(first, last):
             step = (w.y[i] - mean_scale * w.mean[i]) / s
             posterior.learn_mean(state.mean, i, mean_scale, w.h, step, n)
-        posterior.learn_covariance(M, scale, w.h, s, n)
+        posterior.learn_covariance(M, scale, w.h, 1.0 / s, n)
     if not plan[RELATIVE]:
         counters[ROWS_SINCE_CAP] += 1
         if counters[ROWS_SINCE_CAP] >= plan[CAP_EVERY]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import features, memory, posterior
-from streamgp.compiled import compiled
+from streamgp.compiled import borrowed, compiled
 from streamgp.core import layout, stream
 from streamgp.kernels import program
 from streamgp.linalg import vector
@@ -251,7 +251,7 @@ def predict(
     status, row = stream.check(X, X[:0], True)
     if status != stream.FINE:
         return status, row
-    state, w, n = state_of(plan, floats), scratch_of(plan, work), counters[SIZE]
+    state, w, n = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work)), counters[SIZE]
     for t in range(X.shape[0]):
         memory.look(state.memory, state.tuning[RETENTION], X[t], w.seen)
         predict_seen(plan, n, state, w)
@@ -267,7 +267,7 @@ def run(plan: Array, counters: Array, floats: Array, work: Array, X: Array, Y: A
     status, row = stream.check(X, Y, True)
     if status != stream.FINE:
         return status, row
-    state, w = state_of(plan, floats), scratch_of(plan, work)
+    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
     report = mean.shape[0] > 0
     for t in range(X.shape[0]):
         memory.look(state.memory, state.tuning[RETENTION], X[t], w.seen)

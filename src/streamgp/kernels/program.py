@@ -120,16 +120,17 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
         temporal2 = theta[scales] * theta[scales]
         variance = theta[scales + 1]
         for i in range(n):
-            kappa = 1.0
-            for lag in range(depth):  # the oldest input comes first
+            out[i] = 1.0
+        for lag in range(depth):  # the oldest input comes first; the points inside, since each has to wait for itself
+            for i in range(n):
                 r2 = 0.0
-                a, b = B[i, lag * d : lag * d + d], x[lag * d : lag * d + d]
                 for j in range(d):
-                    difference = a[j] - b[j]
+                    difference = B[i, lag * d + j] - x[lag * d + j]
                     r2 += weights[j] * difference * difference
-                kappa = recursive_step(kappa, r2, temporal2)
+                out[i] = recursive_step(out[i], r2, temporal2)
+        for i in range(n):
             # [soh2014] Eq. (41): the signal variance multiplies once, so that k(x, x) = variance.
-            out[i] = variance * kappa
+            out[i] *= variance
         return
     weights = work[:width]
     inverse_squares(theta, scales, width, weights)
@@ -201,11 +202,13 @@ def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: A
         inverse_squares(theta, scales, d, weights)
         temporal2 = theta[scales] * theta[scales]
         variance = theta[scales + 1]
+        kappa = grad[scales + 1]
         for i in range(n):
-            kappa = 1.0
+            kappa[i] = 1.0
             for h in range(scales + 1):
                 grad[h, i] = 0.0
-            for lag in range(depth):
+        for lag in range(depth):
+            for i in range(n):
                 r2 = 0.0
                 for h in range(scales):
                     grad[h, i] /= temporal2
@@ -214,13 +217,13 @@ def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: A
                     r2 += weights[j] * difference * difference
                     grad[j % scales, i] += weights[j] * difference * difference
                 # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
-                grad[scales, i] = (grad[scales, i] - 2.0 * (kappa - 1.0)) / temporal2
-                kappa = recursive_step(kappa, r2, temporal2)
+                grad[scales, i] = (grad[scales, i] - 2.0 * (kappa[i] - 1.0)) / temporal2
+                kappa[i] = recursive_step(kappa[i], r2, temporal2)
                 for h in range(scales + 1):
-                    grad[h, i] *= kappa
-            for h in range(scales + 1):
+                    grad[h, i] *= kappa[i]
+        for i in range(n):
+            for h in range(scales + 2):
                 grad[h, i] *= variance
-            grad[scales + 1, i] = variance * kappa
         return
     weights = work[:width]
     inverse_squares(theta, scales, width, weights)

@@ -45,15 +45,15 @@ def multiply(A: Array, x: Array, n: int, y: Array) -> None:
 
 @compiled
 def scale_and_subtract(A: Array, scale: float, h: Array, weight: float, n: int) -> None:
-    """A = scale A - weight h h' in one pass."""
+    """A = scale A - weight h h' in one pass, from the last row up: multiply() has just been there."""
     if scale == 1.0:
-        for i in range(n):
+        for i in range(n - 1, -1, -1):
             row = A[i]
             t = weight * h[i]
             for j in range(i + 1):
                 row[j] -= t * h[j]
     else:
-        for i in range(n):
+        for i in range(n - 1, -1, -1):
             row = A[i]
             t = weight * h[i]
             for j in range(i + 1):
@@ -76,22 +76,22 @@ def read_column(A: Array, r: int, n: int, c: Array) -> None:
 
 
 @compiled
-def subtract_pair_and_drop(A: Array, a: Array, b: Array, r: int, n: int) -> None:
-    """A -= a b' + b a', then row and column r are taken out and the rest moves up; the freed row is zero."""
+def update_and_drop(A: Array, scale: float, h: Array, weight: float, a: Array, b: Array, r: int, n: int) -> None:
+    """A = scale A - weight h h' - a b' - b a' without row and column r, in one pass; the freed row is zero."""
     for i in range(n):
         if i == r:
             continue
         source = A[i]
         target = A[i if i < r else i - 1]
-        ai, bi = a[i], b[i]
+        hi, ai, bi = weight * h[i], a[i], b[i]
         below = min(i + 1, r)
         for j in range(below):
-            target[j] = source[j] - ai * b[j] - bi * a[j]
+            target[j] = scale * source[j] - hi * h[j] - ai * b[j] - bi * a[j]
         if i > r:
             tail_source, tail_target = source[r + 1 : i + 1], target[r:i]
-            tail_a, tail_b = a[r + 1 : i + 1], b[r + 1 : i + 1]
+            tail_h, tail_a, tail_b = h[r + 1 : i + 1], a[r + 1 : i + 1], b[r + 1 : i + 1]
             for j in range(tail_target.size):
-                tail_target[j] = tail_source[j] - ai * tail_b[j] - bi * tail_a[j]
+                tail_target[j] = scale * tail_source[j] - hi * tail_h[j] - ai * tail_b[j] - bi * tail_a[j]
     for j in range(n):
         A[n - 1, j] = 0.0
 

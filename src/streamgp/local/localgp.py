@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import inputs, memory
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now, compiled
+from streamgp.compiled import INTEGERS, MATRIX, VECTOR, borrowed, compile_now, compiled
 from streamgp.core import stream
 from streamgp.features import checked_kernel
 from streamgp.kernels import Kernel, program
@@ -423,7 +423,7 @@ def predict(
     status, row = stream.check(X, X[:0], True)
     if status != stream.FINE:
         return status, row
-    state, w = state_of(plan, floats), scratch_of(plan, work)
+    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
     for t in range(X.shape[0]):
         memory.look(state.memory, 0.0, X[t], w.seen)
         kappa = compare(plan, counters[SIZE], state, numbers, w)
@@ -449,7 +449,7 @@ def run(
     status, row = stream.check(X, Y, True)
     if status != stream.FINE:
         return status, row
-    state, w = state_of(plan, floats), scratch_of(plan, work)
+    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
     for t in range(X.shape[0]):
         memory.look(state.memory, 0.0, X[t], w.seen)
         memory.keep(state.memory, X[t], w.seen)

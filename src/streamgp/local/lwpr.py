@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import inputs, memory
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now, compiled
+from streamgp.compiled import INTEGERS, MATRIX, VECTOR, borrowed, compile_now, compiled
 from streamgp.core import stream
 from streamgp.linalg import vector
 from streamgp.local import receptive_field as rf
@@ -520,7 +520,7 @@ def predict(
     status, row = stream.check(X, X[:0], True)
     if status != stream.FINE:
         return status, row
-    state, rules, w = state_of(plan, floats), rules_of(plan, numbers), scratch_of(plan, work)
+    state, rules, w = state_of(plan, borrowed(floats)), rules_of(plan, numbers), scratch_of(plan, borrowed(work))
     outputs, fields = counts_of(plan, counters)
     seen = work[work.size - plan[WIDTH] :]
     for t in range(X.shape[0]):
@@ -548,7 +548,7 @@ def run(
     status, row = stream.check(X, Y, False)
     if status != stream.FINE:
         return status, row
-    state, rules, w = state_of(plan, floats), rules_of(plan, numbers), scratch_of(plan, work)
+    state, rules, w = state_of(plan, borrowed(floats)), rules_of(plan, numbers), scratch_of(plan, borrowed(work))
     outputs, fields = counts_of(plan, counters)
     seen = work[work.size - plan[WIDTH] :]
     for t in range(X.shape[0]):

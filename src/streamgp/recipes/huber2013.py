@@ -55,6 +55,7 @@ class RecursiveGP(OnlineGP):
         if mean is not None and not callable(mean):
             raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
         self._mean = mean
+        self._direct = mean is None
         self._batch = whole("batch", batch)
         points = real_matrix("basis", basis, "(m, d)")
         self._compose(
