@@ -18,8 +18,12 @@ CALLS = 3000
 
 
 def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
-    """Microseconds: both calls, the loop's row, the difference; each call alone, with its 99th percentile."""
-    works = {"calls": contestants.row_by_row(name, SIZE), "loop": contestants.tracking(name, SIZE)}
+    """Microseconds: both calls, a row in track and in predict_many, the difference; single calls with their p99."""
+    works = {
+        "calls": contestants.row_by_row(name, SIZE),
+        "loop": contestants.tracking(name, SIZE),
+        "predict": contestants.predicting(name, SIZE),
+    }
     times = interleaved(works, rounds)
     cell: dict[str, Any] = {kind: summary(taken) for kind, taken in times.items()}
     cell["above"] = difference(times["calls"], times["loop"])

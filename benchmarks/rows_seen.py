@@ -21,6 +21,7 @@ from timing import figures, seconds
 
 SIZE = 20  # weights: few, so that a million rows take seconds
 ROWS, BLOCK = 1_000_000, 20_000
+WARM_UP = 20  # short blocks, after which Python's interpreter has specialised the code that measures
 CALLED, CALLED_ROWS = "SOGP absorbing", 100_000  # by predict_one and learn_one
 
 
@@ -40,12 +41,13 @@ def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dic
     rows = Rows()
     models = [full(name, m, rows) for name in names]
     # Filled in place, and nothing of the measurement lives between two readings: it would count.
-    times = np.empty((len(models), blocks + 1))
+    times = np.empty((len(models), WARM_UP + blocks))
     memory, arrays = np.zeros((2, *times.shape), dtype=np.int64), np.zeros((2, *times.shape), dtype=np.int64)
     _nrt_python.memsys_enable_stats()
+    gc.freeze()  # collecting need not look at what was there before
     tracemalloc.start()
-    for i in range(blocks + 1):
-        X, y = rows.take(block)
+    for i in range(WARM_UP + blocks):
+        X, y = rows.take(10 if i < WARM_UP else block)
         for j in range(len(models)):
             arrays[0, j, i] = allocated()
             memory[0, j, i] = held()
@@ -53,13 +55,14 @@ def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dic
             memory[1, j, i] = held()
             arrays[1, j, i] = allocated()
     tracemalloc.stop()
+    gc.unfreeze()
     _nrt_python.memsys_disable_stats()
-    return {  # the first block warms up
+    return {
         name: {
             "rows": blocks * block,
-            "microseconds": [figures(t) for t in 1e6 * times[j, 1:] / block],
-            "bytes grown": int(np.diff(memory, axis=0)[0, j, 1:].sum()),
-            "arrays allocated": int(np.diff(arrays, axis=0)[0, j, 1:].sum()),
+            "microseconds": [figures(t) for t in 1e6 * times[j, WARM_UP:] / block],
+            "bytes grown": int(np.diff(memory, axis=0)[0, j, WARM_UP:].sum()),
+            "arrays allocated": int(np.diff(arrays, axis=0)[0, j, WARM_UP:].sum()),
         }
         for j, name in enumerate(names)
     }

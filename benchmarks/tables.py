@@ -25,8 +25,9 @@ def table(header: Sequence[str], lines: Iterable[Cells]) -> str:
 
 def number(value: float) -> str:
     """Three significant figures, without an exponent."""
-    digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
-    return f"{float(f'{value:.3g}'):.{digits}f}"
+    rounded = float(f"{value:.3g}")
+    digits = 0 if rounded == 0 else max(0, 2 - int(np.floor(np.log10(abs(rounded)))))
+    return f"{rounded:.{digits}f}"
 
 
 def times(cell: dict[str, float]) -> str:
@@ -133,8 +134,10 @@ def calls() -> str:
     lines = []
     for name, cell in read("one_row")["cells"].items():
         both = [number(cell[kind]["median"]) for kind in ("loop", "calls")]
-        lines.append([name, *both, number(cell["above"]), times(cell["predict_one"]), times(cell["learn_one"])])
-    header = ["row in track", "predict_one + learn_one", "difference", "predict_one (p99)", "learn_one (p99)"]
+        above = [number(cell["above"]), number(cell["above"] - cell["predict"]["median"])]
+        lines.append([name, *both, *above, times(cell["predict_one"]), times(cell["learn_one"])])
+    header = ["row in track", "predict_one + learn_one", "difference", "less the second prediction"]
+    header += ["predict_one (p99)", "learn_one (p99)"]
     return table([f"µs, m = {read('one_row')['m']}", *header], lines)
 
 
