@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
+each_experiment = for name in `$(BIN)/python -m streamgp.reproduce --names`; do \
+	$(BIN)/python -m streamgp.reproduce $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
 
-.PHONY: help demo test test-interpreted lint format soak bench reproduce clean
+.PHONY: help demo test test-interpreted lint format soak bench reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -18,8 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY)  ## track a short stream, print its scores, write a plot
-	$(BIN)/python examples/demo.py
+demo: $(READY)  ## predict a made-up table row by row, print a summary, write a report
+	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks
 	$(BIN)/python -m pytest -m "not soak"
@@ -43,8 +45,12 @@ bench: $(READY)  ## measure speed; write benchmarks/results and the tables in do
 	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 	$(BIN)/python benchmarks/render.py --finished
 
-reproduce: $(READY)  ## the papers' figures that are scripted so far; an hour; finished cells are kept
-	for script in reproductions/*/*.py; do $(BIN)/python $$script || exit 1; done
+reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
+	$(call each_experiment,)
+	$(BIN)/python -m streamgp.reproduce --page docs/reproductions.md
+
+reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
+	$(call each_experiment,--quick)
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

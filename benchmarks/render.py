@@ -12,7 +12,7 @@ from pathlib import Path
 from record import ROOT, forget_unfinished
 from tables import TABLES
 
-MARKED = re.compile(r"<!-- table of (?P<name>[^>]+) -->\n.*?<!-- end of table -->", re.DOTALL)
+MARKED = re.compile(r"<!-- table of (?P<name>[^.>]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
 def pages() -> list[Path]:

@@ -1,41 +1,55 @@
 """Rebase against rebuild, and starts that are ten times off, on Mackey-Glass, Lorenz, laser and NARMA-10.
 
 One stream of 20 000 rows (laser: all of its 10 092), every row predicted, scored and then learnt. RMSE is against the
-noise-free next value, NLPD against the observation. ``python reproductions/soh2014/adaptation.py``
+noise-free next value, NLPD against the observation.
 """
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import streamgp as sg
+from streamgp.evaluate.metrics import nlpd
+from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
+from streamgp.reproduce.experiment import Expected
 
-ROWS, SEED = 20_000, 1
-RESULTS = Path(__file__).parent / "results" / "adaptation.json"
+LASER_ROWS = 10_092
 # Series, depth, and the lengthscale and temporal lengthscale that a coarse grid found best without adaptation.
-SERIES: dict[str, tuple[Callable[[], sg.data.Series], int, float, float]] = {
-    "mackey-glass": (lambda: sg.data.mackey_glass(ROWS, seed=SEED), 20, 5.0, 1.01),
-    "lorenz": (lambda: sg.data.lorenz(ROWS, seed=SEED), 20, 1.0, 3.0),
-    "laser": (lambda: sg.data.laser(seed=SEED), 10, 1.0, 1.2),
-    "narma-10": (lambda: sg.data.narma10(ROWS, seed=SEED), 20, 5.0, 1.2),
+SERIES: dict[str, tuple[Callable[..., sg.data.Series], int, float, float]] = {
+    "mackey-glass": (sg.data.mackey_glass, 20, 5.0, 1.01),
+    "lorenz": (sg.data.lorenz, 20, 1.0, 3.0),
+    "laser": (sg.data.laser, 10, 1.0, 1.2),
+    "narma-10": (sg.data.narma10, 20, 5.0, 1.2),
 }
+START = {"ten times too long": 10.0, "ten times too short": 0.1}  # factor of the lengthscale
+ADAPT = {"fixed": None, "rebuild": sg.SNGD(on_move="rebuild")}  # the others rebase
+CASES = ("fixed", "rebase", "rebuild", "ten times too long", "ten times too short")
 
 
-def run(series: sg.data.Series, depth: int, lengthscale: float, temporal: float, adapt: sg.SNGD | None) -> dict:
-    scales = np.full(series.X.shape[1], lengthscale)
+def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
+    return [
+        {"rows": settings["steps"], "seed": settings["seed"], "series": series, "case": case}
+        for series in SERIES
+        for case in CASES
+    ]
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    make, depth, lengthscale, temporal = SERIES[cell["series"]]
+    rows = min(cell["rows"], LASER_ROWS) if cell["series"] == "laser" else cell["rows"]
+    series = make(rows, seed=cell["seed"])
+    scales = np.full(series.X.shape[1], lengthscale * START.get(cell["case"], 1.0))
+    adapt = ADAPT.get(cell["case"], sg.SNGD())
     model = sg.OIESGP(depth, scales, temporal, capacity=100, noise=0.0025, adapt=adapt)
     p = model.track(series.X, series.Y)
     squared = np.mean(((p.mean - series.truth) ** 2).reshape(len(series.X), -1), axis=1)
-    last = squared[int(0.8 * len(squared)) :]
-    scores = {
+    found = {
         "rmse": float(np.sqrt(squared.mean())),
-        "rmse_last_fifth": float(np.sqrt(last.mean())),
-        "nlpd": float(-np.mean(p.log_density(series.Y))),
+        "rmse_last_fifth": float(np.sqrt(squared[int(0.8 * len(squared)) :].mean())),
+        "nlpd": nlpd(series.Y, p),
         "basis": model.size,
         "hyperparameters": {name: np.round(value, 4).tolist() for name, value in model.hyperparameters.items()},
         "reduced_steps": model.health.reduced_steps,
@@ -45,27 +59,33 @@ def run(series: sg.data.Series, depth: int, lengthscale: float, temporal: float,
     moves = moves[(moves >= 49) & (moves + 50 < len(squared))]
     if len(moves):
         ratios = [squared[t + 1 : t + 51].mean() / squared[t - 49 : t + 1].mean() for t in moves]
-        scores["after_over_before"] = float(np.median(ratios))
-    return scores
+        found["after_over_before"] = float(np.median(ratios))
+    return found
 
 
-def main() -> None:
-    report: dict[str, object] = {"rows": ROWS, "seed": SEED, "machine": platform.machine()}
-    for name, (make, depth, lengthscale, temporal) in SERIES.items():
-        series = make()
-        cells = {
-            "fixed": run(series, depth, lengthscale, temporal, None),
-            "rebase": run(series, depth, lengthscale, temporal, sg.SNGD()),
-            "rebuild": run(series, depth, lengthscale, temporal, sg.SNGD(on_move="rebuild")),
-            "ten times too long": run(series, depth, 10 * lengthscale, temporal, sg.SNGD()),
-            "ten times too short": run(series, depth, lengthscale / 10, temporal, sg.SNGD()),
-        }
-        report[name] = cells
-        for cell, scores in cells.items():
-            print(f"{name:>13} {cell:<20} {json.dumps(scores)}", flush=True)
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+def summarize(rows: list[Row], expected: Expected) -> Table:
+    lines: list[list[str | Value]] = []
+    for row in rows:
+        name = f"{row['series']}, {row['case']}"
+        ratio = row.get("after_over_before")
+        lines.append(
+            [
+                name,
+                Value(f"{name} RMSE", row["rmse"]),
+                Value(f"{name} RMSE of the last fifth", row["rmse_last_fifth"]),
+                Value(f"{name} NLPD", row["nlpd"], digits=3),
+                Value(f"{name} after/before", ratio, digits=2) if ratio is not None else "-",
+            ]
+        )
+    notes = ["after/before: median, over the moves, of the squared error of the 50 rows after over the 50 before."]
+    return Table(["series", "RMSE", "RMSE, last fifth", "NLPD", "after/before"], lines, notes)
 
 
-if __name__ == "__main__":
-    main()
+EXPERIMENT = Experiment(
+    title="Rebase against rebuild, and starts that are ten times off",
+    full={"steps": 20_000, "seed": 1},
+    quick={"steps": 1000},
+    cells=cells,
+    run=run,
+    summarize=summarize,
+)

@@ -1,59 +1,80 @@
 """Fig. 4: online hyperparameters on NARMA-10 with two irrelevant inputs (section V-B).
 
 Start: lengthscales 10, temporal lengthscale 1.01, variance 1, noise 0.0228 where the truth is 0.01. The first 80% of
-100 000 rows are learnt, the last 20% predicted without learning and scored against the noise-free output.
-``python reproductions/soh2014/figure4.py --rows 100000``
+the rows are learnt, the last 20% predicted without learning and scored against the noise-free output.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import time
-import tomllib
 from pathlib import Path
+from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
 import streamgp as sg
+from streamgp.evaluate.metrics import nlpd, rmse
+from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
+from streamgp.reproduce.experiment import Expected
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-HERE = Path(__file__).parent
-RESULTS = HERE / "results"
-ADAPT = {
-    "fixed": None,
-    "rebase": sg.SNGD(),
-    "rebuild": sg.SNGD(on_move="rebuild"),
-}
+ADAPT = {"fixed": None, "rebase": sg.SNGD(), "rebuild": sg.SNGD(on_move="rebuild")}
+POINTS = 64  # of the paths of the hyperparameters are kept
 
 
-def run(adapt: sg.SNGD | None, rows: int, seed: int) -> tuple[dict[str, object], dict[str, np.ndarray] | None]:
-    series = sg.data.narma10(rows, seed=seed, noise_std=0.1, irrelevant=2)
+def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
+    return [{"rows": settings["steps"], "seed": settings["seed"], "adapt": name} for name in ADAPT]
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    series = sg.data.narma10(cell["rows"], seed=cell["seed"], noise_std=0.1, irrelevant=2)
+    adapt = ADAPT[cell["adapt"]]
     model = sg.OIESGP(20, [10.0, 10.0, 10.0], 1.01, 1.0, capacity=100, noise=0.0228, adapt=adapt)
-    learnt = int(0.8 * rows)
-    start = time.perf_counter()
+    learnt = int(0.8 * cell["rows"])
     model.learn_many(series.X[:learnt], series.Y[:learnt])
-    seconds = time.perf_counter() - start
     p = model.track(series.X[learnt:])
     truth = series.truth[learnt:]
-    found = {name: np.round(value, 5).tolist() for name, value in model.hyperparameters.items()}
-    scores = {
-        "rmse": float(np.sqrt(np.mean((p.mean - truth) ** 2))),
-        "log_likelihood": float(np.mean(p.log_density(truth))),
-        "hyperparameters": found,
-        "reduced_steps": model.health.reduced_steps,
-        "seconds": round(seconds, 1),
-    }
-    return scores, None if adapt is None else model.trace
+    found: dict[str, Any] = {"rmse": rmse(truth, p.mean), "log_likelihood": -nlpd(truth, p)}
+    found |= {name: np.round(value, 5).tolist() for name, value in model.hyperparameters.items()}
+    found["reduced_steps"] = model.health.reduced_steps
+    if adapt is not None:
+        stride = max(1, len(model.trace["row"]) // POINTS)
+        path = {name: np.round(values[::stride], 4).tolist() for name, values in model.trace.items()}
+        found["path"] = path
+    return found
 
 
-def plot(traces: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+def summarize(rows: list[Row], expected: Expected) -> Table:
+    lines: list[list[str | Value]] = []
+    for row in rows:
+        name = row["adapt"]
+        beside = "adapted" if name in ("rebase", "rebuild") else name
+        lines.append(
+            [
+                name,
+                Value(f"{name} RMSE", row["rmse"], None, expected.get(f"{beside} RMSE")),
+                Value(
+                    f"{name} log-likelihood",
+                    row["log_likelihood"],
+                    None,
+                    expected.get(f"{beside} log-likelihood"),
+                    better="higher",
+                    digits=3,
+                ),
+                Value(f"{name} noise", row["noise"], None, expected.get(f"{beside} noise"), better="neither"),
+                ", ".join(f"{value:.1f}" for value in row["lengthscale"]),
+            ]
+        )
+    notes = ["The true noise is 0.01; the paper's lengthscales end at 11.2 and above 150 for both irrelevant inputs."]
+    return Table(["hyperparameters", "RMSE", "log-likelihood", "noise", "lengthscales"], lines, notes)
+
+
+def plot(rows: list[Row], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(4, 1, figsize=(9, 10), sharex=True, layout="constrained")
-    for name, trace in traces.items():
+    for row in rows:
+        if "path" not in row:
+            continue
+        name, trace = row["adapt"], {key: np.array(values) for key, values in row["path"].items()}
         style = "-" if name == "rebase" else ":"
         for i, colour in enumerate(("tab:blue", "tab:orange", "tab:green")):
             label = f"input {i + 1}, {name}"
@@ -67,26 +88,15 @@ def plot(traces: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         axis.legend(ncols=3, frameon=False)
     axes[3].set_xlabel("row")
     figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    scores, traces = {}, {}
-    for name, adapt in ADAPT.items():
-        scores[name], trace = run(adapt, arguments.rows, arguments.seed)
-        if trace is not None:
-            traces[name] = trace
-        print(name, json.dumps(scores[name]), flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    report = {"rows": arguments.rows, "seed": arguments.seed, "machine": platform.machine(), "scores": scores}
-    (RESULTS / "figure4.json").write_text(json.dumps(report, indent=1) + "\n")
-    plot(traces, RESULTS / "figure4.png")
-    expected = tomllib.loads((HERE / "expected.toml").read_text())["figure4"]
-    print("paper:", json.dumps(expected))
-
-
-if __name__ == "__main__":
-    main()
+EXPERIMENT = Experiment(
+    title="Fig. 4: online hyperparameters on NARMA-10 with two irrelevant inputs",
+    full={"steps": 100_000, "seed": 0},
+    quick={"steps": 4000},
+    cells=cells,
+    run=run,
+    summarize=summarize,
+    plot=plot,
+)

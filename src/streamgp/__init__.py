@@ -1,85 +1,29 @@
-"""streamgp: Gaussian processes that learn from a stream, one observation at a time, with honest error bars."""
+"""streamgp: Gaussian processes that learn from a stream, one observation at a time, with honest error bars.
 
-from streamgp import batch, data
-from streamgp.adapt import Evidence
-from streamgp.adapt.sngd import SNGD
-from streamgp.adapt.tune import tune
-from streamgp.batch import ESGP, SSGPR
-from streamgp.budget import Budget
-from streamgp.features import Basis, Fourier, Linear
-from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
-from streamgp.forgetting import BackToPrior, Injection
-from streamgp.kernels import (
-    Constant,
-    LinearKernel,
-    Matern,
-    Periodic,
-    RationalQuadratic,
-    RecursiveSquaredExponential,
-    SquaredExponential,
-)
-from streamgp.local import LWPR, LocalGP
-from streamgp.memory import Reservoir, Window
-from streamgp.model import StreamModel
-from streamgp.onlinegp import OnlineGP
-from streamgp.prediction import Prediction
-from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
-from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
-from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
-from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
-from streamgp.snapshot import SnapshotError, from_bytes, load
-from streamgp.standardize import Standardize
+The public names are those of :mod:`streamgp.api`. They are imported when the first of them is used, all at once: the
+command line shows its help without waiting for the compiler's library.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 from streamgp.version import __version__ as __version__
 
-__all__ = [
-    "ESGP",
-    "FBKRLS",
-    "IRFRR",
-    "ISSGPR",
-    "KLMS",
-    "KNLMS",
-    "KRLS",
-    "KRLST",
-    "LWPR",
-    "NORMA",
-    "OESGP",
-    "OIESGP",
-    "QKLMS",
-    "RLSESN",
-    "SGDESN",
-    "SNGD",
-    "SOGP",
-    "SSGPR",
-    "SWKRLS",
-    "BackToPrior",
-    "Basis",
-    "BetaKLMS",
-    "Budget",
-    "Constant",
-    "Evidence",
-    "Fourier",
-    "Injection",
-    "Linear",
-    "LinearKernel",
-    "LocalGP",
-    "Matern",
-    "OnlineGP",
-    "Periodic",
-    "Prediction",
-    "RationalQuadratic",
-    "RecursiveGP",
-    "RecursiveSquaredExponential",
-    "Reservoir",
-    "SnapshotError",
-    "SquaredExponential",
-    "Standardize",
-    "StreamModel",
-    "Window",
-    "batch",
-    "data",
-    "from_bytes",
-    "grid",
-    "kmeans",
-    "load",
-    "tune",
-]
+if TYPE_CHECKING:
+    from streamgp.api import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        import importlib
+        import importlib.util
+
+        if name == "__all__" or not name.startswith("_"):
+            if importlib.util.find_spec(f"{__name__}.{name}") is not None:  # a part of the package, not a name of it
+                return importlib.import_module(f"{__name__}.{name}")
+            api = importlib.import_module(f"{__name__}.api")
+            globals().update({public: getattr(api, public) for public in api.__all__}, __all__=api.__all__)
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

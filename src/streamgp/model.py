@@ -14,6 +14,11 @@ from streamgp.memory import Memory
 from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray
 
+FORGETTING_MODELS = (
+    "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
+    "RLSESN and OnlineGP, also within Standardize"
+)
+
 
 class Health(NamedTuple):
     """Numerical repairs so far; all zero is the normal case.
@@ -22,12 +27,14 @@ class Health(NamedTuple):
         floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
         negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
+        restored_directions: directions in which rounding had made the covariance indefinite and it was made positive.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
     """
 
     floored_pivots: int = 0
     capped_directions: int = 0
     negative_variances: int = 0
+    restored_directions: int = 0
     reduced_steps: int = 0
 
     @property
@@ -97,6 +104,10 @@ class StreamModel(Configured, abc.ABC):
 
     def _recall(self, y: FloatArray) -> None:
         """Remember y as the last target, where the memory is fed with targets."""
+
+    def _units(self) -> int:
+        """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
+        return 0
 
     def _check_restored(self) -> None:
         """Refuse a restored state that compiled code could not run safely."""
@@ -195,8 +206,7 @@ class StreamModel(Configured, abc.ABC):
         else:
             X, Y = self._checked(X, Y)
         if not len(X):
-            empty = np.empty((0,) if self._scalar else (0, self._p or 1))
-            return Prediction(empty, empty.copy(), empty.copy())
+            return self._empty()
         prediction = self._advance(X, Y, report=True)
         assert prediction is not None
         return self._shaped(prediction, many=True)
@@ -237,9 +247,28 @@ class StreamModel(Configured, abc.ABC):
         """Return how much each input counts, and how far back: what the lengthscales imply."""
         raise ValueError(f"{type(self).__name__} has no lengthscales, so it cannot say how relevant its inputs are")
 
+    def forget(self, factor: float) -> None:
+        """Let what was learnt fade once, now: as the model's forgetting does at every row.
+
+        Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``) the
+        certainty alone, to the prior's at the least.
+
+        Args:
+            factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
+        """
+        raise ValueError(self._why_unforgetting())
+
+    def _why_unforgetting(self) -> str:
+        """Why forget() cannot be used, or nothing."""
+        return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
+
+    def _rows_until_settled(self) -> int:
+        """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
+        return 0
+
     def copy(self) -> Self:
         """Return an independent model in the same state."""
-        twin: Self = _revived(type(self), self.get_params(), *self._knowledge())
+        twin: Self = revived(type(self), self.get_params(), *self._knowledge())
         return twin
 
     # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
@@ -248,7 +277,7 @@ class StreamModel(Configured, abc.ABC):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (type(self), self.get_params(), *self._knowledge())
+        return revived, (type(self), self.get_params(), *self._knowledge())
 
     def _knowledge(self) -> tuple[tuple[int | None, int | None, bool, bool], dict[str, np.ndarray]]:
         shape = self._d, self._p, self._scalar, self._certain
@@ -308,6 +337,11 @@ class StreamModel(Configured, abc.ABC):
         prior._d, prior._p = X.shape[1], 1
         return prior
 
+    def _empty(self) -> Prediction:
+        """The prediction of no rows."""
+        empty = np.empty((0,) if self._scalar else (0, self._p or 1))
+        return Prediction(empty, empty.copy(), empty.copy())
+
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
@@ -323,7 +357,7 @@ class StreamModel(Configured, abc.ABC):
         return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
 
 
-def _revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
+def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
     """A model of these settings in this state."""
     model = kind(**settings)
     d, p, _, _ = shape
@@ -372,6 +406,9 @@ class MemoryModel(StreamModel):
 
     def _recall(self, y: FloatArray) -> None:
         self._state.memory.last_target[:] = y
+
+    def _units(self) -> int:
+        return self._memory.units
 
     @property
     def rows_seen(self) -> int:

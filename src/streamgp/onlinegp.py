@@ -13,13 +13,14 @@ from streamgp.adapt.sngd import SNGD
 from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
 from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
 from streamgp.core import layout, stream
+from streamgp.core.fade import fade
 from streamgp.features import Basis, Features, Fourier
 from streamgp.forgetting import Forgetting, NoForgetting
 from streamgp.linalg import triangular
 from streamgp.memory import Memory, Window
 from streamgp.model import Change, Health, MemoryModel, Relevance
 from streamgp.prediction import Prediction
-from streamgp.settings import FloatArray, choice, positive_vector
+from streamgp.settings import FloatArray, choice, number, positive_vector
 
 REBUILD = 1
 TRACE_LENGTH = 512
@@ -198,7 +199,7 @@ class OnlineGP(MemoryModel):
             (layout.EVICT, self._budget.evict),
             (layout.REMOVAL, self._budget.removal),
             (layout.UNTESTED, self._budget.admit_untested),
-            (layout.CAP_EVERY, _rows_to_double(self._forgetting)),
+            (layout.CHECK_EVERY, self._rows_between_checks()),
             (layout.POWER, self._estimate_power),
             (layout.THETA, 0 if self._adapt is None else parameters.size + q),
             (layout.TRACE, 0 if self._adapt is None else TRACE_LENGTH),
@@ -246,6 +247,12 @@ class OnlineGP(MemoryModel):
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
         self._one_prediction = np.empty((p + 2 * q, 1))
 
+    def _rows_between_checks(self) -> int:
+        """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
+        if self._forgetting.relative_to_prior or self._forgetting.factor == 1.0:
+            return 0
+        return max(1, int(np.log(0.5) / np.log(self._forgetting.factor)))
+
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
@@ -291,6 +298,20 @@ class OnlineGP(MemoryModel):
         points, stride = (int(self._counters[i]) for i in (layout.TRACE_SIZE, layout.TRACE_STRIDE))
         if not 0 <= points <= int(self._plan[layout.TRACE]) or (self._adapt is not None and stride < 1):
             raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
+
+    def forget(self, factor: float) -> None:
+        number("factor", factor, above=0, at_most=1)
+        if why := self._why_unforgetting():
+            raise ValueError(why)
+        if self._d is not None:
+            fade(self._plan, int(self._counters[layout.SIZE]), self._state, factor)
+
+    forget.__doc__ = MemoryModel.forget.__doc__
+
+    def _why_unforgetting(self) -> str:
+        if self._engine in (layout.DICTIONARY, layout.WEIGHTED):
+            return ""
+        return super()._why_unforgetting()
 
     # What can be read.
 
@@ -353,6 +374,7 @@ class OnlineGP(MemoryModel):
             int(c[layout.FLOORED_PIVOTS]),
             int(c[layout.CAPPED_DIRECTIONS]),
             int(c[layout.NEGATIVE_VARIANCES]),
+            int(c[layout.RESTORED_DIRECTIONS]),
             int(c[layout.REDUCED_STEPS]),
         )
 
@@ -394,13 +416,6 @@ def _part(name: str, value: Any, kind: type, example: str) -> Any:
 
 def _plain(values: FloatArray) -> float | FloatArray:
     return float(values[0]) if values.size == 1 else values.copy()
-
-
-def _rows_to_double(forgetting: Forgetting) -> int:
-    """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
-    if forgetting.relative_to_prior or forgetting.factor == 1.0:
-        return 0
-    return max(1, int(np.log(0.5) / np.log(forgetting.factor)))
 
 
 def _place_points(parts: Features, state: layout.State, depth: int) -> None:

@@ -94,27 +94,70 @@ def cap_at_prior(M: Array, prior: float, n: int) -> int:
 
 
 @compiled
-def cap_at_prior_factored(M: Array, R: Array, n: int) -> int:
-    """Cap M = P + C where P = (R'R)^-1, in the coordinates R w, in which the prior is the identity."""
-    whitened, column, product = np.zeros((n, n)), np.empty(n), np.empty(n)
-    for i in range(n):  # row i of R M R'
+def whiten_covariance(R: Array, C: Array, n: int, out: Array) -> None:
+    """out = R C R', full, from the lower triangle of C."""
+    row, product = np.empty(n), np.empty(n)
+    for i in range(n):
         for j in range(n):
-            column[j] = R[i, j] if j >= i else 0.0
-        symmetric.multiply(M, column, n, product)
+            row[j] = R[i, j] if j >= i else 0.0
+        symmetric.multiply(C, row, n, product)
         for j in range(i + 1):
-            whitened[i, j] = dot(R[j, j:n], product[j:n], n - j)
-    clipped = clip_eigenvalues(whitened, -np.inf, 1.0, n)
-    if clipped > 0:
-        for i in range(n):  # row i of R^-1 (.) R^-T
+            out[i, j] = dot(R[j, j:n], product[j:n], n - j)
+            out[j, i] = out[i, j]
+
+
+@compiled
+def colour_covariance(R: Array, W: Array, n: int, C: Array) -> None:
+    """The lower triangle of C = R^-1 W R^-T for a symmetric W."""
+    column, product = np.empty(n), np.empty(n)
+    for i in range(n):
+        for j in range(n):
+            column[j] = 0.0
+        column[i] = 1.0
+        triangular.solve_transposed(R, column, n, column)
+        for j in range(n):
+            product[j] = dot(W[j], column, n)
+        triangular.solve(R, product, n, product)
+        for j in range(i + 1):
+            C[i, j] = product[j]
+
+
+@compiled
+def bring_back(M: Array, R: Array, relative: int, n: int) -> tuple[int, int]:
+    """Make P + C, with P = (R'R)^-1, positive and at most P again.
+
+    Works in the coordinates R w, in which the prior is the identity. Rounding is taken to be as large as the most
+    negative eigenvalue: all below that size are raised to it. Returns how many eigenvalues were raised and lowered.
+    """
+    W, direction = np.empty((n, n)), np.empty(n)
+    whiten_covariance(R, M, n, W)
+    prior = 1.0 if relative else 0.0  # added to the eigenvalues: M is C, or P + C already
+    if not np.isfinite(W).all():  # nothing is left: the prior
+        for i in range(n):
             for j in range(n):
-                column[j] = 0.0
-            column[i] = 1.0
-            triangular.solve_transposed(R, column, n, column)
-            symmetric.multiply(whitened, column, n, product)
-            triangular.solve(R, product, n, product)
-            for j in range(i + 1):
-                M[i, j] = product[j]
-    return clipped
+                W[i, j] = 1.0 - prior if i == j else 0.0
+        colour_covariance(R, W, n, M)
+        return n, 0
+    values, vectors = np.linalg.eigh(W)
+    least = max(-(values[0] + prior), 0.0)
+    raised = lowered = 0
+    for e in range(n):
+        value = values[e] + prior
+        if value < least:
+            raised += 1
+        elif value > 1.0 and not relative:  # C <= 0 by construction, but injection inflates
+            lowered += 1
+        else:
+            continue
+        for i in range(n):
+            direction[i] = vectors[i, e]
+        symmetric.add_outer(W, (least if value < least else 1.0) - value, direction, n)
+    if raised + lowered > 0:
+        for i in range(n):
+            for j in range(i):
+                W[j, i] = W[i, j]
+        colour_covariance(R, W, n, M)
+    return raised, lowered
 
 
 @compiled

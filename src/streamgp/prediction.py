@@ -48,15 +48,20 @@ class Prediction:
         number("level", level, above=0)
         if level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-        half = NormalDist().inv_cdf(0.5 + level / 2.0) * self.std
+        half = gaussian_reach(level) * self.std
         return self.mean - half, self.mean + half
+
+    def deviations(self, y: Any) -> Values:
+        """Return by how many standard deviations of the observation y lies above the mean."""
+        result = (np.asarray(y, dtype=np.float64) - self.mean) / self.std
+        return _plain(result)
 
     def log_density(self, y: Any) -> Values:
         """Return the log density of the observation y."""
         s = self.variance + self.noise
         error = np.asarray(y, dtype=np.float64) - self.mean
         result = -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
-        return float(result) if np.ndim(result) == 0 else result
+        return _plain(result)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
@@ -74,4 +79,78 @@ class Prediction:
         parts = [
             np.broadcast_to(np.asarray(v), np.shape(self.mean))[index] for v in (self.mean, self.variance, self.noise)
         ]
-        return Prediction(*(float(v) if np.ndim(v) == 0 else v for v in parts))
+        return Prediction(*(_plain(v) for v in parts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibratedPrediction(Prediction):
+    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean.
+
+    Between and beyond the bounds it is two halves of Gaussians, each with half of the mass, that meet at the mean:
+    ``interval``, ``log_density``, ``sample`` and ``std`` are theirs. ``variance`` and ``noise`` share the variance of
+    both in the proportions that the model gave them; all of it is ``variance`` where the model has none.
+
+    Args:
+        mean: of the model, as it is.
+        variance: of the latent function, calibrated.
+        noise: variance of the observation noise, calibrated.
+        lower: lower bound of the interval at ``level``.
+        upper: upper bound.
+        level: what the bounds were calibrated for.
+        raw: the prediction of the model itself.
+    """
+
+    lower: Values
+    upper: Values
+    level: float
+    raw: Prediction
+
+    def interval(self, level: float | None = None) -> tuple[Values, Values]:
+        """Return the calibrated bounds; at another level they are stretched as those of a Gaussian would be."""
+        if level is None or level == self.level:
+            return self.lower, self.upper
+        low, high = Prediction(0.0, 1.0, 0.0).interval(level)
+        stretch = 0.5 * (high - low) / gaussian_reach(self.level)
+        return self.mean - stretch * (self.mean - self.lower), self.mean + stretch * (self.upper - self.mean)
+
+    def deviations(self, y: Any) -> Values:
+        """Return by how many standard deviations of its side y lies above the mean."""
+        error = np.asarray(y, dtype=np.float64) - self.mean
+        result = error / self._side(error)
+        return _plain(result)
+
+    def log_density(self, y: Any) -> Values:
+        """Return the log density of the observation y."""
+        error = np.asarray(y, dtype=np.float64) - self.mean
+        side = self._side(error)
+        result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
+        return _plain(result)
+
+    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
+        """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
+        draws = Prediction(np.zeros(np.shape(self.mean)), 1.0, 0.0).sample(n, seed)
+        return self.mean + self._side(draws) * draws
+
+    def _side(self, error: FloatArray) -> FloatArray:
+        """The standard deviation on the side of an error."""
+        return np.where(error < 0, self.mean - self.lower, self.upper - self.mean) / gaussian_reach(self.level)
+
+    @property
+    def parts(self) -> tuple[Values, Values, Values, Values, Values]:
+        """Mean, variance, noise, lower and upper bound."""
+        return self.mean, self.variance, self.noise, self.lower, self.upper
+
+    def __getitem__(self, index: Any) -> CalibratedPrediction:
+        """Return the prediction of some of the rows (or outputs)."""
+        mean, variance, noise, lower, upper = (_plain(np.asarray(part)[index]) for part in self.parts)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+
+
+def gaussian_reach(level: float) -> float:
+    """How many standard deviations the central interval of a Gaussian reaches to either side."""
+    return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def _plain(values: Any) -> Values:
+    """Numbers as users see them: a float in place of an array without axes."""
+    return float(values) if np.ndim(values) == 0 else values

@@ -32,15 +32,13 @@ def to_bytes(model: StreamModel) -> bytes:
     """The snapshot of a model."""
     tensors: dict[str, np.ndarray] = {}
     header = {
-        "format": FORMAT,
-        "library": __version__,
         "model": type(model).__name__,
         "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
         "shape": [model._d, model._p, model._scalar, model._certain],
     }
     if model._d is not None:
         tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in model._arrays().items()}
-    return _packed(header, tensors)
+    return packed(header, tensors)
 
 
 def from_bytes(data: bytes, **parts: Any) -> StreamModel:
@@ -50,9 +48,14 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
         data: what ``model.to_bytes()`` returned.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
-    from streamgp.model import StreamModel
+    from streamgp.api import StreamModel  # and with it every model and part that a snapshot may hold
 
-    header, tensors = _unpacked(bytes(data))
+    header, tensors = unpacked(bytes(data))
+    if "model" not in header:
+        raise SnapshotError(
+            f"the snapshot holds {header.get('holds', 'no model')}; open it with streamgp.rows.Pipeline.load(path), "
+            "whose .model is the model within"
+        )
     try:
         kind = Configured.registry.get(header["model"])
         if kind is None or not issubclass(kind, StreamModel):
@@ -96,7 +99,9 @@ def load(path: str | Path, **parts: Any) -> StreamModel:
     return from_bytes(Path(path).read_bytes(), **parts)
 
 
-def _packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+def packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+    """Bytes of a header and arrays, with the format's number and a digest of everything."""
+    header = {"format": FORMAT, "library": __version__} | header
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
@@ -106,7 +111,8 @@ def _packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     return serialize(tensors, metadata={_KEY: text})
 
 
-def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays; bytes that packed() did not make are refused."""
     try:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length].decode())["__metadata__"]
@@ -123,7 +129,7 @@ def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"it was written by streamgp {header.get('library')!r}"
         )
     # Written again it must give the same bytes: any other file was altered, and the digest says which part.
-    again = _packed(header, tensors)
+    again = packed(header, tensors)
     if again != data:
         reason = "its contents do not match its digest" if found.encode() not in again else "its layout was altered"
         raise SnapshotError(f"the snapshot is damaged: {reason}; restore it from a good copy")

@@ -11,9 +11,10 @@ from streamgp import inputs
 from streamgp.compiled import CUBE, MATRIX, VECTOR, compile_now
 from streamgp.core import stream
 from streamgp.linalg import scaling
-from streamgp.model import Change, Health, MemoryModel, Relevance, StreamModel
+from streamgp.model import Relevance, StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
+from streamgp.wrapper import Wrapper, begin, joined
 
 
 class Scaling(NamedTuple):
@@ -25,7 +26,7 @@ class Scaling(NamedTuple):
     target_scale: FloatArray
 
 
-class Standardize(StreamModel):
+class Standardize(Wrapper):
     """A stream model that sees inputs and targets with mean 0 and standard deviation 1.
 
     Mean and standard deviation are those of the first ``warmup`` rows and stay from then on, so that basis points never
@@ -60,24 +61,10 @@ class Standardize(StreamModel):
     _kept: np.ndarray  # how many rows have been kept
 
     def __init__(self, model: StreamModel, warmup: int = 100) -> None:
-        if not isinstance(model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or ISSGPR(); got {model!r}")
-        if model.rows_seen:
-            raise ValueError(
-                f"model must have learnt nothing, because it learns in other units here; got one that has seen "
-                f"{model.rows_seen} rows. Hand over model.clone()."
-            )
+        self._wrap(model)
         self._warmup = whole("warmup", warmup, at_least=2)
-        # Whoever holds the model that was handed over may change its settings.
-        self._settings["model"] = self._pristine = model.clone()
-        self._within = self._pristine
-        self.has_variance = model.has_variance
-        self._shared = model._shared
         compile_now(scaling.to_standard, MATRIX, VECTOR, VECTOR, MATRIX)
         compile_now(scaling.from_standard, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE)
-
-    def get_params(self, deep: bool = False) -> dict[str, Any]:
-        return super().get_params(deep) | {"model": self._pristine.clone()}
 
     # The state.
 
@@ -86,9 +73,7 @@ class Standardize(StreamModel):
         rows, targets = np.zeros((self._warmup, d)), np.zeros((self._warmup, p))
         begins = np.zeros(self._warmup, dtype=np.int64)
         kept = np.zeros(1, dtype=np.int64)
-        if self._d is None:
-            self._within = self._pristine.clone()
-        _begin(self._within, d, p)
+        super()._start(d, p)
         if self._d is not None:  # rows have come, but no target
             rows[:], begins[:], kept[:] = self._rows, self._begins, self._kept
             targets[: 0 if self.frozen else kept[0]] = np.nan
@@ -112,15 +97,15 @@ class Standardize(StreamModel):
         """Hand rows to the model within, in its units."""
         s = self._scaling
         prediction = self._within._advance(
-            _standard(X, s.input_shift, s.input_scale),
-            None if Y is None else _standard(Y, s.target_shift, s.target_scale),
+            standard(X, s.input_shift, s.input_scale),
+            None if Y is None else standard(Y, s.target_shift, s.target_scale),
             report,
         )
         return None if prediction is None else self._in_units(prediction)
 
     def _foresee(self, X: FloatArray) -> Prediction:
         inputs.refuse(*stream.check(X, X[:0], False), many=len(X) > 1)
-        return self._in_units(self._within._foresee(_standard(X, self._scaling.input_shift, self._scaling.input_scale)))
+        return self._in_units(self._within._foresee(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
 
     def _in_units(self, prediction: Prediction) -> Prediction:
         """A prediction in the units of the target."""
@@ -135,7 +120,7 @@ class Standardize(StreamModel):
     # The warm-up.
 
     def _warm_up(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        predictions = []
+        predictions: list[Any] = []
         start = 0
         while start < len(X):
             kept = int(self._kept[0])
@@ -150,18 +135,16 @@ class Standardize(StreamModel):
                 if self._kept[0] == renewal:
                     self._renew()
             start = stop
-        return _joined(predictions) if report else None
+        return joined(predictions) if report else None
 
     def _renew(self) -> None:
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
         rows, targets = self._rows[:n], self._targets[:n]
-        s = self._scaling
-        for values, shift, scale in ((rows, s.input_shift, s.input_scale), (targets, s.target_shift, s.target_scale)):
-            for j, column in enumerate(values.T):
-                shift[j], scale[j] = _centre_and_spread(column[~np.isnan(column)])
+        for array, values in zip(self._scaling, units_of(rows, targets), strict=True):
+            array[:] = values
         self._within = self._pristine.clone()
-        _begin(self._within, rows.shape[1], targets.shape[1])
+        begin(self._within, rows.shape[1], targets.shape[1])
         sequences = [0, *np.flatnonzero(self._begins[:n]), n]
         for start, stop in itertools.pairwise(sequences):
             self._within.reset_memory()
@@ -175,19 +158,18 @@ class Standardize(StreamModel):
         return (
             self._scaling._asdict()
             | {"rows": self._rows, "targets": self._targets, "begins": self._begins, "kept": self._kept}
-            | {f"inner.{name}": array for name, array in self._within._arrays().items()}
+            | super()._arrays()
         )
 
     def _check_restored(self) -> None:
         if not 0 <= self._kept[0] <= self._warmup:
             raise ValueError(f"the snapshot says {self._kept[0]} kept rows, the model has room for {self._warmup}")
-        self._within._check_restored()
+        super()._check_restored()
 
     def reset_memory(self) -> None:
-        if self._d is not None:
-            if not self.frozen:
-                self._begins[self._kept[0]] = 1
-            self._within.reset_memory()
+        if self._d is not None and not self.frozen:
+            self._begins[self._kept[0]] = 1
+        super().reset_memory()
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         s = self._scaling
@@ -195,7 +177,12 @@ class Standardize(StreamModel):
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
     def _recall(self, y: FloatArray) -> None:
-        self._within._recall(_standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
+        self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
+
+    def _rows_until_settled(self) -> int:
+        # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
+        left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
+        return left + super()._rows_until_settled()
 
     # What can be read.
 
@@ -217,19 +204,11 @@ class Standardize(StreamModel):
         return self._within.copy()
 
     @property
-    def rows_seen(self) -> int:
-        return self._within.rows_seen
-
-    @property
-    def size(self) -> int:
-        return self._within.size
-
-    @property
     def basis(self) -> FloatArray:
         """The basis points in the units of the inputs; before the first row, and a reservoir's state, as they are."""
         points = self._within.basis
         if self._d is not None and points.size:
-            units = self._within._memory.units if isinstance(self._within, MemoryModel) else 0
+            units = self._units()
             seen = points[:, units:].reshape(len(points), -1, self._d)
             points[:, units:] = (self._scaling.input_shift + self._scaling.input_scale * seen).reshape(len(points), -1)
         return points
@@ -243,28 +222,21 @@ class Standardize(StreamModel):
         """Return how much each input counts, standard deviation for standard deviation, and how far back."""
         return self._within.relevance()
 
-    @property
-    def health(self) -> Health:
-        return self._within.health
 
-    @property
-    def last_change(self) -> Change:
-        return self._within.last_change
-
-
-def _begin(model: StreamModel, d: int, p: int) -> None:
-    """Allocate a model for inputs and targets that someone else has checked."""
-    model._start(d, p)
-    model._d, model._p, model._scalar, model._certain = d, p, False, True
+def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
+    """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
+    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
+    return Scaling(input_shift, input_scale, target_shift, target_scale)
 
 
-def _standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
     result = np.empty_like(values)
     scaling.to_standard(values, shift, scale, result)
     return result
 
 
-def _centre_and_spread(column: FloatArray) -> tuple[float, float]:
+def centre_and_spread(column: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
     if column.size == 0:
         return 0.0, 1.0
@@ -274,9 +246,3 @@ def _centre_and_spread(column: FloatArray) -> tuple[float, float]:
         return float(column[0]), 1.0
     spread = largest * float(np.std(relative, ddof=1))
     return largest * float(np.mean(relative)), spread if spread > 0 else 1.0
-
-
-def _joined(predictions: list[Any]) -> Prediction:
-    return Prediction(
-        *(np.concatenate([getattr(p, name) for p in predictions]) for name in ("mean", "variance", "noise"))
-    )

@@ -7,6 +7,7 @@ import numpy as np
 import streamgp as sg
 
 D = 3
+_weights = np.random.default_rng(6).normal(size=500)
 _points = np.random.default_rng(5).uniform(-2, 2, (12, D))
 
 EXAMPLES = {
@@ -52,6 +53,22 @@ EXAMPLES = {
     "OnlineGP linear": lambda: sg.OnlineGP(
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
     ),
+    "Encoded": lambda: sg.Encoded(
+        sg.TrainedEncoder("lstm", D, 4, 5, _weights[: 20 * (D + 5 + 2) + 12], embedding=2),
+        sg.KRLST(capacity=8),
+        input_shift=[0.1, 0.0, -0.2],
+        input_scale=[2.0, 1.0, 0.5],
+    ),
+    "Encoded separate": lambda: sg.Encoded(
+        sg.TrainedEncoder("gru", D, 3, 4, _weights[: 12 * (D + 4 + 2)]), sg.SOGP(capacity=8, outputs="separate")
+    ),
+    "Encoded features": lambda: sg.Encoded(
+        sg.TrainedEncoder("feedforward", D, 2, 6, _weights[: 6 * (2 * D + 1)], activation="relu"),
+        sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
+    ),
+    "Encoded filter": lambda: sg.Encoded(
+        sg.TrainedEncoder("rnn", D, 3, 4, _weights[: 4 * (D + 6) + 4 * 10], layers=2), sg.QKLMS(capacity=8)
+    ),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
     "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),
     "Standardize reservoir": lambda: sg.Standardize(sg.OESGP(units=6, capacity=8, feedback=0.3), warmup=60),
@@ -61,4 +78,31 @@ EXAMPLES = {
     "Standardize LocalGP": lambda: sg.Standardize(sg.LocalGP(experts=4, capacity=5), warmup=10),
     "Standardize LWPR": lambda: sg.Standardize(sg.LWPR(init_D=2.0, capacity=20), warmup=100),
     "Standardize separate": lambda: sg.Standardize(sg.RecursiveGP(_points, outputs="separate"), warmup=20),
+    "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
+    "Calibrated filter": lambda: sg.Calibrated(sg.QKLMS(capacity=8, depth=2), level=0.5, warmup=10),
+    "Calibrated separate": lambda: sg.Calibrated(sg.SOGP(capacity=8, outputs="separate"), rates=[0.1]),
+    "Calibrated LWPR": lambda: sg.Calibrated(sg.LWPR(init_D=2.0, capacity=20)),
+    "Calibrated reservoir": lambda: sg.Calibrated(sg.OESGP(units=6, capacity=8, feedback=0.3), level=0.99),
+    "Calibrated standard": lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=10), warmup=30)),
+    "Standardize calibrated": lambda: sg.Standardize(sg.Calibrated(sg.OESGP(units=6, capacity=8)), warmup=30),
+    "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=8), warmup=10),
+    "DriftAware on trial": lambda: sg.DriftAware(sg.SOGP(capacity=8), 0.3, trial=5, warmup=3, history=2),
+    "DriftAware injecting": lambda: sg.DriftAware(
+        sg.KRLST(capacity=8, forgetting=0.9, mode="injection", outputs="separate"), 0.4, trial=4, warmup=2
+    ),
+    "DriftAware features": lambda: sg.DriftAware(sg.ISSGPR(features=10, outputs="separate"), 0.4, trial=4, warmup=2),
+    "DriftAware reservoir": lambda: sg.DriftAware(
+        sg.OESGP(units=6, capacity=8, feedback=0.3, adapt=sg.SNGD(interval=3)), 0.4, trial=5, warmup=2
+    ),
+    "DriftAware linear": lambda: sg.DriftAware(sg.RLSESN(units=6, forgetting=0.98), 0.4, trial=5, warmup=2),
+    "DriftAware without variance": lambda: sg.DriftAware(sg.IRFRR(features=10), 0.4, trial=5, warmup=2),
+    "DriftAware standard": lambda: sg.DriftAware(
+        sg.Standardize(sg.KRLST(capacity=8), warmup=16), 0.4, trial=5, warmup=2
+    ),
+    "Standardize drift-aware": lambda: sg.Standardize(
+        sg.DriftAware(sg.SOGP(capacity=8), 0.4, trial=5, warmup=2), warmup=20
+    ),
+    "Calibrated drift-aware": lambda: sg.Calibrated(
+        sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), 0.4, trial=5, warmup=2), warmup=10
+    ),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import streamgp as sg
+from streamgp import deep
 from streamgp.settings import Configured
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 CLASSES = {
     name: kind
-    for module in (sg, sg.batch)
+    for module in (sg, sg.batch, deep)
     for name in module.__all__
     if inspect.isclass(kind := getattr(module, name)) and issubclass(kind, Configured) and not inspect.isabstract(kind)
 }

@@ -164,6 +164,17 @@ def test_soh2014_table_1_ikeda_is_not_explained_by_the_text():
 # huber2013
 
 
+@pytest.mark.parametrize(("noise_std", "modes"), [(np.sqrt(0.1), 1), (0.1, 1), (0.05, 2)])
+def test_soh2014_figure_8_as_printed_has_one_mode(noise_std, modes):
+    """Section VII: the density of the next observation of a point that turns by 0.1, after the observation 0."""
+    grid = np.linspace(-2.0, 2.0, 401)
+    density = np.zeros_like(grid)
+    for phase in np.linspace(0.0, 2.0 * np.pi, 1000, endpoint=False):
+        likelihood = np.exp(-0.5 * (np.cos(phase) / noise_std) ** 2)
+        density += likelihood * np.exp(-0.5 * ((grid - np.cos(phase + 0.1)) / noise_std) ** 2)
+    assert np.sum((density[1:-1] > density[:-2]) & (density[1:-1] >= density[2:])) == modes
+
+
 def test_huber2013_one_batch_is_exact_at_the_basis_points_and_one_by_one_is_fitc():
     X, y, _ = stream(80)
     points, k = sg.grid([-3, -3], [3, 3], 4), oracles.squared_exponential(1.2)

@@ -39,6 +39,12 @@ def test_missing_targets_do_not_count():
     assert evaluate.nlpd(y, p) == pytest.approx(evaluate.nlpd(Y, p[:4]), rel=1e-15)
 
 
+def test_a_prediction_that_is_not_a_number_is_not_forgiven():
+    mean = np.append(MEAN[:3], np.nan)
+    assert math.isnan(evaluate.rmse(Y, mean))
+    assert math.isnan(evaluate.mnae(Y, mean))
+
+
 def test_interval_score_is_width_plus_penalty():
     assert evaluate.interval_score([3.0, 0.0], [1.0, 1.0], [2.0, 2.0], 0.8) == pytest.approx((1 + 10 * 1.0) * 1.0)
 

@@ -134,3 +134,34 @@ def test_covariance_stays_positive_on_a_badly_conditioned_fixed_basis():
     assert np.sqrt(np.mean((p.mean - np.sin(Xs[:, 0])) ** 2)) < 2e-3
     assert np.all(p.variance > 0)
     assert model.health.repairs == 0
+
+
+def test_what_rounding_makes_indefinite_on_a_long_stream_is_restored():
+    # Without the check this model is full of NaN after 20 000 rows.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (25_000, 1))
+    truth = 10 * np.sin(2 * X[:, 0])
+    Y = truth + 0.1 * rng.standard_normal(len(X))
+    model = sg.SOGP(sg.SquaredExponential(1.0, 100.0), 40, 1e-6, 0.01)
+    p = model.track(X, Y)
+    assert model.health.restored_directions > 0
+    assert model.health.negative_variances == 0
+    reference = sg.RecursiveGP(model.basis, sg.SquaredExponential(1.0, 100.0), 0.01).track(X, Y)
+    late = slice(20_000, None)
+    assert np.sqrt(np.mean((p.mean - truth)[late] ** 2)) < 0.004
+    np.testing.assert_allclose(p.mean[late], reference.mean[late], atol=0.01)
+
+
+def test_a_posterior_that_is_no_number_any_more_becomes_the_prior():
+    model = sg.SOGP(sg.SquaredExponential(1.0), 10, 1e-2, 0.01)
+    x = np.linspace(0.0, 5.0, 50)
+    model.learn_many(x, np.sin(x))
+    n = model.size
+    model._state.covariance[0, :n, :n] = np.nan
+    model._state.mean[0, 0] = np.nan
+    model.learn_one(2.0, np.sin(2.0))
+    assert model.health.restored_directions == n
+    after = model.predict_many(x)
+    assert np.all(np.isfinite(after.mean))
+    assert np.all((after.variance >= 0) & (after.variance <= 1))
+    assert model.predict_one(2.0).mean == pytest.approx(np.sin(2.0), abs=0.5)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import features
-from streamgp.adapt.rebase import colour_covariance, rebase, relative_prior, whiten_covariance
+from streamgp.adapt.rebase import rebase, relative_prior
 from streamgp.compiled import compiled
 from streamgp.core.layout import (
     COVARIANCES,
@@ -26,6 +26,7 @@ from streamgp.core.layout import (
 )
 from streamgp.kernels import program
 from streamgp.linalg import symmetric, triangular, vector
+from streamgp.posterior import colour_covariance, whiten_covariance
 
 Array = NDArray
 

@@ -15,39 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import compiled
-from streamgp.linalg import symmetric, triangular
-from streamgp.linalg.vector import dot
+from streamgp.linalg import triangular
 
 Array = NDArray
-
-
-@compiled
-def whiten_covariance(R: Array, C: Array, n: int, out: Array) -> None:
-    """out = R C R', full, from the lower triangle of C."""
-    row, product = np.empty(n), np.empty(n)
-    for i in range(n):
-        for j in range(n):
-            row[j] = R[i, j] if j >= i else 0.0
-        symmetric.multiply(C, row, n, product)
-        for j in range(i + 1):
-            out[i, j] = dot(R[j, j:n], product[j:n], n - j)
-            out[j, i] = out[i, j]
-
-
-@compiled
-def colour_covariance(R: Array, W: Array, n: int, C: Array) -> None:
-    """The lower triangle of C = R^-1 W R^-T for a symmetric W."""
-    column, product = np.empty(n), np.empty(n)
-    for i in range(n):
-        for j in range(n):
-            column[j] = 0.0
-        column[i] = 1.0
-        triangular.solve_transposed(R, column, n, column)
-        for j in range(n):
-            product[j] = dot(W[j], column, n)
-        triangular.solve(R, product, n, product)
-        for j in range(i + 1):
-            C[i, j] = product[j]
 
 
 @compiled

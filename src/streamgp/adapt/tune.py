@@ -16,7 +16,9 @@ from streamgp.memory import Memory, Window, remembered
 from streamgp.model import MemoryModel, StreamModel
 from streamgp.onlinegp import OnlineGP
 from streamgp.recipes.huber2013 import RecursiveGP
-from streamgp.settings import whole
+from streamgp.settings import FloatArray, whole
+from streamgp.standardize import Standardize, standard, units_of
+from streamgp.wrapper import Wrapper
 
 Model = TypeVar("Model", bound=StreamModel)
 
@@ -36,7 +38,8 @@ def tune(
 
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
-        X: (n, d) rows of the stream, in order.
+            Of Standardize, Calibrated and DriftAware the model within is tuned, in the units that it will see.
+        X: (n, d) rows of the stream, in order, from its beginning.
         Y: (n,) or (n, p) targets; NaN where missing.
         evidence: how to maximise; None: Evidence().
         rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation.
@@ -72,6 +75,8 @@ def fit_prefix(
     if not isinstance(model, StreamModel):
         raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     X = inputs.rows(X, model._d)
+    if isinstance(model, Wrapper):
+        return _fit_within(model, X, Y, evidence, rows, tune_frequencies)
     batch = _batch_twin(model, X.shape[1], tune_frequencies)
     Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
     if len(X) == 0:
@@ -89,6 +94,20 @@ def fit_prefix(
     return batch.fit(seen[known], Y[known], evidence)
 
 
+def _fit_within(
+    model: Wrapper, X: FloatArray, Y: Any, evidence: Evidence, rows: int, tune_frequencies: bool
+) -> FullGP | SSGPR:
+    """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
+    if isinstance(model, Standardize):
+        Y, scalar = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+        inputs.refuse(*stream.check(X, Y, False), many=True)
+        units = units_of(X[: model._warmup], Y[: model._warmup])
+        X = standard(X, units.input_shift, units.input_scale)
+        Y = standard(Y, units.target_shift, units.target_scale)
+        Y = Y[:, 0] if scalar else Y
+    return fit_prefix(model._pristine, X, Y, evidence, rows, tune_frequencies)
+
+
 def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
     """Return a new model of the same recipe with a batch model's hyperparameters.
 
@@ -96,6 +115,8 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         model: the recipe.
         batch: what :func:`fit_prefix` returned.
     """
+    if isinstance(model, Wrapper):
+        return model.replaced(model=with_hyperparameters(model._pristine, batch))  # type: ignore[no-any-return]
     settings = model.get_params()
     part = "features__" if isinstance(settings.get("features"), Features) else ""
     if isinstance(batch, SSGPR):

@@ -11,10 +11,10 @@ from streamgp.core.layout import (
     ABSORB,
     ABSORBED,
     ADMITTED,
-    CAP_EVERY,
     CAPACITY,
     CAPPED_DIRECTIONS,
     CHANGE,
+    CHECK_EVERY,
     COVARIANCE_SCALE,
     COVARIANCES,
     EVICT,
@@ -31,7 +31,8 @@ from streamgp.core.layout import (
     RELATIVE,
     REMOVAL,
     REPLACED,
-    ROWS_SINCE_CAP,
+    RESTORED_DIRECTIONS,
+    ROWS_SINCE_CHECK,
     SIZE,
     THETA,
     UNTESTED,
@@ -43,6 +44,8 @@ from streamgp.kernels import program
 from streamgp.linalg import symmetric, triangular, vector
 
 Array = NDArray
+
+ROUNDING = 1e-12  # of a variance, relative to the prior's: on well conditioned bases it is below that
 
 
 @inlined
@@ -86,6 +89,12 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
     n, q, p, relative = counters[SIZE], plan[COVARIANCES], plan[OUTPUTS], plan[RELATIVE]
     scale, mean_scale = state.scalars[COVARIANCE_SCALE], state.scalars[MEAN_SCALE]
     gamma2 = features.residual(w.another, n, kappa)
+    counters[ROWS_SINCE_CHECK] += 1
+    if is_indefinite(plan, counters, state, gamma2, kappa, w):
+        check_covariances(plan, counters, state)
+        posterior.means(state.mean, w.k, n, w.mean)
+        for j in range(q):
+            symmetric.multiply(state.covariance[j], w.k, n, w.products[j])
     room = n < plan[CAPACITY]
     admit = (
         (room or plan[EVICT] != budget.NEVER)
@@ -146,14 +155,41 @@ def learn_dictionary(plan: Array, counters: Array, state: State, kappa: float, w
         counters[CHANGE] = REPLACED
         counters[EVICTED] = r
         counters[SIZE] = n
-    if not relative:
-        counters[ROWS_SINCE_CAP] += 1
-        if counters[ROWS_SINCE_CAP] >= plan[CAP_EVERY]:
-            counters[ROWS_SINCE_CAP] = 0
-            for j in range(q):
-                counters[CAPPED_DIRECTIONS] += posterior.cap_at_prior_factored(
-                    state.covariance[j], state.factor, counters[SIZE]
-                )
+    if not relative and counters[ROWS_SINCE_CHECK] >= plan[CHECK_EVERY]:
+        check_covariances(plan, counters, state)
+
+
+@inlined
+def is_indefinite(plan: Array, counters: Array, state: State, gamma2: float, kappa: float, w: Scratch) -> bool:
+    """Whether the variance at the input seen tells that a covariance is no longer positive.
+
+    v - gamma2 is a variance too. C is as large as Q, and rounded accordingly; where many rows have left less variance
+    than that it can come out negative, and such a direction would grow at every row.
+    """
+    n = counters[SIZE]
+    for j in range(plan[COVARIANCES]):
+        change = vector.dot(w.k, w.products[j], n) - (0.0 if plan[RELATIVE] else vector.dot(w.k, w.psi, n))
+        below = gamma2 - (kappa + change)
+        # A small lack can wait until the cost of a check is within that of the rows since the last.
+        late = counters[ROWS_SINCE_CHECK] >= plan[CAPACITY]
+        if not below <= (ROUNDING * kappa if late else ROUNDING * kappa + 0.1 * state.noise[j]):
+            return True
+    return False
+
+
+@compiled
+def check_covariances(plan: Array, counters: Array, state: State) -> None:
+    """Bring covariances back between zero and the prior; what is no number any more becomes the prior."""
+    n = counters[SIZE]
+    counters[ROWS_SINCE_CHECK] = 0
+    for j in range(plan[COVARIANCES]):
+        raised, lowered = posterior.bring_back(state.covariance[j], state.factor, plan[RELATIVE], n)
+        counters[RESTORED_DIRECTIONS] += raised
+        counters[CAPPED_DIRECTIONS] += lowered
+    for i in range(n):
+        for o in range(plan[OUTPUTS]):
+            if not np.isfinite(state.mean[i, o]):
+                state.mean[i, o] = 0.0
 
 
 @inlined

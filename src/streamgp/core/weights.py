@@ -10,9 +10,9 @@ from streamgp.compiled import compiled, inlined
 from streamgp.core.layout import (
     ABSORBED,
     BATCH,
-    CAP_EVERY,
     CAPPED_DIRECTIONS,
     CHANGE,
+    CHECK_EVERY,
     COVARIANCE_SCALE,
     COVARIANCES,
     EVICTED,
@@ -24,7 +24,7 @@ from streamgp.core.layout import (
     OUTPUTS,
     PRIOR,
     RELATIVE,
-    ROWS_SINCE_CAP,
+    ROWS_SINCE_CHECK,
     THETA,
     WEIGHTS,
     Scratch,
@@ -157,9 +157,9 @@ def learn_weights(plan: Array, counters: Array, state: State, kappa: float, w: S
             posterior.learn_mean(state.mean, i, mean_scale, w.h, step, n)
         posterior.learn_covariance(M, scale, w.h, 1.0 / s, n)
     if not plan[RELATIVE]:
-        counters[ROWS_SINCE_CAP] += 1
-        if counters[ROWS_SINCE_CAP] >= plan[CAP_EVERY]:
-            counters[ROWS_SINCE_CAP] = 0
+        counters[ROWS_SINCE_CHECK] += 1
+        if counters[ROWS_SINCE_CHECK] >= plan[CHECK_EVERY]:
+            counters[ROWS_SINCE_CHECK] = 0
             for j in range(q):
                 counters[CAPPED_DIRECTIONS] += cap(plan, state, j)
 

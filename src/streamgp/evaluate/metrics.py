@@ -56,13 +56,12 @@ def interval_score(truth: Any, lower: Any, upper: Any, level: float) -> float:
 
 def pit(truth: Any, prediction: Prediction) -> FloatArray:
     """Return the predictive probability below each observation: uniform where the error bars are honest."""
-    y = np.asarray(truth, dtype=np.float64)
-    return np.asarray(ndtr((y - prediction.mean) / prediction.std))
+    return np.asarray(ndtr(prediction.deviations(truth)))
 
 
 def _errors(truth: Any, mean: Any) -> FloatArray:
-    errors = np.asarray(truth, dtype=np.float64) - np.asarray(mean, dtype=np.float64)
-    return errors[~np.isnan(errors)]
+    y = np.asarray(truth, dtype=np.float64)
+    return (y - np.asarray(mean, dtype=np.float64))[~np.isnan(y)]
 
 
 def _columns(values: Any) -> FloatArray:

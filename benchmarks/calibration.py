@@ -1,0 +1,177 @@
+"""Intervals of models as they are and in Calibrated, on six real streams.
+
+Writes benchmarks/results/calibration.json and the table in docs/calibration.md; with --render only the table, from the
+file. The streams need the environment variable STREAMGP_DATA (docs/data.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import streamgp as sg
+from streamgp.evaluate import scores_of
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
+PAGE = ROOT / "docs" / "calibration.md"
+BEGIN, END = "<!-- table of calibration.py -->", "<!-- end of table -->"
+LEVEL, SKIP, WINDOW = 0.9, 500, 1000
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+def with_lags(X: np.ndarray, y: np.ndarray, lags: int) -> Rows:
+    """Rows of X and the last values of y, newest first; the first rows, whose past is not known, are dropped."""
+    past = [y[lags - 1 - lag : len(y) - 1 - lag] for lag in range(lags)]
+    return np.column_stack([X[lags:], *past]), y[lags:]
+
+
+def bike_hourly() -> Rows:
+    table = sg.data.load("bike_hourly")
+    return with_lags(table.X, table.Y, 3)
+
+
+def gefcom2012_load() -> Rows:
+    """The total over all zones; no row has lags from before a gap."""
+    table = sg.data.load("gefcom2012_load")
+    total = table.Y.sum(1) if table.Y.ndim == 2 else table.Y
+    parts = [
+        with_lags(X, y, 48)
+        for X, y in zip(np.split(table.X, table.starts[1:]), np.split(total, table.starts[1:]), strict=True)
+        if len(y) > 48
+    ]
+    return np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+def first_joint(name: str) -> Rows:
+    table = sg.data.load(name)
+    return table.X, table.Y[:, 0]
+
+
+def santafe_laser() -> Rows:
+    table = sg.data.load("santafe_laser")
+    return with_lags(np.empty((len(table.Y), 0)), table.Y, 20)
+
+
+def silverbox() -> Rows:
+    table = sg.data.load("silverbox")
+    return with_lags(table.X[:20_000], table.Y[:20_000], 10)
+
+
+STREAMS: dict[str, Callable[[], Rows]] = {
+    "bike_hourly": bike_hourly,
+    "gefcom2012_load": gefcom2012_load,
+    "sarcos": lambda: first_joint("sarcos"),
+    "barrett_wam": lambda: first_joint("barrett_wam"),
+    "santafe_laser": santafe_laser,
+    "silverbox": silverbox,
+}
+
+MODELS: dict[str, Callable[[Rows], sg.StreamModel]] = {
+    "Standardize(KRLST())": lambda first: sg.Standardize(sg.KRLST()),
+    "the same, tuned": lambda first: sg.tune(sg.Standardize(sg.KRLST(), warmup=SKIP), *first, rows=300),
+    "Standardize(ISSGPR(50))": lambda first: sg.Standardize(sg.ISSGPR(50)),
+    "Standardize(QKLMS())": lambda first: sg.Standardize(sg.QKLMS()),
+}
+
+
+def run(model: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    calibrated = sg.Calibrated(MODELS[model]((X[:SKIP], y[:SKIP])), LEVEL)
+    start = time.perf_counter()
+    prediction = calibrated.track(X, y)
+    seconds = time.perf_counter() - start
+    result: dict[str, Any] = {"model": model, "microseconds_per_row": round(1e6 * seconds / len(y), 1)}
+    for name, predicted in (("raw", prediction.raw), ("calibrated", prediction)):
+        scores = scores_of(predicted, y, LEVEL, SKIP, WINDOW)
+        result["rmse"] = scores.rmse
+        if np.isfinite(scores.coverage):
+            result[name] = {
+                "coverage": scores.coverage,
+                "lowest": float(scores.windows.min()),
+                "highest": float(scores.windows.max()),
+                "width": scores.width,
+                "interval_score": scores.interval_score,
+                "nlpd": scores.nlpd,
+            }
+    return result
+
+
+def measure() -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "level": LEVEL,
+        "after": SKIP,
+        "window": WINDOW,
+        "machine": platform.machine(),
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in ("numpy", "numba")}
+        | {"streamgp": sg.__version__},
+        "streams": {},
+    }
+    for name, load in STREAMS.items():
+        X, y = load()
+        results = []
+        for model in MODELS:
+            results.append(run(model, X, y))
+            print(name, results[-1], flush=True)
+        report["streams"][name] = {"rows": len(y), "inputs": X.shape[1], "results": results}
+    return report
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = [
+        "| stream | model | held, raw | held | in windows of 1000 | interval score, raw | interval score | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, stream in report["streams"].items():
+        title = f"{name}, {stream['rows']} rows"
+        for result in stream["results"]:
+            raw, ours = result.get("raw"), result["calibrated"]
+            model = f"`{result['model']}`" if "(" in result["model"] else result["model"]
+            held, score, ratio = "-", "-", "-"
+            if raw is not None:
+                held, score = f"{raw['coverage']:.1%}", f"{raw['interval_score']:.4g}"
+                ratio = f"{ours['interval_score'] / raw['interval_score']:.2f}"
+            windows = f"{ours['lowest']:.1%} to {ours['highest']:.1%}"
+            cells = (
+                title,
+                model,
+                held,
+                f"{ours['coverage']:.1%}",
+                windows,
+                score,
+                f"{ours['interval_score']:.4g}",
+                ratio,
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+            title = ""
+    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    return "\n".join(
+        [*lines, "", f"One run on {report['machine']}; {versions}; no seeds are involved but the default 0."]
+    )
+
+
+def page_with(text: str, report: dict[str, Any]) -> str:
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--render", action="store_true", help="only write the table from the saved results")
+    if not parser.parse_args().render:
+        RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
+    PAGE.write_text(page_with(PAGE.read_text(), json.loads(RESULTS.read_text())))
+
+
+if __name__ == "__main__":
+    main()

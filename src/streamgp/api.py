@@ -1,0 +1,93 @@
+"""The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
+
+from streamgp import batch, data
+from streamgp.adapt import Evidence
+from streamgp.adapt.sngd import SNGD
+from streamgp.adapt.tune import tune
+from streamgp.batch import ESGP, SSGPR
+from streamgp.budget import Budget
+from streamgp.calibrated import Calibrated
+from streamgp.driftaware import DriftAware
+from streamgp.encoded import Encoded
+from streamgp.encoder import TrainedEncoder
+from streamgp.features import Basis, Fourier, Linear
+from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
+from streamgp.forgetting import BackToPrior, Injection
+from streamgp.kernels import (
+    Constant,
+    LinearKernel,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    RecursiveSquaredExponential,
+    SquaredExponential,
+)
+from streamgp.local import LWPR, LocalGP
+from streamgp.memory import Reservoir, Window
+from streamgp.model import StreamModel
+from streamgp.onlinegp import OnlineGP
+from streamgp.prediction import CalibratedPrediction, Prediction
+from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
+from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
+from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
+from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
+from streamgp.snapshot import SnapshotError, from_bytes, load
+from streamgp.standardize import Standardize
+
+__all__ = [
+    "ESGP",
+    "FBKRLS",
+    "IRFRR",
+    "ISSGPR",
+    "KLMS",
+    "KNLMS",
+    "KRLS",
+    "KRLST",
+    "LWPR",
+    "NORMA",
+    "OESGP",
+    "OIESGP",
+    "QKLMS",
+    "RLSESN",
+    "SGDESN",
+    "SNGD",
+    "SOGP",
+    "SSGPR",
+    "SWKRLS",
+    "BackToPrior",
+    "Basis",
+    "BetaKLMS",
+    "Budget",
+    "Calibrated",
+    "CalibratedPrediction",
+    "Constant",
+    "DriftAware",
+    "Encoded",
+    "Evidence",
+    "Fourier",
+    "Injection",
+    "Linear",
+    "LinearKernel",
+    "LocalGP",
+    "Matern",
+    "OnlineGP",
+    "Periodic",
+    "Prediction",
+    "RationalQuadratic",
+    "RecursiveGP",
+    "RecursiveSquaredExponential",
+    "Reservoir",
+    "SnapshotError",
+    "SquaredExponential",
+    "Standardize",
+    "StreamModel",
+    "TrainedEncoder",
+    "Window",
+    "batch",
+    "data",
+    "from_bytes",
+    "grid",
+    "kmeans",
+    "load",
+    "tune",
+]

@@ -1,0 +1,62 @@
+"""The application: its commands and the option that all of them have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from streamgp.cli.cite import cite
+from streamgp.cli.compare import compare
+from streamgp.cli.demo import demo
+from streamgp.cli.inspect import inspect
+from streamgp.cli.models import models
+from streamgp.cli.reproduce import reproduce
+from streamgp.cli.run import run
+from streamgp.version import __version__
+
+HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
+
+Exit codes: 0 done, 2 wrong option or setting, 3 rows that cannot be used, 4 output that cannot be written,
+130 stopped by Ctrl-C (the state is saved, and the message says where)."""
+
+
+class Group(TyperGroup):
+    """Commands whose common option may stand anywhere."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--json" in args:
+            args = ["--json", *(argument for argument in args if argument != "--json")]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=Group,
+    help=HELP,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    ctx: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, for machines.")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    ctx.obj = {"json": json}
+
+
+commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
+for command in commands:
+    app.command()(command)

@@ -1,0 +1,22 @@
+"""``streamgp cite``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import reported
+
+
+def cite(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The name of a model, such as KRLST.")],
+) -> None:
+    """Print the BibTeX entries of the papers of a model."""
+    with reported():
+        from streamgp.published import citation, published
+
+        text = citation(model)
+        typer.echo(json.dumps({"papers": published(model).papers, "bibtex": text}) if ctx.obj["json"] else text)

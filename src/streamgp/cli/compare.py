@@ -1,0 +1,79 @@
+"""``streamgp compare``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import reported
+from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Settings, Source
+
+
+def compare(
+    ctx: typer.Context,
+    source: Source,
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    models: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Models, separated by commas. Default: a few.")
+    ] = None,
+    inputs: Inputs = None,
+    lags: Lags = None,
+    horizon: Horizon = 0,
+    set_: Settings = None,
+    by: Annotated[
+        str, typer.Option(metavar="rmse|density", help="Rank by rmse, or by density of the observations.")
+    ] = "rmse",
+    on_error: OnError = "stop",
+) -> None:
+    """Run several models over the same rows and rank them, with the confidence of paired differences."""
+    with reported():
+        from streamgp.cli.settings import named, separated
+        from streamgp.rows.comparison import compare_models, default_models
+        from streamgp.rows.writing import finite
+
+        result = compare_models(
+            source,
+            target,
+            separated(models) or default_models(),
+            inputs=separated(inputs),
+            lags=lags,
+            horizon=horizon,
+            settings=named(set_),
+            by=by,
+            on_error=on_error,
+        )
+        rows = [rank._asdict() | {"scores": _scores(result.scores, rank.name)} for rank in result.ranking]
+        if ctx.obj["json"]:
+            for row in rows:
+                typer.echo(json.dumps(finite(row)))
+            return
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+
+        loss = "mean squared error" if by == "rmse" else "negative log density"
+        shown = Table(
+            "model", "RMSE", "log density", "coverage", "width", f"{loss}, more than the best", box=box.SIMPLE
+        )
+        for rank, row in zip(result.ranking, rows, strict=True):
+            scores = row["scores"]
+            cells = [
+                f"{(rank.loss**0.5 if by == 'rmse' else scores['rmse']):.4g}",
+                *(f"{scores[name]:.4g}" if scores else "" for name in ("mean_log_density", "coverage", "mean_width")),
+            ]
+            beside = "" if rank is result.ranking[0] else f"{rank.excess:.3g} ({rank.low:.3g} to {rank.high:.3g})"
+            shown.add_row(rank.name, *cells, beside)
+        console = Console()
+        console.print(shown)
+        console.print(
+            f"{result.rows} rows from row {result.from_row} on; in brackets the 95% confidence interval of the paired "
+            "difference: if it holds 0, the order is not certain."
+        )
+        if result.skipped_rows:
+            console.print(f"{result.skipped_rows} rows were skipped.")
+
+
+def _scores(scores: dict, name: str) -> dict[str, float]:
+    return scores[name].summary() if name in scores else {}

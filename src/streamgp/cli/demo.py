@@ -1,0 +1,63 @@
+"""``streamgp demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import INTERRUPTED, reported
+
+
+def demo(
+    ctx: typer.Context,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="A folder for the table, the predictions and the report.")
+    ] = Path("out"),
+) -> None:
+    """Run on a made-up table, print a short summary and write a report."""
+    with reported():
+        from streamgp.cli.screen import Screen, stopping
+        from streamgp.rows import Job
+        from streamgp.rows.demonstration import write_demo
+        from streamgp.rows.history import History
+
+        out.mkdir(parents=True, exist_ok=True)
+        table, predictions, saved = out / "demo.csv", out / "demo-predictions.csv", out / "demo.sgp"
+        changed = write_demo(table)
+        as_json = ctx.obj["json"]
+        screen = Screen(quiet=as_json, to_terminal=False)
+        screen.say(
+            "A plant's power, hour by hour: time, temperature, shift, gaps; the first time on a machine the core"
+        )
+        screen.say(
+            f"is compiled, which takes a minute or two. From row {changed} on another machine runs. The same as:"
+        )
+        screen.say(f"  streamgp run {table} --target power --lags 3 --out {predictions} --save {saved} --report ...")
+        history = History()
+        with stopping(screen) as stop, screen:
+            summary = Job(
+                table,
+                "power",
+                lags=3,
+                out=predictions,
+                save=saved,
+                watch=history.add,
+                progress=screen.progress,
+                say=screen.say,
+                stop=stop,
+            ).run()
+        screen.finish(summary, predictions, saved, saved)
+        screen.pictures(history, summary, str(table), out / "demo.html", _picture(out))
+        if as_json:
+            screen.print_json(summary)
+        if summary.interrupted:
+            raise typer.Exit(INTERRUPTED)
+
+
+def _picture(out: Path) -> Path | None:
+    """Where the picture goes, if there is something to draw it with."""
+    from importlib.util import find_spec
+
+    return out / "demo.png" if find_spec("matplotlib") else None

@@ -1,0 +1,36 @@
+"""How a command ends: with a sentence and a documented code instead of a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import typer
+
+USAGE, ROWS, OUTPUT, INTERRUPTED = 2, 3, 4, 130
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Turn the errors that users can mend into sentences and exit codes."""
+    try:
+        yield
+    except BrokenPipeError:  # whoever read the output has seen enough
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        typer.echo("streamgp: stopped at once", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (ValueError, TypeError, OSError) as error:
+        from streamgp.rows import RowsError, WriteError
+        from streamgp.snapshot import SnapshotError
+
+        if isinstance(error, WriteError):
+            code = OUTPUT
+        elif isinstance(error, RowsError | SnapshotError | OSError):
+            code = ROWS
+        else:
+            code = USAGE
+        typer.echo(f"streamgp: {error}", err=True)
+        raise typer.Exit(code) from None

@@ -1,0 +1,109 @@
+"""``streamgp reproduce``: list the papers' tables and figures, or run one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamgp.cli.errors import INTERRUPTED, USAGE, reported
+
+if TYPE_CHECKING:
+    from streamgp.reproduce import Outcome
+
+
+def reproduce(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="What to run, such as soh2014-table1; nothing lists them all.")
+    ] = "",
+    runs: Annotated[int | None, typer.Option(metavar="N", help="Independent runs, if it has several.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Rows of each stream.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the first run.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of the paper's size.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for results; finished cells found there are kept.")
+    ] = None,
+    names: Annotated[bool, typer.Option("--names", help="Only print the names of all.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Only render the tables of this Markdown page anew.")
+    ] = None,
+) -> None:
+    """List the papers' tables and figures, or run one: results, a table beside the paper's, plots; resumable."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from streamgp import reproduce as library
+
+    as_json = bool(ctx.obj) and ctx.obj["json"]
+    console = Console()
+    if page is not None:
+        page.write_text(library.refreshed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
+    elif names:
+        print("\n".join(library.names()))
+    elif not name and as_json:
+        for experiment in library.experiments():
+            typer.echo(json.dumps({"name": experiment.name, "title": experiment.title, "settings": experiment.full}))
+    elif not name:
+        listing = Table("name", "title", "settings")
+        for experiment in library.experiments():
+            settings = ", ".join(f"{key} {value}" for key, value in experiment.full.items())
+            listing.add_row(experiment.name, experiment.title, settings)
+        console.print(listing)
+    else:
+        given = {"runs": runs, "steps": steps, "seed": seed}
+        changes = {key: value for key, value in given.items() if value is not None}
+        with reported():
+            library.find(name).settings(quick, **changes)
+            outcome = _with_bar(name, quick, jobs, out, changes)
+        cells = [
+            [cell.text() if isinstance(cell, library.Value) else cell for cell in row] for row in outcome.table.rows
+        ]
+        if as_json:
+            for row in cells:
+                typer.echo(json.dumps(dict(zip(outcome.table.header, row, strict=True)), ensure_ascii=False))
+            return
+        shown = Table(*outcome.table.header, title=name)
+        for row in cells:
+            shown.add_row(*(escape(cell) for cell in row))
+        console.print(shown)
+        for sentence in [*outcome.table.notes, *outcome.table.explanations()]:
+            console.print(sentence, markup=False)
+        for path in outcome.files:
+            console.print(f"wrote {path}", markup=False)
+
+
+def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, changes: dict[str, int]) -> Outcome:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from streamgp import reproduce as library
+
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task(name, total=None)
+            return library.reproduce(
+                name,
+                quick=quick,
+                jobs=jobs,
+                out=out,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                **changes,
+            )
+    except ImportError as error:
+        typer.echo(f"streamgp: {error}", err=True)
+        raise typer.Exit(USAGE) from None
+    except KeyboardInterrupt:
+        typer.echo("streamgp: stopped; finished cells are kept, the same command goes on with the rest", err=True)
+        raise typer.Exit(INTERRUPTED) from None

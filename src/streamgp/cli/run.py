@@ -1,0 +1,98 @@
+"""``streamgp run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import INTERRUPTED, reported
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A CSV, NDJSON or Parquet file, or - for standard input.")
+]
+Inputs = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all that can be."),
+]
+Lags = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Past values of the target to predict from. Default: 0; 10 without other inputs."),
+]
+Horizon = Annotated[
+    int, typer.Option(metavar="N", help="Rows ahead; 0 predicts a row's target from its other columns.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, as capacity=200 or level=0.95; may be repeated."),
+]
+OnError = Annotated[
+    str, typer.Option(metavar="stop|skip", help="At a row that cannot be used: stop, or skip and count it.")
+]
+
+
+def run(
+    ctx: typer.Context,
+    source: Source,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict. Required, except with --load.")
+    ] = None,
+    inputs: Inputs = None,
+    lags: Lags = None,
+    horizon: Horizon = 0,
+    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
+    set_: Settings = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page of plots, report.html.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, plot.png.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the run to model.sgp: each minute and at the end.")
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Continue a saved run exactly where it stopped.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows at the end; Ctrl-C ends it.")] = False,
+    on_error: OnError = "stop",
+) -> None:
+    """Learn from every row of a table, and write a prediction of each before it is learnt."""
+    with reported():
+        from streamgp.cli.screen import Screen, stopping
+        from streamgp.cli.settings import named, separated
+        from streamgp.rows import Job, write_rows
+        from streamgp.rows.history import History
+
+        as_json = ctx.obj["json"]
+        screen = Screen(quiet=as_json, to_terminal=out is None)
+        history = History() if report or plot else None
+        rescue = save or Path(f"{'stdin' if source == '-' else Path(source).stem}.interrupted.sgp")
+        with stopping(screen) as stop, screen:
+            summary = Job(
+                source,
+                target,
+                inputs=separated(inputs),
+                lags=lags,
+                horizon=horizon,
+                model=model,
+                settings=named(set_),
+                out=out,
+                save=save,
+                load=load,
+                follow=follow,
+                on_error=on_error,
+                rescue=rescue,
+                open_writer=None if out else lambda timed: write_rows(None, timed=timed, as_json=as_json),
+                watch=None if history is None else history.add,
+                progress=screen.progress,
+                say=screen.say,
+                stop=stop,
+            ).run()
+        screen.finish(summary, out, save, rescue)
+        if history is not None:
+            screen.pictures(history, summary, source, report, plot)
+        if as_json:
+            screen.print_json(summary)
+        if summary.interrupted:
+            raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,158 @@
+"""The screen: progress and sentences for people on standard error, JSON for machines on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import typer
+
+if TYPE_CHECKING:
+    from streamgp.rows import Pipeline, Summary
+    from streamgp.rows.history import History
+
+REFRESH = 0.2  # seconds
+
+
+class Screen:
+    """Shows how a run goes.
+
+    Args:
+        quiet: say nothing but errors.
+        to_terminal: predictions go to standard output, so that a bar would run into them on a terminal.
+    """
+
+    def __init__(self, quiet: bool, to_terminal: bool) -> None:
+        self.quiet = quiet
+        self._bar: Any = None
+        self._shown = self._began = time.monotonic()
+        self._first: int | None = None
+        self._wanted = not quiet and sys.stderr.isatty() and not (to_terminal and sys.stdout.isatty())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, sentence: str) -> None:
+        if self.quiet:
+            return
+        if self._bar is not None:
+            self._bar.console.print(sentence, markup=False, highlight=False)
+        else:
+            typer.echo(sentence, err=True)
+
+    def progress(self, done: int, total: int | None, pipeline: Pipeline) -> None:
+        """Show how far the rows have been read, how fast, and how good the predictions are."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._began = pipeline.rows, now
+        if not self._wanted or now - self._shown < REFRESH:
+            return
+        self._shown = now
+        if self._bar is None:
+            self._bar = _bar(total)
+            self._bar.start()
+        speed = (pipeline.rows - self._first) / max(now - self._began, 1e-9)
+        scores = pipeline.scores
+        text = f"{pipeline.rows} rows  {speed:,.0f}/s  RMSE {scores.rmse:.4g}  coverage {100 * scores.coverage:.1f}%"
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, text=text)
+
+    def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
+        """Say what was done, and where it is."""
+        for sentence in sentences(summary):
+            self.say(sentence)
+        if out is not None:
+            self.say(f"predictions: {out}")
+        if save is not None and not summary.interrupted:
+            self.say(f"saved: {save}; continue with --load {save}")
+        if summary.interrupted:
+            typer.echo(
+                f"streamgp: stopped after row {summary.pipeline.rows}; saved, go on with --load {rescue}",
+                err=True,
+            )
+
+    def pictures(self, history: History, summary: Summary, source: str, report: Path | None, plot: Path | None) -> None:
+        """Write the page and the picture that were asked for."""
+        from streamgp.rows.report import write_plot, write_report
+
+        if report is not None:
+            write_report(report, history, summary, source)
+            self.say(f"report: {report}")
+        if plot is not None:
+            write_plot(plot, history, summary)
+            self.say(f"plot: {plot}")
+
+    def print_json(self, summary: Summary) -> None:
+        from streamgp.rows.writing import finite
+
+        print(json.dumps({"summary": finite(summary.to_dict())}), flush=True)
+
+
+def sentences(summary: Summary) -> list[str]:
+    """What a run did, for people."""
+    pipeline = summary.pipeline
+    scores = pipeline.scores.summary()
+    speed = f", {summary.rows / summary.seconds:,.0f} a second" if summary.seconds > 0 else ""
+    said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
+    if pipeline.scores.rows:
+        previous = scores["rmse_previous_value"]
+        beside = f" (the previous value as prediction: {previous:.4g})" if previous == previous else ""
+        said.append(f"RMSE: {scores['rmse']:.4g}{beside}")
+        said.append(
+            f"{100 * pipeline.level:g}% intervals: hold {100 * scores['coverage']:.1f}%, mean width "
+            f"{scores['mean_width']:.4g} (the model's own: {100 * scores['raw_coverage']:.1f}%, "
+            f"{scores['raw_mean_width']:.4g})"
+        )
+    gaps = ", ".join(f"{count} of {name}" for name, count in pipeline.encoder.gaps.items())
+    if gaps:
+        said.append(f"missing values: {gaps}; inputs were filled with their last value, targets were not learnt")
+    if summary.skipped_rows:
+        first = summary.skipped[0]
+        said.append(f"skipped: {summary.skipped_rows} rows; the first, {first.line}, {first.reason}")
+    return said
+
+
+@contextlib.contextmanager
+def stopping(screen: Screen) -> Iterator[threading.Event]:
+    """An event that is set by the first Ctrl-C or SIGTERM; the second Ctrl-C stops at once."""
+    stop = threading.Event()
+
+    def asked(*_: object) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        screen.say("stopping after the present rows; Ctrl-C again stops at once, without saving")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = [(number, signal.signal(number, asked)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield stop
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def _bar(total: int | None) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.add_task("", total=total, text="")
+    return bar

@@ -1,0 +1,84 @@
+"""Evidence that errors have grown: how surprising each is among those before it, accumulated row by row.
+
+The rank of an error among all earlier ones does not depend on their order, whatever their distribution, so that
+p = (1 + earlier errors at least as large) / (1 + earlier errors) is a p-value, and these are independent of each other,
+while nothing changes. e = BET p^(BET - 1) has mean 1 at most then, and the Shiryaev-Roberts sum of the products of the
+last e's is a fair game with a stake of 1 each row: it reaches 1 / rate no sooner than after 1 / rate rows on average
+[Vovk et al. 2021; Shin, Ramdas and Rinaldo 2024].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+
+Array = NDArray
+
+# Errors are ranked by bins of their logarithm, from e^-20 to e^20; those of one bin count as equal, which errs on the
+# safe side.
+BINS = 1024
+LARGEST = 20.0
+# The power by which small p-values are betted on; 1/2 does well against large changes and small ones.
+BET = 0.5
+
+
+@compiled
+def watch(
+    mean: Array, variance: Array, noise: Array, Y: Array, plain: bool, stop: float, counts: Array, evidence: Array
+) -> int:
+    """Rank the errors of rows in order, until the evidence reaches stop: then return that row, else -1.
+
+    Args:
+        mean: (n, p) predictions; variance and noise (n, p), or one column for all.
+        Y: (n, p) targets; a row that misses all of them does not count.
+        plain: whether errors are taken as they are, for models without a variance.
+        counts: (BINS + 1,) how many errors lay in each bin; the last one is their number.
+        evidence: (1,) the sum so far.
+    """
+    for t in range(mean.shape[0]):
+        z2 = deviation2(mean[t], variance[t], noise[t], Y[t], plain)
+        if np.isnan(z2):
+            continue
+        evidence[0] = (1.0 + evidence[0]) * wager(rank(z2, counts))
+        if evidence[0] >= stop:
+            return t
+    return -1
+
+
+@compiled
+def deviation2(mean: Array, variance: Array, noise: Array, y: Array, plain: bool) -> float:
+    """Mean over the outputs of the squared error in units of its variance; NaN if there is none."""
+    total, known = 0.0, 0
+    for j in range(mean.size):
+        k = j if variance.size > 1 else 0
+        s = 1.0 if plain else variance[k] + noise[k]
+        if np.isnan(y[j]) or not np.isfinite(s) or s <= 0.0:
+            continue
+        e = y[j] - mean[j]
+        total += e * e / s
+        known += 1
+    return total / known if known > 0 else np.nan
+
+
+@compiled
+def rank(z2: float, counts: Array) -> float:
+    """The p-value of an error among those before it, to which it is added."""
+    place = 0
+    if z2 > 0.0:
+        place = int(min(max((0.5 * np.log(min(z2, 1e300)) + LARGEST) * (BINS / (2.0 * LARGEST)), 0.0), BINS - 1.0))
+    larger = 0
+    for b in range(place, BINS):
+        larger += counts[b]
+    p: float = (1.0 + larger) / (1.0 + counts[BINS])
+    counts[place] += 1
+    counts[BINS] += 1
+    return p
+
+
+@compiled
+def wager(p: float) -> float:
+    """What a stake of 1 on small p-values becomes."""
+    e: float = BET * p ** (BET - 1.0)
+    return e

@@ -1,0 +1,216 @@
+"""The process on a grid: structured kernel interpolation [alshedivat2017 A].
+
+K is replaced by W K_UU W' with cubic interpolation weights W on a regular grid U over the embeddings; K_UU is a
+Kronecker product of small Toeplitz matrices. Their eigenvectors make K_UU a product of n x r features, r being the
+directions that matter, a few hundred for a smooth kernel: then the marginal likelihood and its whole gradient are
+exact, and take O(n r^2). Predictions do not depend on n.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from streamgp.deep.gp import LOG_2PI, Evaluation, Head
+
+MARGIN = 0.1  # of the range of the embeddings: the grid goes on beyond them on every side
+OUTER = 3  # cells beyond the margin, which cubic weights may reach
+MOST_POINTS = 1_000_000
+DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the dropped directions hold
+
+
+class GridHead(Head):
+    """A process interpolated from a grid that covers the embeddings."""
+
+    def __init__(self, theta: Tensor, grid: int) -> None:
+        self.theta = theta
+        width = theta.shape[1] - 2
+        if grid**width > MOST_POINTS:
+            raise ValueError(
+                f"a grid of {grid} points along each of the {width} numbers of the embedding is too large. Give the "
+                "encoder a linear map to 1 or 2 numbers, for example GPLSTM(embedding=2), or use a coarser grid."
+            )
+        self._points = grid
+        self._box = theta.new_zeros(2, width)  # the lowest and highest embedding that the grid is made for
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"theta": self.theta, "box": self._box}
+
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            H = H.double()
+            low, high = self._reach()
+            inside = torch.minimum(torch.maximum(H, low), high)
+            mean, variance = self._predict_inside(inside)
+            # Beyond the grid the function is known through its value at the edge alone.
+            away = ((H - inside) / self.theta[:, None, :-2].exp()).square().sum(-1).T
+            rho2, prior = torch.exp(-away), self.theta[:, -2].exp()
+            return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
+
+    @abc.abstractmethod
+    def _predict_inside(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and latent variances (n, p) within the grid."""
+
+    def _cover(self, H: Tensor) -> None:
+        """Move the grid where embeddings lie beyond it, or in less than half of it."""
+        low, high = H.detach().double().min(0).values, H.detach().double().max(0).values
+        reach_low, reach_high = self._reach()
+        fits = (low >= reach_low) & (high <= reach_high) & (high - low >= 0.5 * (self._box[1] - self._box[0]))
+        if not bool(torch.all(fits & (self._box[1] > self._box[0]))):
+            self._box[0], self._box[1] = low, torch.maximum(high, low + 1e-9)
+
+    def _reach(self) -> tuple[Tensor, Tensor]:
+        margin = MARGIN * (self._box[1] - self._box[0])
+        return self._box[0] - margin, self._box[1] + margin
+
+    def _axes(self) -> Tensor:
+        """(width, points): the grid along each number of the embedding."""
+        low, high = self._reach()
+        step = (high - low) / (self._points - 1 - 2 * OUTER)
+        count = torch.arange(self._points, dtype=torch.double, device=step.device) - OUTER
+        return low[:, None] + step[:, None] * count
+
+    def _weights(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Which four points of each axis lie around, and their weights: (n, width, 4)."""
+        axes = self._axes()
+        place = (H - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
+        first = place.detach().floor().long() - 1
+        around = first[:, :, None] + torch.arange(4, device=H.device)
+        # Cubic convolution, of [alshedivat2017 A.1]: within one cell, and from one to two cells away.
+        s = (place[:, :, None] - around).abs()
+        near = (1.5 * s - 2.5) * s * s + 1.0
+        far = ((-0.5 * s + 2.5) * s - 4.0) * s + 2.0
+        return around, torch.where(s <= 1.0, near, far)
+
+
+class Directions(NamedTuple):
+    """The leading eigenvectors of K_UU: products of those of each axis."""
+
+    along: list[Tensor]  # of each axis, (points, r_i)
+    which: list[Tensor]  # (r,) column of each axis
+    scale: Tensor  # (r,) roots of the eigenvalues
+
+
+class Solution(NamedTuple):
+    """The posterior of the weights of Phi = P diag(scale), with K = Phi Phi'."""
+
+    P: Tensor  # (n, r)
+    Phi: Tensor
+    L: Tensor  # of B = I + Phi' Phi / noise
+    weights: Tensor  # (r,) mean
+    alpha: Tensor  # (n,)
+
+
+class InterpolatedHead(GridHead):
+    """The interpolated process by the eigenvectors of the grid."""
+
+    def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
+        n, p = Y.shape
+        self._cover(H)
+        value = 0.0
+        by_h, by_theta = torch.zeros_like(H, dtype=torch.double), torch.zeros_like(self.theta)
+        for j in range(p):
+            directions = self._directions(self.theta[j])
+            h = H.detach().double().requires_grad_()
+            theta = self.theta[j].detach().requires_grad_()
+            noise = float(self.theta[j, -1].exp())
+            with torch.enable_grad():
+                P = self._project(h, directions)
+                solution = _solve(P.detach(), directions.scale, noise, Y[:, j])
+                Phi, L, alpha = solution.Phi, solution.L, solution.alpha
+                r = len(L)
+                # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
+                value += 0.5 * float(Y[:, j] @ alpha + n * (math.log(noise) + LOG_2PI)) + float(
+                    L.diagonal().log().sum()
+                )
+                inverse = torch.cholesky_inverse(L)
+                # Eq. (10) by Phi: (K^-1 - alpha alpha') Phi, with K^-1 Phi = Phi B^-1 / noise
+                by_Phi = Phi @ inverse / noise - torch.outer(alpha, alpha @ Phi)
+                (by_h_j,) = torch.autograd.grad((by_Phi * directions.scale * P).sum(), h)
+                # Eq. (9): the kernel within the directions is P D P', and Phi' K^-1 Phi = I - B^-1
+                data = alpha @ solution.P
+                rest = torch.eye(r, dtype=torch.double, device=H.device) - inverse
+                S = 0.5 * (rest / torch.outer(directions.scale, directions.scale) - torch.outer(data, data))
+                trace = 0.5 * ((n - r + inverse.trace()) / noise - alpha @ alpha)
+                along = (S * self._within(theta, directions)).sum() + trace * theta[-1].exp()
+                (by_theta_j,) = torch.autograd.grad(along, theta)
+            by_h += by_h_j
+            by_theta[j] = by_theta_j
+        return Evaluation(value / (n * p), by_h / (n * p), by_theta / (n * p))
+
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        self._cover(H)
+        self._learnt: list[tuple[Directions, Tensor, Tensor]] = []
+        with torch.no_grad():
+            for theta, y in zip(self.theta, Y.T, strict=True):
+                directions = self._directions(theta)
+                P = self._project(H.double(), directions)
+                solution = _solve(P, directions.scale, float(theta[-1].exp()), y)
+                self._learnt.append((directions, solution.weights, solution.L))
+
+    def _predict_inside(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        means, variances = [], []
+        for theta, (directions, weights, L) in zip(self.theta, self._learnt, strict=True):
+            Phi = self._project(H, directions) * directions.scale
+            v = torch.linalg.solve_triangular(L, Phi.T, upper=False)
+            prior = theta[-2].exp()
+            reduction = (Phi * Phi).sum(1) - (v * v).sum(0)
+            means.append(Phi @ weights)
+            variances.append(torch.minimum((prior - reduction).clamp_min(0.0), prior))
+        return torch.stack(means, dim=1), torch.stack(variances, dim=1)
+
+    def _toeplitz(self, theta: Tensor) -> list[Tensor]:
+        """[alshedivat2017] Eq. (A.2): the kernel along each axis, without the variance."""
+        return [
+            torch.exp(-0.5 * ((axis[:, None] - axis[None, :]) / scale).square())
+            for axis, scale in zip(self._axes(), theta[:-2].exp(), strict=True)
+        ]
+
+    def _directions(self, theta: Tensor) -> Directions:
+        values, along = zip(*(torch.linalg.eigh(T) for T in self._toeplitz(theta.detach())), strict=True)
+        product = theta[-2].detach().exp()[None]
+        which: list[Tensor] = []
+        for axis in values:
+            k = len(axis)
+            product = (product[:, None] * axis.clamp_min(0.0)).reshape(-1)
+            which = [w.repeat_interleave(k) for w in which] + [
+                torch.arange(k, device=axis.device).repeat(len(which[0]) if which else 1)
+            ]
+        order = product.argsort(descending=True)
+        rest = product.sum() - product[order].cumsum(0)  # beyond each
+        r = max(1, int((rest > DROPPED * product.sum()).sum()))
+        kept = order[:r]
+        return Directions(list(along), [w[kept] for w in which], product[kept].sqrt())
+
+    def _project(self, H: Tensor, directions: Directions) -> Tensor:
+        """P = W Q, (n, r), for the eigenvectors Q."""
+        around, weights = self._weights(H)
+        P: Tensor | None = None
+        for i, (Q, which) in enumerate(zip(directions.along, directions.which, strict=True)):
+            used, column = torch.unique(which, return_inverse=True)
+            F = (Q[:, used][around[:, i]] * weights[:, i, :, None]).sum(1)
+            P = F[:, column] if P is None else P * F[:, column]
+        assert P is not None
+        return P
+
+    def _within(self, theta: Tensor, directions: Directions) -> Tensor:
+        """D = Q' K_UU Q, (r, r), as a function of theta."""
+        D = theta[-2].exp()
+        for T, Q, which in zip(self._toeplitz(theta), directions.along, directions.which, strict=True):
+            used, column = torch.unique(which, return_inverse=True)
+            inner = Q[:, used].T @ T @ Q[:, used]
+            D = D * inner[column][:, column]
+        return D
+
+
+def _solve(P: Tensor, scale: Tensor, noise: float, y: Tensor) -> Solution:
+    Phi = P * scale
+    B = Phi.T @ Phi / noise
+    B.diagonal().add_(1.0)
+    L = torch.linalg.cholesky(B)
+    weights = torch.cholesky_solve((Phi.T @ y)[:, None] / noise, L)[:, 0]
+    return Solution(P, Phi, L, weights, (y - Phi @ weights) / noise)

@@ -1,0 +1,319 @@
+"""DriftAware: a stream model that notices when its errors grow, and forgets then."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from streamgp import inputs
+from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
+from streamgp.core import drift, stream
+from streamgp.model import StreamModel, revived
+from streamgp.prediction import Prediction
+from streamgp.settings import FloatArray, number, whole
+from streamgp.wrapper import Wrapper, begin, joined
+
+# What the integer state holds.
+PHASE, LEFT, EVENTS, COUNTERS_SIZE = range(4)
+WARMING, WATCHING, TRIAL = range(3)
+DIRECTIONS = ("raised", "kept", "taken back")
+
+# Rows that are learnt before it is looked whether one of them gave the alarm; if so they are learnt again up to it.
+BLOCK = 128
+# Forgetting is over when its exponent has relaxed to this.
+RELAXED = 1e-3
+# The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
+DISCOUNT = 0.9
+
+
+class Event(NamedTuple):
+    """What happened when errors had grown.
+
+    Args:
+        row: number of the row after which it happened, the first one 0.
+        direction: "raised": forgetting was raised; "kept": the trial is over and what was forgotten stays forgotten;
+            "taken back": the model as it would be without forgetting did better, and goes on.
+        statistic: the evidence at an alarm; at the end of a trial the share of the errors that the model that forgot
+            made, from 0 to 1; below one half it was the better one.
+    """
+
+    row: int
+    direction: str
+    statistic: float
+
+
+class DriftAware(Wrapper):
+    """A stream model that notices when its errors grow beyond what they were, and forgets what it had learnt.
+
+    Every row's error, in standard deviations of the prediction before it was learnt, is ranked among the earlier ones.
+    Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test), and at an alarm forgetting is raised
+    and relaxes again within a few rows. For the next ``trial`` rows the model as it was goes on beside the one that
+    forgets; whichever erred less of late predicts, and whichever erred less in all stays. Rows are compared with those
+    since the last change, after ``warmup`` rows.
+
+    Args:
+        model: the stream model within, which has learnt nothing; it must be able to forget.
+        false_alarm_rate: alarms for each row, at most, while nothing changes and errors are independent.
+        factor: what is kept of the posterior at an alarm, in (0, 1).
+        relax: by which the logarithm of the factor shrinks every row after an alarm, in [0, 1); all in all
+            factor ** (1 / (1 - relax)) is kept.
+        trial: rows for which both models are compared.
+        warmup: rows that are not ranked, at the beginning and after a change.
+        history: events that are listed; older ones are dropped.
+
+    Example:
+        >>> import streamgp as sg
+        >>> series = sg.data.channel_switch(1000, switch=500, seed=1)
+        >>> model = sg.DriftAware(sg.KRLST())
+        >>> model.learn_many(series.X, series.Y)
+        >>> [(event.row, event.direction) for event in model.events]
+        [(503, 'raised'), (703, 'kept')]
+    """
+
+    _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
+    _counters: np.ndarray
+    _counts: np.ndarray  # of ranked errors
+    _evidence: FloatArray  # (1,)
+    _relaxing: FloatArray  # (1,) exponent of the factor at the next row
+    _errors: FloatArray  # (2, 2, p): of the trial in all and of late; the model that forgot, the other
+    _events: FloatArray  # (history, 3), a ring
+
+    def __init__(
+        self,
+        model: StreamModel,
+        false_alarm_rate: float = 1e-4,
+        factor: float = 0.1,
+        relax: float = 0.5,
+        trial: int = 200,
+        warmup: int = 100,
+        history: int = 100,
+    ) -> None:
+        self._wrap(model)
+        if why := model._why_unforgetting():
+            raise ValueError(why)
+        innermost = model
+        while isinstance(innermost, Wrapper):
+            innermost = innermost._within
+        if getattr(innermost, "_batch", 1) > 1:
+            raise ValueError("DriftAware looks at every row before it is learnt: use batch=1")
+        self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
+        self._factor = number("factor", factor, above=0, at_most=1)
+        self._relax = number("relax", relax, at_least=0, at_most=0.99)
+        self._trial, self._warmup = whole("trial", trial), whole("warmup", warmup)
+        self._history = whole("history", history)
+        compile_now(drift.watch, MATRIX, MATRIX, MATRIX, MATRIX, numba.boolean, numba.float64, INTEGERS, VECTOR)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        counters = np.zeros(COUNTERS_SIZE, dtype=np.int64)
+        if self._d is None:
+            counters[LEFT] = self._warmup + self._pristine._rows_until_settled()
+        else:  # rows have come, but no target
+            counters[:] = self._counters
+        super()._start(d, p)
+        self._counters = counters
+        self._counts = np.zeros(drift.BINS + 1, dtype=np.int64)
+        self._evidence, self._relaxing = np.zeros(1), np.zeros(1)
+        self._errors, self._events = np.zeros((2, 2, p)), np.zeros((self._history, 3))
+        self._shadow = self._blank(d, p)
+
+    def _blank(self, d: int, p: int) -> StreamModel:
+        """A model that holds nothing, not even a prior: room in the snapshot."""
+        model = self._pristine.clone()
+        begin(model, d, p)
+        for array in model._arrays().values():
+            array[...] = 0
+        return model
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        own = {
+            "counters": self._counters,
+            "counts": self._counts,
+            "evidence": self._evidence,
+            "relaxing": self._relaxing,
+            "errors": self._errors,
+            "events": self._events,
+        }
+        return own | super()._arrays() | {f"shadow.{name}": array for name, array in self._shadow._arrays().items()}
+
+    def _check_restored(self) -> None:
+        phase, left = int(self._counters[PHASE]), int(self._counters[LEFT])
+        if phase not in (WARMING, WATCHING, TRIAL) or left < 0:
+            raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
+        super()._check_restored()
+        if phase == TRIAL:
+            self._shadow._check_restored()
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        inputs.refuse(*stream.check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        if len(X) == 1:
+            prediction, _ = self._take(X, Y, report)
+            return prediction
+        before = {name: array.copy() for name, array in self._arrays().items()}
+        predictions: list[Any] = []
+        start = 0
+        try:
+            while start < len(X):
+                prediction, taken = self._take(X[start:], None if Y is None else Y[start:], report)
+                predictions.append(prediction)
+                start += taken
+        except BaseException:
+            self._within = _rebuilt(self._within, before, "inner.")
+            self._shadow = _rebuilt(self._shadow, before, "shadow.")
+            for name, array in self._arrays().items():
+                array[...] = before[name]
+            raise
+        return joined(predictions) if report else None
+
+    def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+        """Take some of the rows, as many as can be taken together; return how many."""
+        phase = self._counters[PHASE]
+        if phase == TRIAL:
+            return self._compare(X[:1], None if Y is None else Y[:1], report), 1
+        if phase == WATCHING:
+            return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report)
+        rows = min(len(X), int(self._counters[LEFT]))
+        prediction = self._within._advance(X[:rows], None if Y is None else Y[:rows], report)
+        self._counters[LEFT] -= rows
+        if self._counters[LEFT] == 0:
+            self._counters[PHASE] = WATCHING
+        return prediction, rows
+
+    def _watch(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+        """Learn a block of rows, as far as the first alarm."""
+        if Y is None:
+            return self._within._advance(X, None, report), len(X)
+        before = {name: array.copy() for name, array in self._within._arrays().items()} if len(X) > 1 else {}
+        prediction = self._within._advance(X, Y, report=True)
+        assert prediction is not None
+        at = self._rank(prediction, Y, self._stop, self._evidence)
+        if at < 0:
+            return prediction, len(X)
+        rows = at + 1
+        if rows < len(X):
+            self._within = _rebuilt(self._within, before)
+            prediction = self._within._advance(X[:rows], Y[:rows], report=True)
+        self._raise_forgetting()
+        return prediction, rows
+
+    def _rank(self, prediction: Prediction, Y: FloatArray, stop: float, evidence: FloatArray) -> int:
+        """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
+        mean, variance, noise = (
+            np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)
+        )
+        at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._counts, evidence)
+        return at
+
+    # The trial.
+
+    def _raise_forgetting(self) -> None:
+        self._note("raised", self._evidence[0])
+        self._evidence[0] = 0.0
+        self._shadow = self._within.copy()
+        self._errors[...] = 0.0
+        self._within.forget(self._factor)
+        self._relaxing[0] = self._relax
+        self._counters[PHASE], self._counters[LEFT] = TRIAL, self._trial
+
+    def _compare(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        """Take one row with both models."""
+        missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
+        forgot = self._within._advance(X, Y, report or not missing.all())
+        other = self._shadow._advance(X, Y, report or not missing.all())
+        prediction = forgot if self._share(1) <= 0.5 else other
+        if missing.all():
+            return prediction
+        assert forgot is not None
+        assert other is not None
+        assert Y is not None
+        # What is far beyond any scale must not become infinite.
+        errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)  # type: ignore[index]
+        errors[:, missing] = 0.0
+        self._errors[0] += errors
+        self._errors[1] = DISCOUNT * self._errors[1] + errors
+        if self._relaxing[0] > RELAXED:
+            self._within.forget(self._factor ** float(self._relaxing[0]))
+            self._relaxing[0] *= self._relax
+        # Should it go on, its errors are among those to compare with.
+        self._rank(other, Y, np.inf, np.zeros(1))
+        self._counters[LEFT] -= 1
+        if self._counters[LEFT] == 0:
+            self._conclude()
+        return prediction
+
+    def _share(self, span: int) -> float:
+        """The share of the errors made by the model that forgot, averaged over outputs; in all or of late."""
+        mine, both = self._errors[span, 0], self._errors[span].sum(0)
+        return float(np.mean(np.where(both > 0, mine / np.where(both > 0, both, 1.0), 0.5)))
+
+    def _conclude(self) -> None:
+        """Keep the model that erred less."""
+        share = self._share(0)
+        if share <= 0.5:
+            self._note("kept", share)
+            self._counts[...] = 0
+            self._counters[PHASE], self._counters[LEFT] = WARMING, self._warmup
+        else:
+            self._note("taken back", share)
+            self._within = self._shadow
+            self._counters[PHASE] = WATCHING
+        self._errors[...] = 0.0
+        self._relaxing[0] = 0.0
+        assert self._d is not None
+        assert self._p is not None
+        self._shadow = self._blank(self._d, self._p)
+
+    def _note(self, direction: str, statistic: float) -> None:
+        self._events[self._counters[EVENTS] % self._history] = (
+            self.rows_seen - 1,
+            DIRECTIONS.index(direction),
+            statistic,
+        )
+        self._counters[EVENTS] += 1
+
+    # Predictions, and what else both models need.
+
+    def _leader(self) -> StreamModel:
+        """The model to predict with."""
+        on_trial = self._counters[PHASE] == TRIAL
+        return self._shadow if on_trial and self._share(1) > 0.5 else self._within
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        return self._leader()._foresee(X)
+
+    def reset_memory(self) -> None:
+        super().reset_memory()
+        if self.on_trial:
+            self._shadow.reset_memory()
+
+    def _recall(self, y: FloatArray) -> None:
+        super()._recall(y)
+        if self.on_trial:
+            self._shadow._recall(y)
+
+    # What can be read.
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether forgetting was raised and it is not yet known whether it helped."""
+        return self._d is not None and bool(self._counters[PHASE] == TRIAL)
+
+    @property
+    def events(self) -> list[Event]:
+        """The last ``history`` events, oldest first."""
+        if self._d is None:
+            return []
+        count = int(self._counters[EVENTS])
+        rows = (self._events[i % self._history] for i in range(max(0, count - self._history), count))
+        return [Event(int(row), DIRECTIONS[int(which)], float(statistic)) for row, which, statistic in rows]
+
+
+def _rebuilt(model: StreamModel, arrays: dict[str, np.ndarray], prefix: str = "") -> StreamModel:
+    """A model in an earlier state; written into the old one it would meet work space that belongs to a later state."""
+    shape = model._d, model._p, model._scalar, model._certain
+    state = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    earlier: StreamModel = revived(type(model), model.get_params(), shape, state)
+    return earlier

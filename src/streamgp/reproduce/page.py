@@ -1,0 +1,51 @@
+"""A page of documentation whose tables are rendered from the committed results."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from streamgp.reproduce import catalogue
+from streamgp.reproduce.experiment import Experiment, Row
+from streamgp.reproduce.runner import files, finished
+
+BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """Return a page with every block between ``<!-- result NAME -->`` and ``<!-- end -->`` rendered anew.
+
+    Args:
+        text: the page.
+        folder: where it stands; plots are linked from there.
+    """
+    return BLOCK.sub(lambda block: f"{block[1]}{_rendered(catalogue.find(block[2]), folder)}{block[3]}", text)
+
+
+def _rendered(experiment: Experiment, folder: Path) -> str:
+    rows = finished(experiment, experiment.full, catalogue.ROOT)
+    if not rows:
+        return "Not run yet.\n"
+    paths = files(experiment, catalogue.ROOT)
+    parts = [
+        experiment.summarize(rows, catalogue.expected(experiment)).markdown(),
+        _how(experiment, rows, paths["json"]),
+    ]
+    if paths["png"].exists():
+        link = Path(os.path.relpath(paths["png"], folder)).as_posix()
+        parts.append(f"![{experiment.title}]({link})")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _how(experiment: Experiment, rows: list[Row], path: Path) -> str:
+    """One line: the command, its settings, the time and the machine."""
+    line = f"`streamgp reproduce {experiment.name}`"
+    line += "".join(f", {name} {value}" for name, value in experiment.full.items())
+    if seconds := sum(row.get("seconds", 0.0) for row in rows):
+        line += f"; {seconds / 60:.1f} minutes in {len(rows)} cells"
+    if path.exists():
+        run = json.loads(path.read_text(encoding="utf-8"))["runs"][-1]
+        line += f", {run['jobs']} at a time, on {run['machine']}"
+    return line + "."

@@ -1,0 +1,154 @@
+"""Running an experiment: the cells that are missing, in parallel, each kept as soon as it is finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from streamgp.reproduce import catalogue
+from streamgp.reproduce.experiment import Cell, Experiment, Row, Settings, Table
+from streamgp.reproduce.results import Results
+from streamgp.version import __version__
+
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "gpytorch")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind.
+
+    Attributes:
+        table: ours beside the paper's.
+        rows: the finished cells.
+        files: what was written.
+    """
+
+    table: Table
+    rows: list[Row]
+    files: list[Path]
+
+
+def default_folder(quick: bool = False) -> Path:
+    """Return where results go: beside the scripts in a checkout; elsewhere, and for quick runs, out/reproductions."""
+    return catalogue.ROOT if catalogue.ROOT == catalogue.CHECKOUT and not quick else Path("out") / "reproductions"
+
+
+def files(experiment: Experiment, folder: Path) -> dict[str, Path]:
+    """Return the files of an experiment's results by suffix."""
+    place = folder / experiment.key / "results"
+    stems = dict.fromkeys(("csv", "json"), experiment.shares or experiment.stem)
+    return {suffix: place / f"{stems.get(suffix, experiment.stem)}.{suffix}" for suffix in ("csv", "json", "md", "png")}
+
+
+def finished(experiment: Experiment, settings: Settings, folder: Path) -> list[Row]:
+    """Return the finished cells of an experiment with these settings."""
+    return _gathered(experiment, settings, Results(files(experiment, folder)["csv"]))[0]
+
+
+def _gathered(experiment: Experiment, settings: Settings, results: Results) -> tuple[list[Row], list[Cell]]:
+    """The finished rows, and the cells that are missing; later cells may depend on rows."""
+    rows: list[Row] = []
+    while True:
+        cells = experiment.cells(settings, rows)
+        known, rows = len(rows), results.finished(cells)
+        if len(rows) == known:
+            return rows, results.missing(cells)
+
+
+def reproduce(
+    name: str,
+    *,
+    quick: bool = False,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **changes: Any,
+) -> Outcome:
+    """Run what is missing of an experiment, and write its results, table and plot.
+
+    Cells run through joblib: ``with joblib.parallel_config("dask"):`` around the call sends them elsewhere.
+
+    Args:
+        name: paper and table or figure, such as "soh2014-table1".
+        quick: a run of seconds instead of the paper's.
+        jobs: processes; None: what joblib is configured to use, else 1.
+        out: folder for the results, ``<out>/<paper>/results/``; None: `default_folder`.
+        progress: called with (finished cells, cells) at the start and after each cell.
+        changes: settings of the experiment, such as runs and steps.
+    """
+    try:
+        import matplotlib as mpl
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        missing_extra = f'reproductions need {error.name}: pip install "streamgp[reproduce]"'
+        raise ImportError(missing_extra, name=error.name) from None
+
+    experiment = catalogue.find(name)
+    settings = experiment.settings(quick, **changes)
+    folder = default_folder(quick) if out is None else Path(out)
+    paths = files(experiment, folder)
+    results = Results(paths["csv"])
+    start, count = time.perf_counter(), 0
+    rows, missing = _gathered(experiment, settings, results)
+    try:
+        while missing:
+            if progress:
+                progress(len(rows), len(rows) + len(missing))
+            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+            for number, row in enumerate(parallel(delayed(run_cell)(name, cell) for cell in missing), 1):
+                results.add(row)
+                count += 1
+                if progress:
+                    progress(len(rows) + number, len(rows) + len(missing))
+            rows, missing = _gathered(experiment, settings, results)
+    finally:
+        if count:
+            _record(paths["json"], settings, count, jobs, time.perf_counter() - start)
+    table = experiment.summarize(rows, {} if quick else catalogue.expected(experiment))
+    paths["md"].parent.mkdir(parents=True, exist_ok=True)
+    paths["md"].write_text(f"# {experiment.name}: {experiment.title}\n\n{table.markdown()}\n", encoding="utf-8")
+    if experiment.plot is not None:
+        with mpl.rc_context({"backend": "agg"}):
+            experiment.plot(rows, paths["png"])
+    return Outcome(table, rows, [path for path in paths.values() if path.exists()])
+
+
+def run_cell(name: str, cell: Cell) -> Row:
+    """Run one cell of an experiment; its row is the cell, what was found, and the seconds it took."""
+    experiment = catalogue.find(name)
+    start = time.perf_counter()
+    found = dict(experiment.run(cell))
+    return cell | found | {"seconds": round(time.perf_counter() - start, 3)}
+
+
+def _record(path: Path, settings: Settings, cells: int, jobs: int | None, seconds: float) -> None:
+    """Add a run to the list of those that made the results: settings, versions, machine, time."""
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    runs.append(
+        {
+            "settings": settings,
+            "cells": cells,
+            "jobs": jobs or 1,
+            "wall_seconds": round(seconds, 1),
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "versions": {"python": platform.python_version(), "streamgp": __version__} | _versions(),
+        }
+    )
+    path.write_text(json.dumps({"runs": runs}, indent=1) + "\n", encoding="utf-8")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

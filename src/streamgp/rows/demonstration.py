@@ -1,0 +1,49 @@
+"""A made-up table for a first look: a plant's power, hour by hour, as such tables come."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from streamgp.settings import whole
+
+CHANGE = 0.6  # after this part of the rows a machine is replaced
+
+
+def write_demo(path: str | Path, rows: int = 6000, seed: int = 0) -> int:
+    """Write the table as CSV: time, temperature, a shift by name, gaps, and a machine that is replaced on the way.
+
+    Args:
+        path: the file.
+        rows: hours.
+        seed: of the noise.
+
+    Returns:
+        The row from which the new machine runs.
+    """
+    whole("rows", rows, at_least=10)
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
+    hours = np.arange(rows)
+    of_day, of_week = hours % 24, (hours // 24) % 7
+    weather = np.zeros(rows)
+    for t in range(1, rows):
+        weather[t] = 0.98 * weather[t - 1] + 0.5 * rng.standard_normal()
+    temperature = 12.0 + 8.0 * np.sin(2 * np.pi * hours / 8766) + 5.0 * np.sin(2 * np.pi * (of_day - 9) / 24) + weather
+    shift = np.where(of_week >= 5, "off", np.where((of_day >= 6) & (of_day < 22), "day", "night"))
+    load = np.select([shift == "day", shift == "night"], [1.0, 0.45], 0.1)
+    load = load * (1.0 + 0.15 * np.sin(2 * np.pi * of_day / 12))
+    changed = int(CHANGE * rows)
+    machine = np.where(hours < changed, 300.0, 210.0)
+    heating = np.maximum(15.0 - temperature, 0.0)
+    power = 60.0 + machine * load + 6.0 * heating + 0.15 * heating**2
+    power += (4.0 + 12.0 * load) * rng.standard_normal(rows)
+    start = datetime(2024, 1, 1)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("time,temperature,shift,power\n")
+        for t in range(rows):
+            shown = "" if rng.uniform() < 0.01 else f"{temperature[t]:.1f}"
+            used = "" if rng.uniform() < 0.005 else f"{power[t]:.1f}"
+            file.write(f"{(start + timedelta(hours=t)).isoformat()},{shown},{shift[t]},{used}\n")
+    return changed + 1

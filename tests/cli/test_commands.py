@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.cli.pages import refreshed
+from streamgp.published import PUBLISHED, citation, published, table
+from streamgp.rows.choice import model_names
+from tests.cli.test_run import SMALL, streamgp
+from tests.cli.test_run import table as rows_at
+
+ROOT = Path(__file__).parents[2]
+
+
+def plain(*arguments):
+    done = streamgp(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+# Help
+
+
+def commands():
+    names = re.findall(r"^  (\w+) ", plain("--help").partition("Commands:")[2], re.MULTILINE)
+    assert {"run", "demo", "compare", "models", "inspect", "cite"} <= set(names)
+    return names
+
+
+def test_every_command_has_at_most_a_dozen_options_besides_what_it_needs():
+    for name in commands():
+        text = plain(name, "--help")
+        options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) - {"--help", "--target"}
+        assert len(options) <= 12, (name, options)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from streamgp.cli.app import app\n"
+        "try: app(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print({'numpy', 'numba', 'scipy', 'pandas', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "set()", done.stderr
+
+
+@pytest.mark.parametrize("name", ["docs/command-line.md", "README.md"])
+def test_the_pages_show_what_the_command_line_says(name):
+    page = (ROOT / name).read_text()
+    assert "<!-- end -->" in page
+    assert refreshed(page) == page, f"python -m streamgp.cli.pages {name}"
+
+
+def test_the_page_shows_the_help_of_every_command():
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    assert set(re.findall(r"<!-- help (\w+) -->", page)) == set(commands())
+
+
+def test_without_typer_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from streamgp.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip() == 'the command streamgp needs typer: pip install "streamgp[cli]"'
+
+
+def test_the_version_is_printed():
+    assert plain("--version").strip() == sg.__version__
+
+
+# Models
+
+
+def test_the_list_of_models_is_that_of_the_exported_ones():
+    assert sorted(entry.name for entry in PUBLISHED) == model_names()
+    for entry in PUBLISHED:
+        kind = getattr(sg, entry.name)
+        assert entry.variance == kind.has_variance, entry.name
+        remembers = "depth" in inspect.signature(kind).parameters
+        assert remembers == entry.memory.startswith("window"), entry.name
+        assert ("reservoir" in inspect.signature(kind).parameters) == (entry.memory == "reservoir"), entry.name
+
+
+def test_models_are_listed_for_people_and_machines(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    text = plain("models")
+    assert "KRLST" in text
+    assert "vanvaerenbergh2016" in text
+    listed = [json.loads(line) for line in plain("models", "--json").splitlines()]
+    assert [entry["name"] for entry in listed] == [entry.name for entry in PUBLISHED]
+    assert listed[0] == {
+        "name": "SOGP",
+        "papers": ["soh2014", "csato2002"],
+        "memory": "window",
+        "cost": "m²",
+        "variance": True,
+    }
+
+
+def test_the_readme_has_the_table_of_models():
+    assert f"<!-- models -->\n{table()}\n" in (ROOT / "README.md").read_text()
+
+
+# Citations
+
+
+def test_every_model_can_be_cited():
+    for entry in PUBLISHED:
+        if entry.papers:
+            text = citation(entry.name)
+            assert re.findall(r"^@\w+\{(\w+),", text, re.MULTILINE) == list(entry.papers)
+            assert text.count("{") == text.count("}")
+
+
+def test_cite_prints_bibtex():
+    assert plain("cite", "issgpr").startswith("@article{gijsberts2013,")
+    assert json.loads(plain("cite", "KRLS", "--json"))["papers"] == ["vanvaerenbergh2016", "engel2004"]
+    done = streamgp("cite", "KRLX")
+    assert done.exit_code == 2
+    assert "there is no model 'KRLX'. Did you mean 'KRLS'?" in done.stderr
+    with pytest.raises(ValueError, match="OnlineGP is a composition of one's own"):
+        citation("OnlineGP")
+    assert published("rls" + "esn").name == "RLSESN"
+
+
+# Inspect
+
+
+def test_a_saved_run_is_described(tmp_path):
+    saved = tmp_path / "m.sgp"
+    streamgp("run", rows_at(tmp_path / "a.csv"), "--target", "y", "--save", saved, "--out", tmp_path / "o.csv", *SMALL)
+    text = plain("inspect", saved)
+    for sentence in ("a run over rows of a table", "KRLST, asked for", "rows seen", "repairs 0", "x 0."):
+        assert sentence in text
+    found = json.loads(plain("inspect", saved, "--json"))
+    assert (found["rows"], found["rows seen"], found["size"], found["target"]) == (80, 80, 8, "y")
+    assert set(found["relevance"]) == set(found["inputs"])
+    assert found["health"]["repairs"] == 0
+
+
+def test_a_saved_model_is_described(tmp_path):
+    model = sg.QKLMS(capacity=5)
+    model.learn_many(np.arange(10.0)[:, None], np.arange(10.0))
+    model.save(tmp_path / "m.sgp")
+    found = json.loads(plain("inspect", tmp_path / "m.sgp", "--json"))
+    assert (found["holds"], found["rows seen"]) == ("a model", 10)
+    done = streamgp("inspect", tmp_path / "none.sgp")
+    assert done.exit_code == 3
+    assert "none.sgp cannot be read: No such file or directory" in done.stderr
+
+
+# Compare
+
+
+def test_models_are_ranked_on_the_same_rows(tmp_path):
+    source = rows_at(tmp_path / "a.csv", 300)
+    small = ["--set", "capacity=8", "--set", "tune=off", "--set", "warmup=100"]
+    done = streamgp("compare", source, "--target", "y", "--models", "KRLST,QKLMS", "--json", *small)
+    assert done.exit_code == 0, done.stderr
+    ranking = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {rank["name"] for rank in ranking} == {"KRLST", "QKLMS", "previous value"}
+    assert [rank["loss"] for rank in ranking] == sorted(rank["loss"] for rank in ranking)
+    assert ranking[0]["excess"] == 0
+    assert all(rank["low"] <= rank["excess"] <= rank["high"] for rank in ranking)
+    assert all(rank["scores"]["rows"] == 200 for rank in ranking if rank["scores"])
+    single = streamgp("run", source, "--target", "y", "--json", "--model", "QKLMS", *small).stdout.splitlines()[:-1]
+    rows = [json.loads(line) for line in single][100:]
+    loss = np.mean([(row["mean"] - row["observed"]) ** 2 for row in rows])
+    assert next(rank["loss"] for rank in ranking if rank["name"] == "QKLMS") == pytest.approx(loss, abs=1e-12)
+    text = plain("compare", source, "--target", "y", "--models", "KRLST,QKLMS", "--by", "density", *small)
+    assert "200 rows from row 101 on" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models", "KRLST"], "give at least two different models, as KRLST,ISSGPR; got KRLST"),
+        (["--by", "luck"], "by must be one of 'rmse', 'density'; got 'luck'"),
+        (["--set", "capasity=3"], "none of the models has a setting 'capasity'. Did you mean 'capacity'?"),
+        (["--models", "KRLST,QKLMS", "--set", "tune=off"], "there are 30 rows, and the first 1000 are for"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path, arguments, message):
+    done = streamgp("compare", rows_at(tmp_path / "a.csv", 30), "--target", "y", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr

@@ -1,0 +1,359 @@
+"""The command ``streamgp run`` as users call it; the model is small, so that every test is fast."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamgp.cli.app import app
+
+SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
+
+
+def streamgp(*arguments, **options):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def process(*arguments, **options):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "streamgp", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def table(path, rows=80, start=0, header=True, seed=0):
+    rng = np.random.default_rng(seed)
+    x, e = rng.normal(size=(2, 1000))
+    with open(path, "w") as file:
+        if header:
+            file.write("time,x,kind,y\n")
+        for i in range(start, start + rows):
+            kind = "ab"[i % 2]
+            y = np.sin(x[i]) + (kind == "b") + 0.1 * e[i]
+            file.write(f"2024-01-{1 + i // 24:02d}T{i % 24:02d}:00,{x[i]:.5f},{kind},{y:.5f}\n")
+    return path
+
+
+def predictions(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_prediction_a_row_goes_to_standard_output_and_words_to_standard_error(tmp_path):
+    done = streamgp("run", table(tmp_path / "a.csv"), "--target", "y", *SMALL)
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "row,time,mean,lower,upper,std,observed,log_density"
+    assert len(lines) == 81
+    row = lines[80].split(",")
+    assert row[:2] == ["80", "2024-01-04T07:00"]
+    assert float(row[3]) < float(row[2]) < float(row[4])
+    for sentence in (
+        "target: y",
+        "numbers: x",
+        "category: kind (a, b; any other counts as none of these)",
+        "time: time, used as time of day and day of week",
+        "lags: none",
+        "model after 30 rows: KRLST, asked for",
+        "rows: 80 in",
+        "90% intervals: hold",
+    ):
+        assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_predictions_are_the_same_in_every_format(tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    source, out = table(tmp_path / "a.csv"), tmp_path / f"out.{ending}"
+    expected = streamgp("run", source, "--target", "y", *SMALL).stdout.splitlines()[1:]
+    done = streamgp("run", source, "--target", "y", "--out", out, *SMALL)
+    assert (done.exit_code, done.stdout) == (0, "")
+    if ending == "csv":
+        rows = [list(row.values()) for row in predictions(out)]
+    elif ending == "ndjson":
+        rows = [list(json.loads(line).values()) for line in out.read_text().splitlines()]
+    else:
+        from pyarrow import parquet
+
+        rows = [list(row.values()) for row in parquet.read_table(out).to_pylist()]
+    for line, row in zip(expected, rows, strict=True):
+        number, time_, *values = line.split(",")
+        assert (number, time_) == (str(row[0]), row[1])
+        assert [float(value) for value in values] == [float(value) for value in row[2:]]
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "parquet", "csv.gz"])
+def test_every_format_of_input_gives_the_same_predictions(tmp_path, ending):
+    source, other = table(tmp_path / "a.csv"), tmp_path / f"b.{ending}"
+    rows = predictions(source)
+    if ending == "ndjson":
+        typed = [{k: float(v) if k in "xy" else v for k, v in row.items()} for row in rows]
+        other.write_text("".join(json.dumps(row) + "\n" for row in typed))
+    elif ending == "parquet":
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {k: [float(r[k]) if k in "xy" else r[k] for r in rows] for k in rows[0]}
+        parquet.write_table(pa.table(columns), other)
+    else:
+        import gzip
+
+        other.write_bytes(gzip.compress(source.read_bytes()))
+    one, two = (streamgp("run", path, "--target", "y", *SMALL) for path in (source, other))
+    assert two.exit_code == 0, two.stderr
+    assert one.stdout == two.stdout
+
+
+def test_standard_input_is_a_table_too(tmp_path):
+    text = table(tmp_path / "a.csv").read_text()
+    done = streamgp("run", "-", "--target", "y", *SMALL, input=text)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == streamgp("run", tmp_path / "a.csv", "--target", "y", *SMALL).stdout
+
+
+def test_json_is_one_object_a_line_and_the_summary_comes_last(tmp_path):
+    source = table(tmp_path / "a.csv")
+    done = streamgp("run", source, "--target", "y", "--json", *SMALL)
+    *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    assert [row["row"] for row in rows] == list(range(1, 81))
+    summary = last["summary"]
+    assert (summary["rows"], summary["model"], summary["horizon"]) == (80, "KRLST", 0)
+    assert summary["inputs"][:2] == ["x", "kind=b"]
+    assert 0 < summary["scores"]["rmse"] < 1
+    only = streamgp("--json", "run", source, "--target", "y", "--out", tmp_path / "o.csv", *SMALL).stdout
+    assert set(json.loads(only)) == {"summary"}
+
+
+def test_a_horizon_says_what_was_predicted_of_each_row_and_then_of_rows_to_come(tmp_path):
+    out = tmp_path / "o.csv"
+    done = streamgp(
+        "run", table(tmp_path / "a.csv"), "--target", "y", "--horizon", 3, "--lags", 2, "--out", out, *SMALL
+    )
+    assert done.exit_code == 0, done.stderr
+    rows = predictions(out)
+    assert [row["row"] for row in rows] == [str(i) for i in range(1, 84)]
+    assert [row["mean"] for row in rows[:3]] == [""] * 3
+    assert all(row["mean"] and row["observed"] for row in rows[3:80])
+    assert all(row["mean"] and not row["observed"] and not row["time"] for row in rows[80:])
+    assert "horizon: 3 rows ahead" in done.stderr
+
+
+# Saving, stopping and going on.
+
+
+def test_a_run_in_two_parts_equals_one(tmp_path):
+    whole, part = table(tmp_path / "whole.csv", 80), table(tmp_path / "part.csv", 50)
+    streamgp("run", whole, "--target", "y", "--out", tmp_path / "one.csv", "--lags", 2, *SMALL)
+    out, saved = tmp_path / "two.csv", tmp_path / "m.sgp"
+    first = streamgp("run", part, "--target", "y", "--lags", 2, "--out", out, "--save", saved, *SMALL)
+    assert "continue with --load" in first.stderr
+    part.write_text(whole.read_text())  # the file has grown
+    done = streamgp("run", part, "--load", saved, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert f"continuing the run after 50 rows, in {part} after line 51" in done.stderr
+    assert out.read_text() == (tmp_path / "one.csv").read_text()
+
+
+def test_a_run_goes_on_in_another_file(tmp_path):
+    streamgp("run", table(tmp_path / "whole.csv", 80), "--target", "y", "--out", tmp_path / "one.csv", *SMALL)
+    saved = tmp_path / "m.sgp"
+    streamgp(
+        "run", table(tmp_path / "a.csv", 50), "--target", "y", "--out", tmp_path / "two.csv", "--save", saved, *SMALL
+    )
+    done = streamgp("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
+    assert "at its first row: it is another source than before" in done.stderr
+    together = predictions(tmp_path / "two.csv") + predictions(tmp_path / "three.csv")
+    assert together == predictions(tmp_path / "one.csv")
+
+
+def test_forecasts_of_rows_to_come_are_replaced_when_the_run_goes_on(tmp_path):
+    whole, part, out = table(tmp_path / "w.csv", 80), table(tmp_path / "p.csv", 50), tmp_path / "two.csv"
+    ahead = ["--target", "y", "--horizon", 2, *SMALL]
+    streamgp("run", whole, "--out", tmp_path / "one.csv", *ahead)
+    streamgp("run", part, "--out", out, "--save", tmp_path / "m.sgp", *ahead)
+    assert len(predictions(out)) == 52
+    part.write_text(whole.read_text())
+    streamgp("run", part, "--load", tmp_path / "m.sgp", "--out", out)
+    assert out.read_text() == (tmp_path / "one.csv").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_followed_run_that_is_stopped_saves_says_where_and_goes_on_exactly(tmp_path, number):
+    whole, source, out = table(tmp_path / "whole.csv", 80), table(tmp_path / "a.csv", 50), tmp_path / "o.csv"
+    streamgp("run", whole, "--target", "y", "--out", tmp_path / "one.csv", *SMALL)
+    running = process("run", source, "--target", "y", "--follow", "--out", out, *SMALL, cwd=tmp_path)
+    rest = whole.read_text().splitlines(keepends=True)[51:]
+    wait_for(lambda: out.exists() and out.read_text().count("\n") == 51, running)
+    with open(source, "a") as file:
+        file.writelines(rest[:10])
+    wait_for(lambda: out.read_text().count("\n") == 61, running)
+    running.send_signal(number)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "stopped after row 60; saved, go on with --load a.interrupted.sgp" in errors
+    with open(source, "a") as file:
+        file.writelines(rest[10:])
+    done = streamgp("run", source, "--load", tmp_path / "a.interrupted.sgp", "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert out.read_text() == (tmp_path / "one.csv").read_text()
+
+
+def wait_for(condition, running, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert running.poll() is None, running.stderr.read()
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+def test_a_pipe_is_predicted_row_by_row_as_it_comes(tmp_path):
+    lines = table(tmp_path / "a.csv", 40).read_text().splitlines(keepends=True)
+    running = process("run", "-", "--target", "y", *SMALL, stdin=subprocess.PIPE)
+    running.stdin.writelines(lines[:31])
+    running.stdin.flush()
+    read = [running.stdout.readline() for _ in range(31)]
+    assert read[-1].startswith("30,")
+    running.stdin.write(lines[31])
+    running.stdin.flush()
+    assert running.stdout.readline().startswith("31,")
+    rest, _ = running.communicate(timeout=60)
+    assert (rest, running.returncode) == ("", 0)
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("2024-01-02T10:00,1.0,a", "has 3 values, expected 4 as in the first line: '2024-01-02T10:00,1.0,a'"),
+        ("2024-01-02T10:00,one,a,1.0", "has 'one' in the column 'x', which holds numbers"),
+        ("2024-01-02T10:00,1.0,a,inf", "has an infinite number in the column 'y'"),
+        ("time,x,kind,y", "repeats the names of the columns"),
+        ('2024-01-02T10:00,"1.0"2,a,1.0', "cannot be read as CSV"),
+    ],
+)
+def test_a_bad_row_stops_the_run_with_its_line_or_is_skipped_and_counted(tmp_path, line, reason):
+    source = table(tmp_path / "a.csv", 40)
+    lines = source.read_text().splitlines(keepends=True)
+    clean = streamgp("run", source, "--target", "y", *SMALL).stdout.splitlines()
+    source.write_text("".join([*lines[:35], line + "\n", *lines[35:]]))
+    stopped = streamgp("run", source, "--target", "y", "--save", tmp_path / "m.sgp", *SMALL)
+    assert stopped.exit_code == 3
+    assert f"line 36 {reason}" in stopped.stderr
+    assert "Stopped there: the 34 rows before are predicted and kept" in stopped.stderr
+    assert stopped.stdout.splitlines() == clean[:35]
+    skipped = streamgp("run", source, "--target", "y", "--on-error", "skip", *SMALL)
+    assert skipped.exit_code == 0
+    assert skipped.stdout.splitlines() == clean
+    assert "skipped: 1 rows; the first, 36, " in skipped.stderr
+    source.write_text("".join(lines))  # the row is taken out, and the run goes on
+    done = streamgp("run", source, "--load", tmp_path / "m.sgp")
+    assert done.stdout.splitlines()[1:] == clean[35:]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("", [], "a.csv is empty; expected a line with the names of the columns, then rows"),
+        ("x,y\n", [], "a.csv has no rows, only the names of columns: x, y"),
+        ("x,z\n1,2\n", [], "there is no column 'y'. The columns are: x, z"),
+        ("x,y\n1\n2\n", [], "line 2 has 1 value, expected 2 as in the first line: '1'; no row could be read"),
+        ("x,y\n1,a\n2,b\n", [], "the target 'y' must hold numbers; it holds 'a', 'b'"),
+        ("y\n1\n2\n", ["--lags", "0"], "there is nothing to predict from"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused(tmp_path, monkeypatch, text, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(text)
+    done = streamgp("run", "a.csv", "--target", "y", *arguments)
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[-1].startswith("streamgp: ")
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "y", "--model", "KRLSTT"], "there is no model 'KRLSTT'. Did you mean 'KRLST'?"),
+        (["--target", "y", "--set", "capasity=200"], "Did you mean 'capacity'?"),
+        (["--target", "y", "--set", "capacity"], "--set expects name=value, such as capacity=200; got 'capacity'"),
+        (["--target", "y", "--on-error", "ignore"], "on_error must be one of 'stop', 'skip'; got 'ignore'"),
+        ([], "--target is missing; the columns are: time, x, kind, y"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(tmp_path, arguments, message):
+    done = streamgp("run", table(tmp_path / "a.csv", 20), *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_a_loaded_run_keeps_its_target_settings_and_columns(tmp_path):
+    source, saved = table(tmp_path / "a.csv", 40), tmp_path / "m.sgp"
+    streamgp("run", source, "--target", "y", "--save", saved, "--out", tmp_path / "o.csv", *SMALL)
+    for arguments, message in (
+        (["--target", "x"], "was made with --target y, not x"),
+        (["--horizon", 2], "was made with --horizon 0, not 2"),
+        (["--set", "capacity=9"], "has its inputs and settings; leave --inputs and --set out"),
+    ):
+        done = streamgp("run", source, "--load", saved, *arguments)
+        assert done.exit_code == 2
+        assert message in done.stderr
+    (tmp_path / "b.csv").write_text("time,x,sort,y\n2024-02-01T00:00,1,a,2\n")
+    done = streamgp("run", tmp_path / "b.csv", "--load", saved)
+    assert done.exit_code == 3
+    assert "the columns have changed: 'kind' is missing" in done.stderr
+    saved.write_bytes(saved.read_bytes()[:-5])
+    done = streamgp("run", source, "--load", saved)
+    assert done.exit_code == 3
+    assert "not a streamgp snapshot, or it is cut short or damaged" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    source = table(tmp_path / "a.csv", 20)
+    for out, code, message in (
+        (tmp_path / "none" / "o.csv", 4, "cannot be written: No such file or directory"),
+        (tmp_path / "o.txt", 3, "end its name in .csv, .ndjson or .parquet"),
+    ):
+        done = streamgp("run", source, "--target", "y", "--out", out, *SMALL)
+        assert done.exit_code == code
+        assert message in done.stderr
+
+
+def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
+    source = table(tmp_path / "a.csv", 600)
+    expected = streamgp("run", source, "--target", "y", *SMALL).stdout
+
+    def little_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
+
+    out = tmp_path / "o.csv"
+    running = process("run", source, "--target", "y", "--out", out, *SMALL, preexec_fn=little_room)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 4
+    assert "o.csv cannot be written: File too large; the 500 rows before are in it, whole" in errors
+    assert out.read_text() == "".join(expected.splitlines(keepends=True)[:501])
+
+
+def test_output_that_nobody_reads_any_more_ends_the_run_quietly(tmp_path):
+    source = table(tmp_path / "a.csv", 600)
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "streamgp", "run", str(source), "--target", "y", *SMALL]
+    running = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    os.read(reading, 10)
+    os.close(reading)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 0
+    assert "Traceback" not in errors

@@ -1,0 +1,465 @@
+"""Models over windows of a series: what they predict from what, how training goes, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import streamgp as sg  # noqa: E402
+from streamgp import deep  # noqa: E402
+from streamgp.evaluate import rmse  # noqa: E402
+
+FEW = deep.Training(epochs=3, batch=32)
+TINY = {"units": 4, "depth": 4, "precision": "double", "device": "cpu"}
+
+
+def plant(n=160, p=1, seed=0):
+    """A first-order lag behind a saturation: u of row t acts on y of row t + 1."""
+    rng = np.random.default_rng(seed)
+    U = rng.uniform(-2, 2, (n, 1))
+    Y = np.zeros((n, p))
+    for t in range(1, n):
+        Y[t] = 0.7 * Y[t - 1] + np.tanh(U[t - 1]) * np.arange(1, p + 1)
+    Y += 0.01 * rng.standard_normal(Y.shape)
+    return U, (Y[:, 0] if p == 1 else Y)
+
+
+def weights_of(model):
+    return {name: tensor.numpy().copy() for name, tensor in model._network.state_dict().items()}
+
+
+def assert_equal_models(a, b, U, Y):
+    for (name, one), other in zip(weights_of(a).items(), weights_of(b).values(), strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    np.testing.assert_array_equal(a.predict(U, Y).mean, b.predict(U, Y).mean)
+    assert [epoch[:4] for epoch in a.history] == [epoch[:4] for epoch in b.history]
+
+
+KINDS = {
+    "GPLSTM": lambda **s: deep.GPLSTM(**(TINY | {"training": FEW} | s)),
+    "GPGRU": lambda **s: deep.GPGRU(layers=2, **(TINY | {"training": FEW} | s)),
+    "GPRNN": lambda **s: deep.GPRNN(**(TINY | {"training": FEW} | s)),
+    "GPNARX": lambda **s: deep.GPNARX(**(TINY | {"training": FEW} | s)),
+    "Network": lambda **s: deep.Network(
+        deep.LSTM(4), **({"training": FEW, "depth": 4, "precision": "double", "device": "cpu"} | s)
+    ),
+}
+
+
+@pytest.fixture(params=KINDS)
+def build(request):
+    return KINDS[request.param]
+
+
+@pytest.mark.parametrize("mode", ["regression", "autoregression", "simulation"])
+def test_every_kind_learns_in_every_mode(build, mode):
+    U, Y = plant()
+    model = build(mode=mode).fit(U[:120], Y[:120])
+    p = model.predict(U, Y)
+    assert p.mean.shape == p.variance.shape == p.noise.shape == (160,)
+    assert np.isnan(p.mean[:4]).all()
+    assert np.isfinite(p.mean[4:]).all()
+    assert np.isfinite(p.std[4:]).all() == isinstance(model, deep.DeepKernelGP)
+    free = model.simulate(U, Y, start=120)
+    assert np.isnan(free.mean[:120]).all()
+    assert np.isfinite(free.mean[120:]).all()
+
+
+def test_training_learns_the_plant():
+    U, Y = plant(400)
+    training = deep.Training(epochs=40)
+    model = deep.GPLSTM(units=16, depth=6, dropout=0.0, training=training, device="cpu").fit(U[:300], Y[:300])
+    p = model.predict(U, Y)[300:]
+    assert rmse(Y[300:], p.mean) < 0.1 * np.std(Y)
+    assert rmse(Y, model.simulate(U, Y, start=300).mean) < 0.15 * np.std(Y)
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("mode", ["regression", "autoregression"])
+def test_a_window_that_ends_at_row_i_predicts_row_i_plus_horizon(mode, horizon):
+    U, Y = plant()
+    model = deep.GPRNN(mode=mode, horizon=horizon, training=FEW, **TINY).fit(U, Y)
+    before = model.predict(U, Y).mean
+    assert np.isnan(before[: 3 + horizon]).all()
+    assert np.isfinite(before[3 + horizon :]).all()
+    at = 50
+    changed_u, changed_y = U.copy(), Y.copy()
+    changed_u[at] += 1.0
+    changed_y[at] += 1.0
+    touched = np.flatnonzero(before != model.predict(changed_u, Y).mean)[3 + horizon :]
+    np.testing.assert_array_equal(touched, at + horizon + np.arange(4))
+    touched = np.flatnonzero(before != model.predict(U, changed_y).mean)[3 + horizon :]
+    np.testing.assert_array_equal(touched, [] if mode == "regression" else at + horizon + np.arange(4))
+
+
+def test_regression_may_look_at_its_own_row():
+    U, Y = plant()
+    model = deep.GPRNN(mode="regression", horizon=0, training=FEW, **TINY).fit(U, Y)
+    assert np.isfinite(model.predict(U).mean[3:]).all()
+
+
+def test_simulation_equals_the_loop_of_one_step_predictions_fed_back():
+    U, Y = plant(60)
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
+    free = model.simulate(U, Y, start=40, stop=50).mean
+    said = Y.copy()
+    for t in range(40, 50):
+        said[t] = model.predict(U, said).mean[t]
+        assert free[t] == pytest.approx(said[t], abs=1e-12)
+    assert np.isnan(free[50:]).all()
+
+
+def test_several_trajectories_spread_and_repeat():
+    U, Y = plant(60)
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
+    one, many = model.simulate(U, Y, 40), model.simulate(U, Y, 40, trajectories=20)
+    assert one.mean[40] == pytest.approx(many.mean[40], abs=1e-12)
+    assert np.all(many.variance[45:] > 0)
+    np.testing.assert_array_equal(many.mean, model.simulate(U, Y, 40, trajectories=20).mean)
+    assert not np.array_equal(many.mean, model.simulate(U, Y, 40, trajectories=20, seed=1).mean)
+
+
+def test_several_outputs_share_the_network_and_have_processes_of_their_own():
+    U, Y = plant(p=2)
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
+    assert model.predict(U, Y).mean.shape == Y.shape
+    assert model.hyperparameters["lengthscale"].shape == (2, 4)
+    assert model.hyperparameters["noise"].shape == (2,)
+    assert model.simulate(U, Y, 100).mean.shape == Y.shape
+    alone = sg.batch.FullGP(
+        sg.SquaredExponential(model.hyperparameters["lengthscale"][1], model.hyperparameters["variance"][1]),
+        model.hyperparameters["noise"][1],
+    )
+    H, rows = model.embed(U, Y), np.arange(4, 160)
+    known = 4 + 156 - int(156 * 0.25)
+    shift, scale = Y[:known].mean(0), Y[:known].std(0, ddof=1)
+    alone.fit(H[rows], ((Y - shift) / scale)[rows, 1])
+    expected = shift[1] + scale[1] * alone.predict(H[rows]).mean
+    np.testing.assert_allclose(model.predict(U, Y).mean[rows, 1], expected, atol=1e-8)
+
+
+def test_units_do_not_matter():
+    U, Y = plant()
+    one = deep.GPLSTM(training=FEW, **TINY).fit(U, Y).predict(U, Y)
+    other = deep.GPLSTM(training=FEW, **TINY).fit(100 + 8 * U, 64 * Y - 5).predict(100 + 8 * U, 64 * Y - 5)
+    np.testing.assert_allclose(other.mean[4:], 64 * one.mean[4:] - 5, rtol=1e-6)
+    np.testing.assert_allclose(other.std[4:], 64 * one.std[4:], rtol=1e-6)
+
+
+def test_units_come_from_the_training_part_alone():
+    U, Y = plant()
+    later = Y.copy()
+    later[150:] += 100.0
+    for a, b in zip(
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, validation=150)._units,
+        deep.GPLSTM(training=FEW, **TINY).fit(U, later, validation=150)._units,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_no_window_reaches_across_the_start_of_a_sequence():
+    U, Y = plant()
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y, starts=[0, 70])
+    p = model.predict(U, Y, starts=[0, 70])
+    assert np.isnan(p.mean[[*range(4), *range(70, 74)]]).all()
+    assert np.isfinite(p.mean[[*range(4, 70), *range(74, 160)]]).all()
+    np.testing.assert_array_equal(p.mean[70:], model.predict(U[70:], Y[70:]).mean)
+
+
+def test_missing_targets_are_not_learnt_and_leave_gaps():
+    U, Y = plant()
+    gap = Y.copy()
+    gap[50] = np.nan
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, gap)
+    p = model.predict(U, gap)
+    assert np.isnan(p.mean[51:55]).all()
+    assert np.isfinite(p.mean[50])
+    assert np.isfinite(p.mean[55:]).all()
+    regression = deep.GPLSTM(mode="regression", training=FEW, **TINY).fit(U, gap)
+    assert np.isfinite(regression.predict(U).mean[4:]).all()
+
+
+def test_the_same_seed_gives_the_same_model_and_the_programs_random_numbers_stay():
+    U, Y = plant()
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    a, b, c = (deep.GPLSTM(training=FEW, seed=seed, **TINY).fit(U, Y) for seed in (1, 1, 2))
+    assert torch.rand(1) == expected
+    assert_equal_models(a, b, U, Y)
+    assert not np.array_equal(a.predict(U, Y).mean[4:], c.predict(U, Y).mean[4:])
+
+
+def test_training_ends_with_the_best_weights_and_stops_when_patience_is_out():
+    U, Y = plant()
+    training = deep.Training(epochs=60, patience=4, rate=0.05)
+    model = deep.GPLSTM(training=training, **TINY).fit(U, Y, validation=120)
+    errors = [epoch.rmse for epoch in model.history]
+    best = int(np.argmin(errors))
+    assert len(errors) == min(60, best + 1 + 4)
+    again = deep.GPLSTM(training=training.replaced(epochs=best + 1, patience=None), **TINY).fit(U, Y, validation=120)
+    for one, other in zip(weights_of(model).values(), weights_of(again).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_validation_all_epochs_run_and_the_last_weights_stay():
+    U, Y = plant()
+    model = deep.GPLSTM(training=FEW.replaced(validation=0.0, patience=1), **TINY).fit(U, Y)
+    assert len(model.history) == 3
+    assert all(np.isnan(epoch.rmse) for epoch in model.history)
+
+
+def test_the_validation_error_of_the_simulation_mode_is_that_of_a_free_run():
+    U, Y = plant()
+    training = deep.Training(epochs=1)
+    model = deep.GPLSTM(mode="simulation", training=training, **TINY).fit(U, Y, validation=120)
+    # The process had then learnt the rows before 120 alone.
+    learnt = model._learnt
+    rows = 116
+    model._process.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
+    free = model.simulate(U, Y, start=120).mean
+    scale = model._units.target_scale[0]
+    assert model.history[0].rmse == pytest.approx(rmse(Y, free) / scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["full", "alternating", "semi-stochastic"])
+def test_every_method_lowers_the_negative_log_likelihood(method):
+    U, Y = plant()
+    training = deep.Training(method, epochs=15, batch=32, rate=0.05, validation=0.0)
+    model = deep.GPLSTM(dropout=0.0, recurrent_dropout=0.0, training=training, **TINY).fit(U, Y)
+    losses = [epoch.loss for epoch in model.history]
+    assert losses[-1] < losses[0] - 0.3
+    assert model.log_marginal_likelihood() > -losses[-1] * 156 - 1.0
+
+
+def test_learning_rates_decay():
+    U, Y = plant()
+    seen = []
+    model = deep.GPLSTM(training=FEW.replaced(decay=0.5, kernel_rate=0.02), **TINY)
+    original = deep.training.ProcessLearner.epoch
+
+    def spy(self):
+        seen.append([optimizer.param_groups[0]["lr"] for optimizer in self.optimizers])
+        return original(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deep.training.ProcessLearner, "epoch", spy)
+        model.fit(U, Y)
+    np.testing.assert_allclose(seen, [[0.01, 0.02], [0.01 / 1.5, 0.02 / 1.5], [0.005, 0.01]])
+
+
+def test_pretraining_is_training_of_the_network_then_of_the_process():
+    U, Y = plant()
+    training = FEW.replaced(pretrain=2, validation=0.0)
+    model = deep.GPLSTM(training=training, **TINY).fit(U, Y)
+    assert [epoch.phase for epoch in model.history] == ["network"] * 2 + ["process"] * 3
+
+
+def test_a_trained_network_can_be_the_start():
+    U, Y = plant()
+    network = deep.Network(deep.LSTM(4), depth=4, training=FEW, precision="double", device="cpu").fit(U, Y)
+    slow = FEW.replaced(epochs=1, rate=1e-12, validation=0.0)
+    model = deep.GPLSTM(training=slow, **TINY).fit(U, Y, pretrained=network)
+    for one, other in zip(weights_of(network).values(), weights_of(model).values(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    other = deep.Network(deep.LSTM(5), depth=4, training=FEW, device="cpu").fit(U, Y)
+    with pytest.raises(ValueError, match="pretrained must have the same encoder"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, pretrained=other)
+    with pytest.raises(ValueError, match="pretrained must be a model that has been fitted"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, pretrained=deep.Network(deep.LSTM(4)))
+
+
+def test_passes_with_dropout_spread_and_repeat(build):
+    U, Y = plant()
+    model = build().fit(U, Y)
+    plain, sampled = model.predict(U, Y), model.predict(U, Y, samples=8)
+    assert np.isfinite(sampled.std[4:]).all()
+    assert not np.array_equal(plain.mean[4:], sampled.mean[4:])
+    np.testing.assert_array_equal(sampled.mean, model.predict(U, Y, samples=8).mean)
+    np.testing.assert_array_equal(plain.mean, model.predict(U, Y).mean)
+
+
+class Own(torch.nn.Module):
+    """Windows to the mean and the last row of a dense layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = torch.nn.Linear(2, 3)
+
+    def forward(self, X):
+        h = torch.tanh(self.dense(X))
+        return torch.cat([h.mean(1), h[:, -1]], dim=1)
+
+
+def test_a_module_of_ones_own_is_trained_in_a_copy():
+    U, Y = plant()
+    module = Own()
+    before = module.dense.weight.detach().clone()
+    for model in (
+        deep.DeepKernelGP(module, depth=4, training=FEW, device="cpu").fit(U, Y),
+        deep.Network(module, depth=4, training=FEW, device="cpu").fit(U, Y),
+    ):
+        assert np.isfinite(model.predict(U, Y).mean[4:]).all()
+        assert not torch.equal(model._network.dense.weight, before)
+    assert torch.equal(module.dense.weight, before)
+
+
+@pytest.mark.parametrize("solver", ["eigen", "cg"])
+def test_an_interpolated_process_is_trained_and_close_to_the_exact_one(solver):
+    U, Y = plant(80)
+    settings = TINY | {"embedding": 1, "training": FEW}
+    exact = deep.GPLSTM(inference="exact", **settings).fit(U, Y)
+    grid = deep.GPLSTM(inference="interpolated", solver=solver, grid=100, **settings).fit(U, Y)
+    a, b = exact.predict(U, Y), grid.predict(U, Y)
+    np.testing.assert_allclose(a.mean[4:], b.mean[4:], atol=0.02)
+    np.testing.assert_allclose(a.std[4:], b.std[4:], atol=0.02)
+
+
+def test_many_windows_are_interpolated_and_a_wide_embedding_is_refused(monkeypatch):
+    U, Y = plant()
+    monkeypatch.setattr(deep.models, "MOST_EXACT", 50)
+    model = deep.GPLSTM(embedding=1, training=FEW, **TINY).fit(U, Y)
+    assert type(model._process).__name__ == "InterpolatedHead"
+    with pytest.raises(ValueError, match=r"Give the encoder a linear map .* GPLSTM\(embedding=2\)"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
+
+
+# Checkpoints.
+
+
+class KilledError(Exception):
+    """The process is killed here."""
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 4])
+@pytest.mark.parametrize("settings", [{}, {"embedding": 1, "inference": "interpolated"}], ids=["exact", "interpolated"])
+def test_a_session_that_was_cut_short_goes_on_bit_by_bit(stop_after, settings, tmp_path):
+    U, Y = plant(80)
+    training = deep.Training(epochs=4, batch=16, refresh=2, pretrain=2, patience=3)
+    build = lambda: deep.GPLSTM(training=training, **TINY, **settings)  # noqa: E731
+    straight = build().fit(U, Y)
+    seen = []
+
+    def stop(epoch):
+        seen.append(epoch)
+        if len(seen) == stop_after:
+            raise KilledError
+
+    path = tmp_path / "session"
+    with pytest.raises(KilledError):
+        build().fit(U, Y, checkpoint=path, on_epoch=stop)
+    resumed = build().fit(U, Y, checkpoint=path)
+    assert_equal_models(straight, resumed, U, Y)
+    # Finished, it is only read.
+    assert_equal_models(straight, build().fit(U, Y, checkpoint=path), U, Y)
+
+
+def test_a_network_goes_on_too_and_more_epochs_may_be_asked_for(tmp_path):
+    U, Y = plant(80)
+    build = lambda n: deep.Network(deep.RNN(4), depth=4, training=FEW.replaced(epochs=n), device="cpu")  # noqa: E731
+    build(2).fit(U, Y, checkpoint=tmp_path / "session")
+    assert_equal_models(build(5).fit(U, Y), build(5).fit(U, Y, checkpoint=tmp_path / "session"), U, Y)
+
+
+def test_a_checkpoint_of_another_session_is_refused(tmp_path):
+    U, Y = plant(80)
+    path = tmp_path / "session"
+    deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint of another session: data is .* Use the same data"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y + 1, checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint of another session: settings is .*rate=0.02"):
+        deep.GPLSTM(training=FEW.replaced(rate=0.02), **TINY).fit(U, Y, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(sg.SnapshotError, match="is not a checkpoint of streamgp.deep, or it is damaged"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=path)
+
+
+def test_progress_is_shown(capsys):
+    pytest.importorskip("rich")
+    U, Y = plant(80)
+    deep.GPLSTM(training=FEW, **TINY).fit(U, Y, progress=True)
+    assert "validation RMSE" in capsys.readouterr().out
+
+
+# What is refused.
+
+
+def test_settings_are_remembered_shown_and_cloned():
+    model = deep.GPLSTM(units=8, training=FEW)
+    assert repr(model) == "GPLSTM(units=8, training=Training(epochs=3, batch=32))"
+    assert model.get_params()["units"] == 8
+    assert model.replaced(training__epochs=7).get_params()["training"] == FEW.replaced(epochs=7)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: deep.GPLSTM(units=0), "units must be a whole number of at least 1; got 0"),
+        (lambda: deep.GPLSTM(dropout=1.0), "dropout must be at least 0 and below 1; got 1.0"),
+        (lambda: deep.GPLSTM(recurrent_dropout=-0.1), "recurrent_dropout must be a finite number at least 0"),
+        (lambda: deep.GPLSTM(mode="auto"), "mode must be one of 'regression', 'autoregression', 'simulation'"),
+        (lambda: deep.GPLSTM(horizon=0), "horizon must be a whole number of at least 1"),
+        (lambda: deep.GPLSTM(device="gpu"), "device must be one of 'auto', 'cpu', 'cuda'"),
+        (lambda: deep.GPLSTM(inference="ski"), "inference must be one of"),
+        (lambda: deep.GPLSTM(solver="lu"), "solver must be one of 'eigen', 'cg'"),
+        (lambda: deep.GPLSTM(grid=3), "grid must be a whole number of at least 12"),
+        (lambda: deep.GPLSTM(unit=3), r"GPLSTM has no setting 'unit'. Did you mean 'units'\?"),
+        (lambda: deep.GPNARX(activation="sine"), "activation must be one of 'relu', 'tanh'"),
+        (lambda: deep.GPLSTM(training="adam"), r"training must be, for example, Training\(epochs=100\)"),
+        (lambda: deep.Network("lstm"), r"encoder must be, for example, LSTM\(64\), or a torch.nn.Module; got 'lstm'"),
+        (lambda: deep.Training("sgd"), "method must be one of 'semi-stochastic', 'alternating', 'full'"),
+        (lambda: deep.Training("full", refresh=2), 'refresh belongs to method="semi-stochastic"'),
+        (lambda: deep.Training(validation=1.0), "validation must be at least 0 and below 1; got 1.0"),
+        (lambda: deep.Training(rate=0.0), "rate must be a finite number above 0"),
+    ],
+)
+def test_bad_settings_get_a_sentence(build, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build()
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match='device="cuda" needs a GPU that PyTorch can use'):
+        deep.GPLSTM(device="cuda")
+
+
+def test_bad_data_get_a_sentence_and_change_nothing():
+    U, Y = plant()
+    model = deep.GPLSTM(training=FEW, **TINY)
+    with pytest.raises(ValueError, match=r"this GPLSTM has learnt nothing yet; call fit\(U, Y\) first"):
+        model.predict(U, Y)
+    with pytest.raises(ValueError, match="this GPLSTM has learnt nothing yet"):
+        model.online()
+    with pytest.raises(ValueError, match="this GPLSTM has learnt nothing yet"):
+        model.log_marginal_likelihood()
+    model.fit(U, Y)
+    before = model.predict(U, Y).mean
+    bad = U.copy()
+    bad[3] = np.nan
+    for call, message in (
+        (lambda: model.fit(bad, Y), "X has NaN or inf in row 3"),
+        (lambda: model.fit(U, Y[:-1]), "Y must have one target for each of the 160 rows"),
+        (lambda: model.fit(U[:5], Y[:5]), "training needs at least 2 rows that a whole window of 4 rows precedes"),
+        (lambda: model.fit(U[:0], Y[:0]), "U has no rows"),
+        (lambda: model.fit(U, Y, starts=[1]), "starts must list the rows at which a sequence begins, the first one 0"),
+        (lambda: model.predict(U), 'mode="autoregression" predicts from past targets: give Y as well'),
+        (lambda: model.predict(np.hstack([U, U]), Y), "X must have 1 column"),
+        (lambda: model.simulate(U, Y, start=2), "start must be a row from 4, which a whole window precedes"),
+        (lambda: model.simulate(U, Y, start=160), "start must be a row from 4"),
+        (lambda: deep.GPLSTM(lengthscale=[1.0, 2.0], training=FEW, **TINY).fit(U, Y), "lengthscale has 2 values"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    np.testing.assert_array_equal(model.predict(U, Y).mean, before)
+
+
+def test_training_that_diverges_says_what_to_do():
+    U, Y = plant()
+    model = deep.GPLSTM(training=deep.Training(epochs=50, rate=1e6, kernel_rate=1e6, validation=0.0), **TINY)
+    with pytest.raises(ValueError, match="training has diverged"):
+        model.fit(U, Y)

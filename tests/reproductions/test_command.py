@@ -1,0 +1,75 @@
+"""The command lists the experiments, runs one and renders pages."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamgp.cli.reproduce import reproduce
+
+
+@pytest.fixture
+def call(workplace, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(workplace)
+    app = typer.Typer()
+    app.command()(reproduce)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def test_without_a_name_the_experiments_are_listed(call):
+    answer = call()
+    assert answer.exit_code == 0
+    assert all(word in answer.output for word in ("paper-squares", "squares", "runs 3"))
+    assert call("--names").output == "paper-squares\n"
+
+
+def test_a_run_shows_its_table_and_says_what_it_wrote(call):
+    answer = call("paper-squares", "--runs", "4", "--out", "here")
+    assert answer.exit_code == 0
+    assert "95.0000 [10.0000] ▲" in answer.output  # 0 + 1 + 4 + 9, and 9 squared
+    assert "wrote here/paper/results/squares.csv" in answer.output
+
+
+def test_a_quick_run_has_the_quick_settings_and_no_paper_beside_it(call):
+    answer = call("paper-squares", "--quick")
+    assert "2.0000" in answer.output
+    assert "[10" not in answer.output
+    assert "wrote out/reproductions/paper/results/squares.png" in answer.output
+
+
+def test_a_wrong_name_or_setting_is_a_sentence(call):
+    for arguments, sentence in (
+        (("paper-squars",), "did you mean 'paper-squares'?"),
+        (("paper-squares", "--steps", "5"), "has no setting 'steps'; it has runs"),
+    ):
+        answer = call(*arguments)
+        assert answer.exit_code == 2
+        assert sentence in answer.output
+
+
+def test_a_missing_package_is_a_sentence(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    answer = call("paper-squares")
+    assert answer.exit_code == 2
+    assert 'reproductions need joblib: pip install "streamgp[reproduce]"' in answer.output
+
+
+def test_a_run_that_is_stopped_keeps_its_cells_and_says_how_to_go_on(call, workplace):
+    script = workplace / "reproductions" / "paper" / "squares.py"
+    healthy = script.read_text()
+    script.write_text(healthy.replace("None", "2").replace("RuntimeError", "KeyboardInterrupt"))
+    answer = call("paper-squares", "--out", "here")
+    assert answer.exit_code == 130
+    assert "finished cells are kept" in answer.output
+    assert len((workplace / "here" / "paper" / "results" / "squares.csv").read_text().splitlines()) == 3
+
+
+def test_a_page_is_rewritten(call, workplace):
+    page = workplace / "page.md"
+    page.write_text("<!-- result paper-squares -->\n<!-- end -->\n")
+    assert call("--page", str(page)).exit_code == 0
+    assert page.read_text() == "<!-- result paper-squares -->\nNot run yet.\n<!-- end -->\n"

@@ -1,0 +1,44 @@
+"""Every experiment runs quickly and gives what it gave; the page is fresh; what is worse than a paper is explained."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from streamgp import reproduce
+from streamgp.reproduce import catalogue, runner
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
+
+
+@pytest.mark.parametrize("name", reproduce.names())
+def test_a_quick_run_gives_what_it_gave(name, tmp_path):
+    experiment = reproduce.find(name)
+    try:
+        outcome = reproduce.reproduce(name, quick=True, out=tmp_path)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    found = outcome.table.values()
+    promised = catalogue.expected_quickly(experiment)
+    assert promised, f"{name} has no [{experiment.stem}.quick] in expected.toml"
+    for key, reference in promised.items():
+        assert found[key].ours == pytest.approx(reference.value, rel=reference.tolerance), key
+
+
+@pytest.mark.parametrize("name", reproduce.names())
+def test_what_is_worse_than_the_paper_is_explained(name):
+    experiment = reproduce.find(name)
+    rows = runner.finished(experiment, experiment.full, catalogue.ROOT)
+    values = experiment.summarize(rows, catalogue.expected(experiment)).values()
+    assert [key for key, value in values.items() if value.unexplained] == []
+
+
+def test_the_page_has_a_block_for_each_experiment():
+    assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == reproduce.names()
+
+
+def test_the_page_is_fresh():
+    text = PAGE.read_text()
+    assert reproduce.refreshed(text, PAGE.parent) == text, "run: streamgp reproduce --page docs/reproductions.md"

@@ -1,0 +1,182 @@
+"""Experiments are found, run as cells that are kept, and summarised beside the paper's numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamgp import reproduce
+from streamgp.reproduce import catalogue, runner
+from streamgp.reproduce.experiment import Experiment, Reference, Table, Value
+from streamgp.reproduce.results import Results
+
+
+def run_cells(workplace):
+    log = workplace / "log.txt"
+    return log.read_text().split("\n")[:-1] if log.exists() else []
+
+
+@pytest.mark.usefixtures("workplace")
+def test_an_experiment_is_named_after_its_paper_and_its_script():
+    assert reproduce.names() == ["paper-squares"]
+    experiment = reproduce.find("paper-squares")
+    assert (experiment.name, experiment.title) == ("paper-squares", "squares")
+
+
+@pytest.mark.usefixtures("workplace")
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="no reproduction 'paper-square'; did you mean 'paper-squares'"):
+        reproduce.find("paper-square")
+    with pytest.raises(ValueError, match="no reproduction 'xyz'; known are paper-squares"):
+        reproduce.find("xyz")
+
+
+def test_an_unknown_setting_is_refused(workplace):
+    with pytest.raises(ValueError, match="paper-squares has no setting 'steps'; it has runs"):
+        reproduce.reproduce("paper-squares", steps=5, out=workplace)
+
+
+def test_later_cells_may_depend_on_what_earlier_ones_found(workplace):
+    outcome = reproduce.reproduce("paper-squares", out=workplace)
+    assert run_cells(workplace) == ["first 0", "first 1", "first 2", "second 4"]
+    assert outcome.table.values()["sum"].ours == 0 + 1 + 4 + 16
+    assert [path.name for path in outcome.files] == ["squares.csv", "squares.json", "squares.md", "squares.png"]
+    assert outcome.rows[3] | {"seconds": 0} == {
+        "stage": "second", "number": 4, "square": 16, "path": [1.5, 4], "word": "a, b", "seconds": 0,
+    }  # fmt: skip
+
+
+def test_finished_cells_are_kept(workplace):
+    reproduce.reproduce("paper-squares", out=workplace, runs=2)
+    before = run_cells(workplace)
+    progress: list[tuple[int, int]] = []
+    reproduce.reproduce("paper-squares", out=workplace, progress=lambda *counts: progress.append(counts))
+    assert run_cells(workplace)[len(before) :] == ["first 2", "second 4"]
+    assert progress == [(2, 3), (3, 3), (3, 4), (4, 4)]
+    recorded = json.loads((workplace / "paper" / "results" / "squares.json").read_text())["runs"]
+    assert [run["cells"] for run in recorded] == [3, 2]
+    assert recorded[0]["settings"] == {"runs": 2}
+
+
+def test_cells_finished_before_a_failure_are_kept(workplace):
+    script = workplace / "reproductions" / "paper" / "squares.py"
+    healthy = script.read_text()
+    script.write_text(healthy.replace("None", "2"))
+    with pytest.raises(RuntimeError, match="this cell fails"):
+        reproduce.reproduce("paper-squares", out=workplace)
+    kept = Results(workplace / "paper" / "results" / "squares.csv")
+    assert len(kept.finished([{"stage": "first", "number": number} for number in range(3)])) == 2
+
+
+def test_a_line_that_was_cut_off_is_run_again(tmp_path):
+    results = Results(tmp_path / "a.csv")
+    results.add({"cell": 1, "found": 0.5})
+    results.add({"cell": 2, "found": 0.25})
+    text = (tmp_path / "a.csv").read_text()
+    (tmp_path / "a.csv").write_text(text[:-3])
+    again = Results(tmp_path / "a.csv")
+    assert again.missing([{"cell": 1}, {"cell": 2}]) == [{"cell": 2}]
+    again.add({"cell": 2, "found": 0.25})
+    assert (tmp_path / "a.csv").read_text() == text
+
+
+def test_results_with_new_columns_keep_the_old_lines(tmp_path):
+    results = Results(tmp_path / "a.csv")
+    results.add({"cell": 1, "found": 0.5})
+    results.add({"cell": 2, "found": 0.25, "seconds": 3})
+    assert (tmp_path / "a.csv").read_text() == "cell,found,seconds\n1,0.5,\n2,0.25,3\n"
+    assert Results(tmp_path / "a.csv").finished([{"cell": 1}]) == [{"cell": 1, "found": 0.5}]
+
+
+def test_quick_results_never_mix_with_the_committed_ones():
+    assert runner.default_folder() == catalogue.ROOT
+    assert runner.default_folder(quick=True) == Path("out") / "reproductions"
+
+
+@pytest.mark.parametrize(
+    ("ours", "better", "worse"),
+    [(0.10004, "lower", False), (0.1002, "lower", True), (0.05, "higher", True), (0.2, "higher", False)],
+)
+def test_worse_is_decided_on_the_printed_digits(ours, better, worse):
+    assert Value("a", ours, None, Reference(0.1), better).worse is worse
+
+
+def test_a_value_beyond_its_tolerance_needs_an_explanation():
+    assert not Value("a", 0.109, None, Reference(0.1, tolerance=0.1)).unexplained
+    assert Value("a", 0.112, None, Reference(0.1, tolerance=0.1)).unexplained
+    assert not Value("a", 0.112, None, Reference(0.1, tolerance=0.1, note="because")).unexplained
+    assert Value("a", float("nan"), None, Reference(0.1, tolerance=0.1)).unexplained
+
+
+def test_a_table_marks_and_explains_what_is_worse():
+    worse = Value("a", 0.2, 0.01, Reference(0.1, note="because", source="read off a figure"))
+    table = Table(["x", "y"], [["one", worse], ["two", Value("b", 1.0, None, Reference(1.5))]], ["A note."])
+    assert table.markdown().splitlines() == [
+        "| x | y |",
+        "|---|---|",
+        "| one | 0.2000 (0.0100) [~0.1000] ▲ |",
+        "| two | 1.0000 [1.5000] |",
+        "",
+        "A note.",
+        "",
+        "▲ worse than the paper:",
+        "",
+        "- a: because",
+    ]
+
+
+def test_one_note_explains_all_keys_of_a_pattern(workplace):
+    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+        "[squares]\ntolerance = 0.1\nsource = 'read off a figure'\n[squares.values]\n'a KLMS x' = 1.0\n"
+        "'b KLMS x' = {value = 2.0, tolerance = 0.5, note = 'its own'}\n'c' = 3.0\n"
+        "[squares.notes]\n'* KLMS *' = 'same'\n"
+    )
+    figure = "read off a figure"
+    assert catalogue.expected(reproduce.find("paper-squares")) == {
+        "a KLMS x": Reference(1.0, 0.1, figure, "same"),
+        "b KLMS x": Reference(2.0, 0.5, figure, "its own"),
+        "c": Reference(3.0, 0.1, figure),
+    }
+
+
+def test_reasons_are_told_once():
+    same = Reference(0.1, tolerance=0.1, note="because")
+    cells = [Value("a", 0.2, None, same), Value("b", 0.3, None, same), Value("c", 0.105, None, same)]
+    assert Table(["x"], [[cell] for cell in cells]).explanations() == ["a, b: because", "c: within 10%"]
+
+
+def test_a_page_is_rendered_from_the_results(workplace):
+    page = "before\n<!-- result paper-squares -->\nold\n<!-- end -->\nafter\n"
+    assert "Not run yet." in reproduce.refreshed(page, workplace)
+    reproduce.reproduce("paper-squares", out=workplace / "reproductions")
+    text = reproduce.refreshed(page, workplace)
+    assert "| all | 21.0000 [10.0000] ▲ |" in text
+    assert "![squares](reproductions/paper/results/squares.png)" in text
+    assert text.startswith("before\n<!-- result paper-squares -->\n|")
+    assert text.endswith("\n<!-- end -->\nafter\n")
+    assert reproduce.refreshed(text, workplace) == text
+
+
+def test_an_experiment_without_settings_says_so():
+    experiment = Experiment("t", {}, {}, lambda s, r: [], lambda c: {}, lambda r, e: Table([], []), key="a", stem="b")
+    with pytest.raises(ValueError, match="a-b has no setting 'runs'; it has none"):
+        experiment.settings(runs=1)
+
+
+def test_experiments_that_share_cells_run_them_once(workplace):
+    script = (workplace / "reproductions" / "paper" / "squares.py").read_text()
+    again = script.replace(
+        'EXPERIMENT = Experiment("squares"', 'EXPERIMENT = Experiment(shares="squares", title="again"'
+    )
+    again = again.replace(
+        '{"runs": 3}, {"runs": 2}, cells, run, summarize, plot)',
+        ('full={"runs": 3}, quick={"runs": 2}, cells=cells, run=run, summarize=summarize, plot=plot)'),
+    )
+    (workplace / "reproductions" / "paper" / "again.py").write_text(again)
+    reproduce.reproduce("paper-squares", out=workplace / "out")
+    before = run_cells(workplace)
+    outcome = reproduce.reproduce("paper-again", out=workplace / "out")
+    assert run_cells(workplace) == before
+    assert [path.name for path in outcome.files] == ["squares.csv", "squares.json", "again.md", "again.png"]

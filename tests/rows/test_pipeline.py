@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.rows import Pipeline, RowsError, Schema
+from streamgp.rows.columns import Column, Encoded
+
+SETTINGS = {"capacity": 8, "warmup": 30, "tune": False}
+
+
+def schema_of(d, time=False):
+    names = [f"x{i}" for i in range(d)]
+    columns = [Column(name, "number") for name in [*names, "y"]] + ([Column("t", "time")] if time else [])
+    return Schema(tuple(columns), "y", tuple(names), "t" if time else "")
+
+
+def stream(n=80, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(X[:, 0]) + np.sin(0.2 * np.arange(n)) + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def rows_of(X, y):
+    return Encoded(X.copy(), y.copy(), None, list(range(2, len(y) + 2)), [])
+
+
+def taken(pipeline, X, y, cuts=()):
+    """All lines, with the rows handed over in pieces."""
+    edges = [0, *cuts, len(y)]
+    parts = [pipeline.take(rows_of(X[a:b], y[a:b])) for a, b in itertools.pairwise(edges)]
+    return {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._fields if name != "time"
+    }
+
+
+def assert_same(a, b, rows=slice(None)):
+    for name, values in a.items():
+        np.testing.assert_array_equal(values[rows], b[name][rows], err_msg=name)
+
+
+CASES = [(0, 0), (3, 0), (0, 1), (2, 1), (3, 4), (0, 3)]
+
+
+@pytest.mark.parametrize(("lags", "horizon"), CASES)
+def test_predictions_do_not_depend_on_how_rows_are_handed_over(lags, horizon):
+    X, y = stream()
+    y[[5, 40, 41]] = np.nan
+    whole = taken(Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon), X, y)
+    for cuts in ([1, 2, 3, 50], [6, 30, 31], list(range(1, 80))):
+        assert_same(whole, taken(Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon), X, y, cuts))
+
+
+@pytest.mark.parametrize(("lags", "horizon"), CASES)
+@pytest.mark.parametrize("stop", [1, 4, 29, 30, 55])
+def test_a_saved_run_goes_on_as_if_it_had_never_stopped(tmp_path, lags, horizon, stop):
+    X, y = stream()
+    pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
+    whole = taken(pipeline, X, y)
+    first = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
+    before = taken(first, X[:stop], y[:stop])
+    first.save(tmp_path / "run.sgp")
+    second = Pipeline.load(tmp_path / "run.sgp")
+    after = taken(second, X[stop:], y[stop:])
+    assert_same(whole, {name: np.concatenate([before[name], after[name]]) for name in before})
+    assert second.to_bytes() == pipeline.to_bytes()
+    assert vars(second.scores) == vars(pipeline.scores)
+
+
+@pytest.mark.parametrize(("lags", "horizon"), CASES)
+def test_nothing_is_known_before_its_time(lags, horizon):
+    """A target that changes at row t changes no prediction that was made before it came."""
+    X, y = stream()
+    t = 60
+    changed = y.copy()
+    changed[t] += 1.0
+    one = taken(Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon), X, y)
+    other = taken(Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon), X, changed)
+    # Row t + horizon is the first whose prediction was made with the target of row t at hand.
+    made_without = t + max(horizon, 1)
+    assert np.array_equal(one["mean"][:made_without], other["mean"][:made_without], equal_nan=True)
+    assert np.array_equal(one["lower"][:made_without], other["lower"][:made_without], equal_nan=True)
+    assert one["mean"][made_without] != other["mean"][made_without]
+
+
+def test_lags_are_the_last_targets_newest_first():
+    X, y = np.empty((6, 0)), np.arange(10.0, 16.0)
+    now = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3)
+    ahead = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3, horizon=1)
+    assert now.input_names == ["y[-1]", "y[-2]", "y[-3]"]
+    assert ahead.input_names == ["y", "y[-1]", "y[-2]"]
+    np.testing.assert_array_equal(
+        now._inputs(X, y), [[np.nan] * 3, [10, 10, 10], [11, 10, 10], [12, 11, 10], [13, 12, 11], [14, 13, 12]]
+    )
+    np.testing.assert_array_equal(
+        ahead._inputs(X, y), [[10, 10, 10], [11, 10, 10], [12, 11, 10], [13, 12, 11], [14, 13, 12], [15, 14, 13]]
+    )
+
+
+def test_a_missing_target_is_bridged_in_the_lags():
+    pipeline = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=2)
+    y = np.array([1.0, np.nan, 3.0, 4.0])
+    np.testing.assert_array_equal(pipeline._inputs(np.empty((4, 0)), y)[1:], [[1, 1], [1, 1], [3, 1]])
+
+
+@pytest.mark.parametrize("horizon", [0, 1, 3])
+def test_lines_are_those_of_the_library_used_by_hand(horizon):
+    """The slow way: predict each row, wait for its target, learn it then."""
+    X, y = stream(60)
+    settings = {"capacity": 8, "warmup": 10**6, "tune": False}
+    lines = taken(Pipeline(schema_of(2), "KRLST", settings, 0, horizon), X, y)
+    pipeline = Pipeline(schema_of(2), "KRLST", settings, 0, horizon)
+    model = pipeline.model.clone()
+    made = []
+    for t in range(len(y)):
+        if t >= horizon > 0:
+            model.learn_one(X[t - horizon], y[t], issued=made[t - horizon] if horizon > 1 else None)
+        made.append(model.predict_one(X[t]))
+        if horizon == 0:
+            model.learn_one(X[t], y[t])
+    for t in range(horizon, len(y)):
+        p = made[t - horizon]
+        assert (lines["mean"][t], lines["lower"][t], lines["upper"][t]) == (p.mean, p.lower, p.upper)
+        assert lines["log_density"][t] == pytest.approx(p.log_density(y[t]), abs=1e-12)
+        assert lines["std"][t] == pytest.approx(p.std, abs=1e-12)
+        assert (lines["raw_lower"][t], lines["raw_upper"][t]) == pytest.approx(p.raw.interval(0.9), abs=1e-12)
+    assert np.all(np.isnan(lines["mean"][:horizon]))
+
+
+def test_predictions_of_rows_to_come_are_at_hand():
+    X, y = stream(40)
+    pipeline, live = (Pipeline(schema_of(2), "KRLST", SETTINGS, 1, 3) for _ in range(2))
+    pipeline.take(rows_of(X, y))
+    waiting = pipeline.outstanding()
+    assert waiting.row.tolist() == [41, 42, 43]
+    assert np.all(np.isfinite(waiting.mean))
+    assert np.all(np.isnan(waiting.observed))
+    at_once = live.take(rows_of(X, y), ahead=True)
+    assert at_once.row.tolist() == list(range(4, 44))
+    np.testing.assert_array_equal(at_once.mean[-3:], waiting.mean)
+    assert Pipeline(schema_of(2), "KRLST", SETTINGS).outstanding().row.size == 0
+
+
+def test_after_the_warmup_the_model_is_the_one_that_has_learnt_all_first_rows():
+    X, y = stream(70)
+    pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS)
+    lines = taken(pipeline, X, y)
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(sg.SquaredExponential([2**0.5] * 2), capacity=8), 30))
+    model.learn_many(X[:30], y[:30])
+    np.testing.assert_array_equal(lines["mean"][30:], model.track(X[30:], y[30:]).mean)
+    assert pipeline.choice.name == "KRLST"
+    assert pipeline.choice.reason == "asked for"
+
+
+def test_scores_are_those_of_all_rows_with_a_target_and_a_prediction():
+    X, y = stream(60)
+    y[7] = np.nan
+    pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS, 1)
+    lines = taken(pipeline, X, y, [11, 12])
+    known = np.isfinite(y) & np.isfinite(lines["mean"])
+    error = (lines["mean"] - y)[known]
+    scores = pipeline.scores.summary()
+    assert scores["rows"] == 58
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), abs=1e-12)
+    inside = (lines["lower"] <= y) & (y <= lines["upper"])
+    assert scores["coverage"] == pytest.approx(np.mean(inside[known]), abs=1e-12)
+    assert scores["mean_log_density"] == pytest.approx(np.mean(lines["log_density"][known]), abs=1e-12)
+    last = np.array([np.nan, *y[:-1]])
+    last[8] = y[6]
+    both = known & np.isfinite(last)
+    assert scores["rmse_previous_value"] == pytest.approx(np.sqrt(np.mean((last - y)[both] ** 2)), abs=1e-12)
+
+
+def test_the_previous_value_of_a_horizon_is_the_one_known_then():
+    y = np.arange(10.0)
+    pipeline = Pipeline(schema_of(0), "KRLST", SETTINGS, 1, 4)
+    pipeline.take(rows_of(np.empty((10, 0)), y))
+    np.testing.assert_array_equal(pipeline.previous, [np.nan] * 4 + [0, 1, 2, 3, 4, 5])
+
+
+def test_lags_have_a_default_where_there_is_nothing_else():
+    assert Pipeline(schema_of(2), "KRLST", SETTINGS).lags == 0
+    assert Pipeline(schema_of(0), "KRLST", SETTINGS).lags == 10
+    assert Pipeline(schema_of(2), "KRLST", SETTINGS, horizon=2).lags == 10
+    with pytest.raises(RowsError, match="there is nothing to predict from: no column but the target"):
+        Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
+        ({"settings": {"capasity": 3}}, "'capasity' is no setting of .*Did you mean 'capacity'\\?"),
+        ({"model": "SOGP", "settings": {"forgetting": 1}}, "'forgetting' is no setting of a run or SOGP"),
+        ({"settings": {"level": 1.5}}, "level must be above 0 and below 1; got 1.5"),
+        ({"settings": {"warmup": 3}}, "warmup must be a whole number of at least 10; got 3"),
+        ({"settings": {"tune": "perhaps"}}, "tune must be on or off; got 'perhaps'"),
+        ({"model": "KRLST", "settings": {"capacity": 0}}, "capacity must be"),
+        ({"model": "RecursiveGP"}, "RecursiveGP needs basis: give --set basis=..., or use it from Python"),
+        ({"model": "OESGP", "horizon": 3}, "OESGP keeps a memory of its inputs and cannot wait 3 rows for a target"),
+        ({"lags": -1}, "lags must be a whole number of at least 0; got -1"),
+        ({"horizon": -1}, "horizon must be a whole number of at least 0; got -1"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Pipeline(schema_of(2), **arguments)
+
+
+def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
+    X, y = stream(20)
+    model = sg.KRLST(capacity=5)
+    model.learn_many(X, y)
+    model.save(tmp_path / "model.sgp")
+    with pytest.raises(sg.SnapshotError, match="holds a single KRLST, no run over rows: open it with sg.load"):
+        Pipeline.load(tmp_path / "model.sgp")
+    Pipeline(schema_of(2), "KRLST", SETTINGS).save(tmp_path / "run.sgp")
+    with pytest.raises(sg.SnapshotError, match="holds a run over rows of a table; open it with streamgp.rows.Pipeline"):
+        sg.load(tmp_path / "run.sgp")
+    with pytest.raises(RowsError, match="cannot be read: No such file"):
+        Pipeline.load(tmp_path / "none.sgp")
+
+
+def test_settings_are_given_as_text_or_values_and_may_be_parts():
+    settings = SETTINGS | {"kernel": "2 * Matern(1.5, 3.0)", "forgetting": "0.99", "mode": "injection"}
+    pipeline = Pipeline(schema_of(1), "KRLST", settings)
+    assert pipeline.inner.get_params()["kernel"] == 2.0 * sg.Matern(1.5, 3.0)
+    assert pipeline.inner.get_params()["forgetting"] == 0.99
+    assert Pipeline(schema_of(1), "SOGP", {"adapt": "SNGD(interval=20)"}).inner.get_params()["adapt"] == sg.SNGD(20)
+    with pytest.raises(ValueError, match="there is no part 'Mattern'. Did you mean 'Matern'\\?"):
+        Pipeline(schema_of(1), "KRLST", {"kernel": "Mattern(1.5)"})

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import streamgp as sg
+from streamgp import evaluate
+
+N = 3000
+
+
+def wrong_model_data(n=N, seed=0):
+    """Noise that is larger than the model supposes, lopsided, and four times as large in the second half."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 2))
+    size = np.where(np.arange(n) < n // 2, 0.2, 0.8)
+    return X, np.sin(X[:, 0]) + size * (rng.exponential(size=n) - 1.0)
+
+
+class PlainCalibration:
+    """The layer on one output, row by row, as docs/calibration.md tells it."""
+
+    def __init__(self, level, rates, memory, sharpness, correction, warmup):
+        self.a, self.z = (1 - level) / 2, NormalDist().inv_cdf((1 + level) / 2)
+        self.keep, self.sharpness, self.correction, self.warmup = 1 - 1 / memory, sharpness, correction, warmup
+        names = [("raw", None)] + [("std", r) for r in rates] + [("unit", r) for r in rates]
+        self.sides = [
+            {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0), "b": 0.0, "sum": 0.0}
+            for _ in range(2)
+        ]
+        self.unit, self.seen, self.size, self.weight = 1.0, {"std": 0, "unit": 0}, {"std": 0.0, "unit": 0.0}, 0.0
+
+    def scale(self, kind, std):
+        return self.unit if kind == "unit" else std
+
+    def usable(self, kind, std):
+        has_std = np.isfinite(std) and std > 0
+        return (self.seen["unit"] > 0 or not has_std) if kind == "unit" else has_std
+
+    def reach(self, side, std):
+        names = [name for name in side["log"] if self.usable(name[0], std)]
+        weights = [math.exp(-self.sharpness * (side["loss"][n] - min(side["loss"][m] for m in names))) for n in names]
+        logs = [side["log"][n] + math.log(self.scale(n[0], std)) for n in names]
+        return math.exp(np.dot(weights, logs) / sum(weights) + side["b"])
+
+    def row(self, y, mean, std):
+        reach = [self.reach(side, std) for side in self.sides]
+        if np.isnan(y):
+            return mean - reach[0], mean + reach[1]
+        error, has_std = y - mean, np.isfinite(std) and std > 0
+        known = has_std or self.seen["unit"] > 0
+        if self.seen["unit"] == 0:
+            self.unit = abs(error)
+        for kind in ("std", "unit"):
+            if kind == "std" and not has_std:
+                continue
+            self.seen[kind] += 1
+            if self.seen[kind] <= self.warmup:
+                step = 1 / min(self.seen[kind], 10)
+                self.size[kind] += step * (math.log(abs(error) / self.scale(kind, std)) - self.size[kind])
+                for side in self.sides:
+                    for name in side["log"]:
+                        if name[0] == kind:
+                            # 0.635...: minus the mean of the log of the size of a standard Gaussian
+                            side["log"][name] = self.size[kind] + math.log(self.z) + 0.6351814227307391
+        for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
+            if not known:
+                continue
+            mine = h + max(x - h, 0) / self.a
+            average = side["sum"] / self.weight if self.weight else mine
+            for name in side["log"]:
+                if name[0] != "unit" and not has_std:
+                    side["loss"][name] = self.keep * side["loss"][name] + min(mine / average, 100)
+                    continue
+                bound = self.scale(name[0], std) * math.exp(side["log"][name])
+                loss = bound + max(x - bound, 0) / self.a
+                side["loss"][name] = self.keep * side["loss"][name] + min(loss / average, 100)
+                count = self.seen["std" if name[0] == "raw" else name[0]]
+                if name[0] != "raw" and count > self.warmup:
+                    side["log"][name] += max(name[1], 3 / count) * ((x > bound) - self.a)
+            least = min(side["loss"].values())
+            side["loss"] = {name: loss - least for name, loss in side["loss"].items()}
+            side["b"] += self.correction * ((x > h) - self.a)
+            side["sum"] = self.keep * side["sum"] + mine
+        self.weight = self.keep * self.weight + 1
+        return mean - reach[0], mean + reach[1]
+
+
+@pytest.mark.parametrize("build", [lambda: sg.SOGP(capacity=20), lambda: sg.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"])
+def test_bounds_are_those_of_the_plain_recursion(build):
+    X, y = wrong_model_data(600)
+    y[100:150] = np.nan
+    settings = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
+    plain = PlainCalibration(**settings)
+    p = sg.Calibrated(build(), **settings).track(X, y)
+    raw = build().track(X, y)
+    np.testing.assert_array_equal(p.mean, raw.mean)
+    expected = np.array([plain.row(y[t], raw.mean[t], raw.std[t]) for t in range(len(y))])
+    np.testing.assert_allclose(p.lower, expected[:, 0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(p.upper, expected[:, 1], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.98])
+@pytest.mark.parametrize(
+    "build",
+    [sg.KRLST, sg.QKLMS, lambda: sg.Standardize(sg.ISSGPR(20)), lambda: sg.LWPR(init_D=2.0)],
+    ids=["KRLST", "QKLMS", "Standardize", "LWPR"],
+)
+def test_intervals_hold_their_share_whatever_the_model_and_through_a_change(build, level):
+    X, y = wrong_model_data()
+    model = sg.Calibrated(build(), level)
+    low, high = model.track(X, y).interval()
+    assert evaluate.coverage(y[500:], low[500:], high[500:]) == pytest.approx(level, abs=0.02)
+    for start in (500, 1000, 1500, 2000):
+        held = evaluate.coverage(y[start : start + 1000], low[start : start + 1000], high[start : start + 1000])
+        assert held == pytest.approx(level, abs=0.06)
+
+
+def test_a_right_model_loses_next_to_nothing():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-3, 3, (6000, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=6000)
+    p = sg.Calibrated(sg.KRLST(sg.SquaredExponential(1.0), noise=0.01)).track(X, y)
+    scores = [evaluate.interval_score(y[500:], *q[500:].interval(0.9), 0.9) for q in (p, p.raw)]
+    assert scores[0] < 1.01 * scores[1]
+
+
+def test_the_units_of_the_target_do_not_matter():
+    X, y = wrong_model_data(500)
+    one, two = sg.Calibrated(sg.QKLMS()), sg.Calibrated(sg.QKLMS())
+    a, b = one.track(X, y), two.track(X, -1e6 * y)
+    np.testing.assert_allclose(b.upper[1:], -1e6 * a.lower[1:], rtol=1e-8)
+    np.testing.assert_allclose(b.lower[1:], -1e6 * a.upper[1:], rtol=1e-8)
+
+
+def test_before_any_data_the_interval_is_the_models_own():
+    model = sg.Calibrated(sg.KRLST(), 0.8)
+    np.testing.assert_allclose(
+        model.predict_one([1.0, 2.0]).interval(), sg.KRLST().predict_one([1.0, 2.0]).interval(0.8)
+    )
+
+
+def test_missing_targets_change_no_interval():
+    X, y = wrong_model_data(400)
+    model = sg.Calibrated(sg.KRLST())
+    model.learn_many(X, y)
+    before = model.predict_one(X[0])
+    model.learn_many(X, np.full(400, np.nan))
+    after = model.predict_one(X[0])
+    assert (after.lower, after.upper, after.std) == (before.lower, before.upper, before.std)
+    assert model.calibration.rows == 400
+
+
+def test_an_exact_model_gets_narrow_intervals_and_recovers_when_noise_comes():
+    X = np.linspace(0, 1, 2000)[:, None]
+    y = np.where(np.arange(2000) < 1000, 0.0, np.random.default_rng(0).normal(size=2000))
+    p = sg.Calibrated(sg.QKLMS()).track(X, y)
+    assert np.all(np.isfinite(p.lower))
+    assert np.all(p.std > 0)
+    assert evaluate.coverage(y[1300:], p.lower[1300:], p.upper[1300:]) == pytest.approx(0.9, abs=0.03)
+
+
+def test_outputs_are_calibrated_each_for_itself():
+    X, y = wrong_model_data(1500)
+    both = np.column_stack([y, 1000.0 * np.roll(y, 7)])
+    together = sg.Calibrated(sg.SOGP(capacity=20)).track(X, both)
+    for j in range(2):
+        alone = sg.Calibrated(sg.SOGP(capacity=20)).track(X, both[:, j])
+        np.testing.assert_allclose(together.lower[:, j], alone.lower, rtol=1e-6, atol=1e-8)
+
+
+# What is told.
+
+
+def test_coverage_and_width_are_those_of_the_intervals_given():
+    X, y = wrong_model_data(1000)
+    y[::7] = np.nan
+    model = sg.Calibrated(sg.KRLST(), memory=100)
+    assert model.calibration.rows == 0
+    assert math.isnan(model.coverage)
+    p = model.track(X, y)
+    known = ~np.isnan(y)
+    inside = ((p.lower <= y) & (y <= p.upper))[known]
+    told = model.calibration
+    assert told.rows == known.sum()
+    assert model.coverage == told.coverage == pytest.approx(inside.mean(), abs=1e-12)
+    assert model.width == told.width == pytest.approx((p.upper - p.lower)[known].mean())
+    weights = 0.99 ** np.arange(len(inside))[::-1]
+    assert told.recent_coverage == pytest.approx(np.average(inside, weights=weights))
+    assert told.recent_width == pytest.approx(np.average((p.upper - p.lower)[known], weights=weights))
+    low, high = p.raw.interval(0.9)
+    assert told.raw_coverage == pytest.approx(evaluate.coverage(y, low, high), abs=1e-12)
+    assert told.raw_width == pytest.approx((high - low)[known].mean())
+    filtered = sg.Calibrated(sg.QKLMS())
+    filtered.learn_many(X, y)
+    assert math.isnan(filtered.calibration.raw_coverage)
+
+
+# Late targets.
+
+
+def test_of_a_late_target_the_prediction_that_was_issued_counts():
+    X, y = wrong_model_data(600)
+    model, prompt = sg.Calibrated(sg.KRLST()), sg.Calibrated(sg.KRLST())
+    waiting, inside = [], []
+    for t in range(600):
+        if t >= 12:
+            x, target, issued = waiting.pop(0)
+            model.learn_one(x, target, issued=issued)
+            inside.append(issued.lower <= target <= issued.upper)
+        waiting.append((X[t], y[t], model.predict_one(X[t])))
+        prompt.learn_one(X[t], y[t], issued=prompt.predict_one(X[t]))
+    assert model.coverage == pytest.approx(np.mean(inside), abs=1e-12)
+    direct = sg.Calibrated(sg.KRLST())
+    direct.learn_many(X, y)
+    assert prompt.coverage == direct.coverage
+    np.testing.assert_allclose(prompt.predict_one(X[0]).interval(), direct.predict_one(X[0]).interval(), rtol=1e-9)
+
+
+def test_an_issued_prediction_must_be_one_of_this_kind_and_row():
+    model = sg.Calibrated(sg.KRLST())
+    model.learn_one([1.0], 2.0)
+    before = model.to_bytes()
+    with pytest.raises(TypeError, match="issued must be a prediction that this model made of the row"):
+        model.learn_one([1.0], 2.0, issued=sg.Prediction(0.0, 1.0, 0.1))
+    with pytest.raises(
+        ValueError, match="issued must be the prediction of one row with 1 output; got one of 3 numbers"
+    ):
+        model.learn_one([1.0], 2.0, issued=model.predict_many([[1.0], [2.0], [3.0]]))
+    assert model.to_bytes() == before
+
+
+# The prediction.
+
+
+def prediction():
+    raw = sg.Prediction(1.0, 0.3, 0.1)
+    return sg.CalibratedPrediction(1.0, 1.5, 0.5, lower=0.0, upper=4.0, level=0.9, raw=raw)
+
+
+def test_half_gaussians_are_a_density_with_the_quantiles_of_the_interval():
+    p = prediction()
+    for level in (0.5, 0.9, 0.99):
+        low, high = p.interval(level)
+        inside = (
+            quad(lambda y: math.exp(p.log_density(y)), low, 1.0)[0]
+            + quad(lambda y: math.exp(p.log_density(y)), 1.0, high)[0]
+        )
+        assert inside == pytest.approx(level, abs=1e-8)
+    assert p.interval() == p.interval(0.9) == (0.0, 4.0)
+    draws = p.sample(200_000, seed=3)
+    assert np.mean(draws < 0.0) == pytest.approx(0.05, abs=0.003)
+    assert np.mean(draws > 4.0) == pytest.approx(0.05, abs=0.003)
+    assert evaluate.pit([0.0, 1.0, 4.0], p) == pytest.approx([0.05, 0.5, 0.95])
+
+
+def test_the_deviation_is_the_root_mean_square_distance_from_the_mean():
+    X, y = wrong_model_data(300)
+    model = sg.Calibrated(sg.KRLST())
+    model.learn_many(X, y)
+    p = model.predict_one(X[0])
+    draws = p.sample(400_000, seed=1)
+    assert p.std == pytest.approx(np.sqrt(np.mean((draws - p.mean) ** 2)), rel=0.01)
+    assert p.variance / p.noise == pytest.approx(p.raw.variance / p.raw.noise)
+
+
+def test_some_rows_of_a_calibrated_prediction_are_one():
+    X, y = wrong_model_data(50)
+    p = sg.Calibrated(sg.KRLST()).track(X, y)
+    assert p[3].interval() == (p.lower[3], p.upper[3])
+    assert p[3].raw.mean == p.mean[3]
+    assert isinstance(p[3].mean, float)
+    np.testing.assert_array_equal(p[10:20].upper, p.upper[10:20])
+    assert len(p[10:20]) == 10
+
+
+def test_one_row_and_no_rows_are_calibrated_predictions_too():
+    model = sg.Calibrated(sg.KRLST())
+    assert isinstance(model.predict_one([1.0]), sg.CalibratedPrediction)
+    assert isinstance(model.track(np.empty((0, 1)), np.empty(0)), sg.CalibratedPrediction)
+    model.learn_one([1.0], [2.0, 3.0])
+    assert model.predict_one([1.0]).lower.shape == model.predict_one([1.0]).raw.mean.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"level": 1.0}, "level must be above 0 and below 1; got 1.0"),
+        ({"level": 0.0}, "level must be a finite number above 0"),
+        ({"rates": []}, "rates must be a positive number or a list"),
+        ({"rates": [0.1, -0.1]}, "rates must be a positive number or a list"),
+        ({"memory": 1}, "memory must be a whole number of at least 2"),
+        ({"sharpness": -1.0}, "sharpness must be a finite number at least 0"),
+        ({"correction": -0.1}, "correction must be a finite number at least 0"),
+        ({"warmup": 0}, "warmup must be a whole number of at least 1"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ValueError, match=message):
+        sg.Calibrated(sg.KRLST(), **settings)
+
+
+def test_a_model_that_has_learnt_is_refused():
+    model = sg.KRLST()
+    model.learn_one(1.0, 2.0)
+    with pytest.raises(ValueError, match="must have learnt nothing, because Calibrated follows it .* seen 1 rows"):
+        sg.Calibrated(model)
+    with pytest.raises(TypeError, match="model must be a stream model"):
+        sg.Calibrated(3)
