@@ -18,7 +18,7 @@ def switching(n=N, seed=0):
     X = rng.uniform(-3, 3, (n, 1))
     y = np.where(np.arange(n) < n // 3, 1.0, -1.0) * np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
     burst = slice(2 * n // 3, 2 * n // 3 + 15)
-    y[burst] += rng.normal(size=15)
+    y[burst] += rng.normal(size=15)[: n - burst.start]
     return X, y
 
 
