@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def kernel() -> sg.SquaredExponential:
 
 
 # A basis that fills with the first rows and then changes no more: every row after them is absorbed.
-ABSORBING = {"novelty": 0.0, "evict": "never", "noise": NOISE}
+ABSORBING: dict[str, Any] = {"novelty": 0.0, "evict": "never", "noise": NOISE}
 
 MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
     "SOGP absorbing": lambda m: sg.SOGP(kernel(), m, **ABSORBING),

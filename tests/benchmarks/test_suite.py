@@ -110,6 +110,7 @@ def test_the_quick_run_claims_the_same(monkeypatch, capsys):
 # The parts
 
 
+@pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
     assert set(contestants.MODELS) | set(rivals.installed()) <= set(cell)
