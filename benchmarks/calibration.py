@@ -77,10 +77,10 @@ STREAMS: dict[str, Callable[[], Rows]] = {
 }
 
 MODELS: dict[str, Callable[[Rows], sg.StreamModel]] = {
-    "Standardize(KRLST())": lambda first: sg.Standardize(sg.KRLST()),
+    "Standardize(KRLST())": lambda _: sg.Standardize(sg.KRLST()),
     "the same, tuned": lambda first: sg.tune(sg.Standardize(sg.KRLST(), warmup=SKIP), *first, rows=300),
-    "Standardize(ISSGPR(50))": lambda first: sg.Standardize(sg.ISSGPR(50)),
-    "Standardize(QKLMS())": lambda first: sg.Standardize(sg.QKLMS()),
+    "Standardize(ISSGPR(50))": lambda _: sg.Standardize(sg.ISSGPR(50)),
+    "Standardize(QKLMS())": lambda _: sg.Standardize(sg.QKLMS()),
 }
 
 

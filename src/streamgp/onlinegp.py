@@ -303,7 +303,7 @@ class OnlineGP(MemoryModel):
         number("factor", factor, above=0, at_most=1)
         if why := self._why_unforgetting():
             raise ValueError(why)
-        if self._d is not None:
+        if self._d is not None and factor < 1:
             fade(self._plan, int(self._counters[layout.SIZE]), self._state, factor)
 
     forget.__doc__ = MemoryModel.forget.__doc__

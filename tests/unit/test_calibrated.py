@@ -71,7 +71,7 @@ class PlainCalibration:
             if not known:
                 continue
             mine = h + max(x - h, 0) / self.a
-            average = side["sum"] / self.weight if self.weight else mine
+            average = side["sum"] / self.weight if side["sum"] else mine
             for name in side["log"]:
                 if name[0] != "unit" and not has_std:
                     side["loss"][name] = self.keep * side["loss"][name] + min(mine / average, 100)
@@ -167,9 +167,9 @@ def test_an_exact_model_gets_narrow_intervals_and_recovers_when_noise_comes():
 def test_outputs_are_calibrated_each_for_itself():
     X, y = wrong_model_data(1500)
     both = np.column_stack([y, 1000.0 * np.roll(y, 7)])
-    together = sg.Calibrated(sg.SOGP(capacity=20)).track(X, both)
+    together = sg.Calibrated(sg.ISSGPR(20)).track(X, both)
     for j in range(2):
-        alone = sg.Calibrated(sg.SOGP(capacity=20)).track(X, both[:, j])
+        alone = sg.Calibrated(sg.ISSGPR(20)).track(X, both[:, j])
         np.testing.assert_allclose(together.lower[:, j], alone.lower, rtol=1e-6, atol=1e-8)
 
 

@@ -211,7 +211,7 @@ def learn(
     a, discount, count = numbers[TAIL], numbers[DISCOUNT], rates.size
     # The loss of a quantile, in the form in which both ends add up to the interval score [Gneiting and Raftery 2007].
     mine = h + max(x - h, 0.0) / a
-    average = tails[side, LOSS] / tally[RECENT_ROWS] if tally[RECENT_ROWS] > 0.0 else mine
+    average = tails[side, LOSS] / tally[RECENT_ROWS] if tails[side, LOSS] > 0.0 else mine
     least = np.inf
     for k in range(1 + 2 * count):
         kind = 0 if k <= count else 1

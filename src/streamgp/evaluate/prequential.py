@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.evaluate import metrics
 from streamgp.model import StreamModel
@@ -79,15 +80,16 @@ def scores_of(prediction: Prediction, Y: Any, level: float = 0.9, skip: int = 0,
         metrics.coverage(y, low, high),
         float(np.mean((high - low)[known])),  # type: ignore[index]
         metrics.interval_score(y, low, high, level),
-        _in_windows((low <= y) & (y <= high), known, window),
+        _in_windows(np.asarray((low <= y) & (y <= high)), known, window),
     )
 
 
-def _in_windows(inside: FloatArray, known: FloatArray, window: int) -> FloatArray:
+def _in_windows(inside: NDArray[np.bool_], known: NDArray[np.bool_], window: int) -> FloatArray:
     """The share of what is known that lies inside, in every window of rows that follow each other."""
-    sums = []
+    sums: list[NDArray[np.int64]] = []
     for values in (inside & known, known):
         total = np.concatenate([[0], np.cumsum(values.reshape(len(values), -1).sum(1))])
         sums.append(total[window:] - total[:-window])
     hits, targets = sums
-    return hits[targets > 0] / targets[targets > 0]
+    shares: FloatArray = hits[targets > 0] / targets[targets > 0]
+    return shares

@@ -1,0 +1,132 @@
+"""What models around models have in common: orders of wrapping, tuning through them, adapters, scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp import evaluate
+from streamgp.adapt.tune import tune
+
+rng = np.random.default_rng(4)
+X = np.column_stack([1000.0 + 50.0 * rng.normal(size=400), 0.01 * rng.normal(size=400)])
+Y = 5e4 + 3e3 * np.sin((X[:, 0] - 1000.0) / 25.0) + 300.0 * rng.normal(size=400)
+
+
+def recipe():
+    return sg.SOGP(sg.SquaredExponential([1.0, 1.0]), capacity=30, noise=0.3)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda m: sg.Standardize(m, warmup=150),
+        lambda m: sg.Calibrated(sg.Standardize(m, warmup=150), level=0.8),
+        lambda m: sg.Calibrated(sg.DriftAware(sg.Standardize(m, warmup=150), trial=50)),
+    ],
+    ids=["Standardize", "Calibrated", "all"],
+)
+def test_tune_reaches_the_model_within_in_the_units_that_it_will_see(wrap):
+    model = tune(wrap(recipe()), X[:300], Y[:300])
+    first, targets = X[:150], Y[:150]
+    Z = (X[:300] - first.mean(0)) / first.std(0, ddof=1)
+    y = (Y[:300] - targets.mean()) / targets.std(ddof=1)
+    expected = tune(recipe(), Z, y)
+    assert type(model) is type(wrap(recipe()))
+    assert model.rows_seen == 0
+    found, within = expected.get_params(), model
+    while not isinstance(within, sg.SOGP):
+        within = within.get_params()["model"]
+    assert within.get_params()["noise"] == pytest.approx(found["noise"], rel=1e-6)
+    lengthscales = within.get_params()["kernel"].get_params()["lengthscale"]
+    np.testing.assert_allclose(lengthscales, found["kernel"].get_params()["lengthscale"], rtol=1e-4)
+    assert model.get_params() != wrap(recipe()).get_params()
+    model.learn_many(X, Y)
+
+
+def test_tuned_within_standardize_it_predicts_better():
+    plain, tuned = sg.Standardize(recipe()), tune(sg.Standardize(recipe()), X[:200], Y[:200])
+    errors = [evaluate.rmse(Y[200:], model.track(X, Y).mean[200:]) for model in (plain, tuned)]
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_tuning_through_standardize_checks_rows_as_ever():
+    bad = Y.copy()
+    bad[7] = np.inf
+    with pytest.raises(ValueError, match="Y has inf in row 7"):
+        tune(sg.Standardize(recipe()), X, bad)
+    with pytest.raises(ValueError, match="every row of Y misses a target"):
+        tune(sg.Standardize(recipe()), X, Y * np.nan)
+    with pytest.raises(TypeError, match="LWPR has neither a kernel nor Fourier features"):
+        tune(sg.Calibrated(sg.Standardize(sg.LWPR())), X, Y)
+
+
+def test_settings_reach_through_all_wrappers():
+    model = sg.Calibrated(sg.DriftAware(sg.Standardize(sg.KRLST(capacity=10))))
+    model.set_params(level=0.8, model__trial=20, model__model__warmup=50, model__model__model__capacity=7)
+    model.learn_many(X, Y)
+    assert model.size == 7
+    assert model.inner.inner.inner.size == 7
+    assert model.predict_one(X[0]).level == 0.8
+    again = sg.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    assert model.basis[:, 0] == pytest.approx(1000.0, abs=300.0)  # in the units of the inputs
+
+
+def test_the_basis_of_a_reservoir_keeps_its_width_within_two_wrappers():
+    model = sg.Standardize(sg.Calibrated(sg.OESGP(units=5, capacity=6)), warmup=20)
+    model.learn_many(X, Y)
+    assert model.basis.shape == (6, 7)
+    assert model.basis[:, 5] == pytest.approx(1000.0, abs=300.0)
+
+
+def test_regressors_of_other_libraries_take_them():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("river")
+    from streamgp.adapters import river, sklearn
+
+    model = sg.Calibrated(sg.DriftAware(sg.Standardize(sg.KRLST(capacity=20))))
+    native = model.clone()
+    native.learn_many(X, Y)
+    expected = native.predict_one(X[0])
+    mean, std = sklearn.StreamRegressor(model).fit(X, Y).predict(X[:1], return_std=True)
+    assert (mean[0], std[0]) == (expected.mean, expected.std)
+    regressor = river.StreamRegressor(model)
+    for x, y in zip(X, Y, strict=True):
+        regressor.learn_one({"a": x[0], "b": x[1]}, y)
+    said = regressor.predict_one({"a": X[0, 0], "b": X[0, 1]}, with_dist=True)
+    assert said.mu == expected.mean
+    assert said.sigma == pytest.approx(expected.std)
+
+
+def test_prequential_scores_are_those_of_the_metrics():
+    y = Y.copy()
+    y[5::9] = np.nan
+    scores = evaluate.prequential(sg.Standardize(sg.KRLST()), X, y, level=0.8, skip=100, window=50)
+    p = sg.Standardize(sg.KRLST()).track(X, y)
+    low, high = p.interval(0.8)
+    np.testing.assert_array_equal(scores.prediction.mean, p.mean)
+    assert scores.rows == np.sum(~np.isnan(y[100:]))
+    assert scores.rmse == evaluate.rmse(y[100:], p.mean[100:])
+    assert scores.nlpd == evaluate.nlpd(y[100:], p[100:])
+    assert scores.coverage == evaluate.coverage(y[100:], low[100:], high[100:])
+    assert scores.width == pytest.approx((high - low)[100:][~np.isnan(y[100:])].mean())
+    assert scores.interval_score == evaluate.interval_score(y[100:], low[100:], high[100:], 0.8)
+    assert len(scores.windows) == 300 - 50 + 1
+    for start in (0, 17, 250):
+        part = slice(100 + start, 150 + start)
+        assert scores.windows[start] == pytest.approx(evaluate.coverage(y[part], low[part], high[part]))
+
+
+def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
+    both = np.column_stack([Y, -Y])
+    scores = evaluate.prequential(sg.Calibrated(sg.Standardize(sg.SOGP(capacity=20))), X, both, skip=100, window=100)
+    p = scores.prediction
+    assert scores.rows == 300
+    assert scores.coverage == evaluate.coverage(both[100:], p.lower[100:], p.upper[100:])
+    assert scores.windows[100] == evaluate.coverage(both[200:300], p.lower[200:300], p.upper[200:300])
+    blind = evaluate.prequential(sg.Standardize(sg.QKLMS()), X, Y, skip=100)
+    assert np.isfinite(blind.rmse)
+    assert np.isnan([blind.nlpd, blind.coverage, blind.width, blind.interval_score]).all()
+    assert blind.windows.size == 0
