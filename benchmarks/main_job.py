@@ -3,7 +3,7 @@
     python benchmarks/main_job.py [tables|throughput|memory ...]
 
 Each table is written as CSV and run as ``streamgp run`` would, with nothing set but what is to be predicted from what.
-Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; --render writes the tables alone.
+Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; with --render only the tables.
 The data need the environment variable STREAMGP_DATA (docs/data.md).
 """
 

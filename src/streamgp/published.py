@@ -48,6 +48,7 @@ PUBLISHED = (
     Published("NORMA", ("kivinen2004",), "window", "m d", variance=False),
     Published("LWPR", ("vijayakumar2005", "klanke2008"), "window", "active fields"),
     Published("LocalGP", ("nguyentuong2009",), "window", "m² of one expert"),
+    Published("Encoded", ("alshedivat2017",), "trained encoder", "encoder + m²"),
     Published("OnlineGP", (), "any", "m²"),
 )
 
