@@ -73,7 +73,7 @@ def test_training_learns_the_plant():
     model = deep.GPLSTM(units=16, depth=6, dropout=0.0, training=training, device="cpu").fit(U[:300], Y[:300])
     p = model.predict(U, Y)[300:]
     assert rmse(Y[300:], p.mean) < 0.1 * np.std(Y)
-    assert rmse(Y, model.simulate(U, Y, start=300).mean) < 0.15 * np.std(Y)
+    assert rmse(Y[300:], model.simulate(U, Y, start=300).mean[300:]) < 0.15 * np.std(Y)
 
 
 @pytest.mark.parametrize("horizon", [1, 2])
@@ -247,7 +247,7 @@ def test_the_validation_error_of_the_simulation_mode_is_that_of_a_free_run():
     model._process.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
     free = model.simulate(U, Y, start=120).mean
     scale = model._units.target_scale[0]
-    assert model.history[0].rmse == pytest.approx(rmse(Y, free) / scale, rel=1e-6)
+    assert model.history[0].rmse == pytest.approx(rmse(Y[120:], free[120:]) / scale, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["full", "alternating", "semi-stochastic"])
