@@ -7,7 +7,10 @@ export OMP_NUM_THREADS ?= 1
 each_experiment = for name in `$(BIN)/python -m streamgp.reproduce --names`; do \
 	$(BIN)/python -m streamgp.reproduce $$name --jobs 2 $(1) || exit 1; done
 
-.PHONY: help demo test lint format soak bench reproduce reproduce-quick clean
+# The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
+BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
+
+.PHONY: help demo test test-interpreted lint format soak bench reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -23,6 +26,9 @@ demo: $(READY)  ## predict a made-up table row by row, print a summary, write a 
 test: $(READY)  ## the whole test suite but the soaks
 	$(BIN)/python -m pytest -m "not soak"
 
+test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
+
 lint: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -35,8 +41,9 @@ format: $(READY)  ## rewrite the sources in the house format
 soak: $(READY)  ## millions of rows against references; minutes
 	$(BIN)/python -m pytest -m soak -s
 
-bench: $(READY)  ## measure, and write benchmarks/results
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(READY)  ## measure speed; write benchmarks/results and the tables in docs; ten minutes; a stopped run goes on
+	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
+	$(BIN)/python benchmarks/render.py --finished
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)

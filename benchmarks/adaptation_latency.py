@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import platform
-import time
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import streamgp as sg
+from record import Record
+from timing import calls, figures
 
-ROWS, WIDTH = 20_000, 3
-RESULTS = Path(__file__).parent / "results" / "adaptation_latency.json"
-
-
-def latencies(model: sg.StreamModel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    model.learn_many(X[:3000], y[:3000])  # the basis has filled
-    times = np.empty(len(X) - 3000)
-    for t in range(3000, len(X)):
-        start = time.perf_counter()
-        model.learn_one(X[t], y[t])
-        times[t - 3000] = time.perf_counter() - start
-    return 1e6 * times
+ROWS, FIRST, WIDTH = 20_000, 3000, 3  # after the first rows the basis is full
+ADAPT: dict[str, sg.SNGD | None] = {"fixed": None, "adapting": sg.SNGD(tolerance=0.0)}
 
 
-def main() -> None:
+def measure(m: int, adapt: sg.SNGD | None) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (ROWS, WIDTH))
     y = np.sin(X).sum(1) + 0.1 * rng.normal(size=ROWS)
-    report: dict[str, object] = {"rows": ROWS, "inputs": WIDTH, "machine": platform.machine(), "microseconds": {}}
-    print(f"{'SOGP, microseconds a row':<28} {'median':>8} {'p99':>8} {'p99.9':>9} {'most':>9}")
+    model = sg.SOGP(sg.SquaredExponential([1.0] * WIDTH), capacity=m, noise=0.01, adapt=adapt)
+    model.learn_many(X[:FIRST], y[:FIRST])
+    times = calls(model.learn_one, list(zip(X[FIRST:], y[FIRST:].tolist(), strict=True)))
+    names, values = ("median", "p99", "p99.9"), np.percentile(times, [50, 99, 99.9])
+    return {name: figures(value) for name, value in zip(names, values, strict=True)} | {"most": figures(times.max())}
+
+
+def main() -> None:
+    record = Record("adaptation_latency", rows=ROWS, inputs=WIDTH)
     for m in (100, 200):
-        for name, adapt in (("fixed", None), ("SNGD", sg.SNGD(tolerance=0.0))):
-            model = sg.SOGP(sg.SquaredExponential([1.0] * WIDTH), capacity=m, noise=0.01, adapt=adapt)
-            times = latencies(model, X, y)
-            figures = [float(f) for f in (*np.percentile(times, [50, 99, 99.9]), times.max())]
-            report["microseconds"][f"m = {m}, {name}"] = [round(f, 1) for f in figures]  # type: ignore[index]
-            print(f"m = {m}, {name:<20} " + " ".join(f"{f:>8.0f}" for f in figures), flush=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+        for name, adapt in ADAPT.items():
+            record.cell(f"m = {m}, {name}", measure, m, adapt)
+    record.finish()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/main_job.py [tables|throughput|memory ...]
 
 Each table is written as CSV and run as ``streamgp run`` would, with nothing set but what is to be predicted from what.
-Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; with --render only the tables, from the file.
+Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; with --render only the tables.
 The data need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
@@ -179,7 +179,7 @@ def memory(folder: Path) -> dict[str, Any]:
             file.write("".join(f"{a:.3f},{b:.3f},{c:.3f},{v:.3f}\n" for (a, b, c), v in zip(block, y, strict=True)))
     stop, found = threading.Event(), {}
 
-    def watch(lines: Lines, pipeline: Pipeline, seconds: float) -> None:
+    def watch(lines: Lines, pipeline: Pipeline, _: float) -> None:
         if pipeline.rows % 500_000 < len(lines.row):
             found[str(pipeline.rows // 500_000 * 500_000)] = resident()
         if pipeline.rows >= FOLLOWED:

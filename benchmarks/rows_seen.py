@@ -1,55 +1,105 @@
-"""Cost of a row against the rows seen before it: it must be flat. Writes benchmarks/results/rows_seen.json."""
+"""Cost and memory against the rows seen: neither may grow. A million rows of every model.
+
+Writes benchmarks/results/rows_seen.json. Python's allocators are watched by tracemalloc, which sees arrays too; the
+allocations of compiled code, which it does not see, are counted by Numba's run time.
+"""
 
 from __future__ import annotations
 
-import json
-import platform
-import time
-from pathlib import Path
+import gc
+import tracemalloc
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-import numba
 import numpy as np
+from numba.core.runtime import _nrt_python, rtsys
 
-import streamgp as sg
+from contestants import MODELS, Rows, full
+from record import Record
+from timing import figures, seconds
 
-ROWS, BLOCK, WIDTH = 200_000, 10_000, 8
-RESULTS = Path(__file__).parent / "results" / "rows_seen.json"
-MODELS = {
-    "ISSGPR cholesky, D = 50": lambda: sg.ISSGPR(50, 3.0),
-    "ISSGPR covariance, D = 50": lambda: sg.ISSGPR(50, 3.0, form="covariance"),
-    "KRLST, m = 100, forgetting 0.999": lambda: sg.KRLST(sg.SquaredExponential(3.0), 100, 0.999),
-    "SOGP, m = 100": lambda: sg.SOGP(sg.SquaredExponential(3.0), 100),
-}
+SIZE = 20  # weights: few, so that a million rows take seconds
+ROWS, BLOCK = 1_000_000, 20_000
+WARM_UP = 20  # short blocks, after which Python's interpreter has specialised the code that measures
+CALLED, CALLED_ROWS = "SOGP absorbing", 100_000  # by predict_one and learn_one
+
+
+def held() -> int:
+    """Bytes that Python's allocators hold."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def allocated() -> int:
+    """Arrays that compiled code has allocated so far."""
+    return int(rtsys.get_allocation_stats().alloc)
+
+
+def measure(names: Sequence[str], blocks: int, block: int, m: int = SIZE) -> dict[str, Any]:
+    """Microseconds a row in each block, bytes grown, and arrays that compiled code allocated; models take turns."""
+    rows = Rows()
+    models = [full(name, m, rows) for name in names]
+    # Filled in place, and nothing of the measurement lives between two readings: it would count.
+    times = np.empty((len(models), WARM_UP + blocks))
+    memory, arrays = np.zeros((2, *times.shape), dtype=np.int64), np.zeros((2, *times.shape), dtype=np.int64)
+    _nrt_python.memsys_enable_stats()
+    gc.freeze()  # collecting need not look at what was there before
+    tracemalloc.start()
+    for i in range(WARM_UP + blocks):
+        X, y = rows.take(10 if i < WARM_UP else block)
+        for j in range(len(models)):
+            arrays[0, j, i] = allocated()
+            memory[0, j, i] = held()
+            times[j, i] = seconds(partial(models[j].track, X, y))
+            memory[1, j, i] = held()
+            arrays[1, j, i] = allocated()
+    tracemalloc.stop()
+    gc.unfreeze()
+    _nrt_python.memsys_disable_stats()
+    return {
+        name: {
+            "rows": blocks * block,
+            "microseconds": [figures(t) for t in 1e6 * times[j, WARM_UP:] / block],
+            "bytes grown": int(np.diff(memory, axis=0)[0, j, WARM_UP:].sum()),
+            "arrays allocated": int(np.diff(arrays, axis=0)[0, j, WARM_UP:].sum()),
+        }
+        for j, name in enumerate(names)
+    }
+
+
+def calls_grow(name: str, rows: int, m: int = SIZE) -> dict[str, Any]:
+    """Bytes grown by predicting and learning the rows one by one."""
+    stream = Rows()
+    model = full(name, m, stream)
+    X, y = stream.take(rows // 2)
+    targets = y.tolist()
+
+    def run() -> None:
+        for x, target in zip(X, targets, strict=True):
+            model.predict_one(x)
+            model.learn_one(x, target)
+
+    tracemalloc.start()
+    run()
+    before = held()
+    run()
+    grown = held() - before
+    tracemalloc.stop()
+    return {"rows": rows, "bytes grown": grown}
+
+
+def growth(times: Sequence[float]) -> float:
+    """The median of the last fifth over that of the first."""
+    fifth = max(1, len(times) // 5)
+    return figures(np.median(times[-fifth:]) / np.median(times[:fifth]))
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
-    X = 3.0 * rng.normal(size=(BLOCK, WIDTH))
-    y = np.sin(X[:, 0])
-    models = {name: build() for name, build in MODELS.items()}
-    for model in models.values():
-        model.track(X[:1000], y[:1000])
-    times: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(ROWS // BLOCK):  # interleaved: a noisy moment hits all alike
-        for name, model in models.items():
-            start = time.perf_counter()
-            model.track(X, y)
-            times[name].append(1e6 * (time.perf_counter() - start) / BLOCK)
-    report = {
-        "rows": ROWS,
-        "block": BLOCK,
-        "inputs": WIDTH,
-        "machine": platform.machine(),
-        "versions": {"python": platform.python_version(), "numpy": np.__version__, "numba": numba.__version__},
-        "microseconds_per_row": {name: [round(value, 2) for value in values] for name, values in times.items()},
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"{'microseconds a row':<36} {'first fifth':>12} {'last fifth':>12} {'ratio':>7}")
-    for name, values in times.items():
-        fifth = len(values) // 5
-        first, last = np.median(values[:fifth]), np.median(values[-fifth:])
-        print(f"{name:<36} {first:>12.1f} {last:>12.1f} {last / first:>7.2f}")
+    record = Record("rows_seen", m=SIZE, rows=ROWS, block=BLOCK)
+    record.cell("track", measure, list(MODELS), ROWS // BLOCK, BLOCK)
+    record.cell("calls", calls_grow, CALLED, CALLED_ROWS)
+    record.finish()
 
 
 if __name__ == "__main__":

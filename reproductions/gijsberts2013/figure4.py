@@ -31,6 +31,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
         {"dimensions": dimensions, "draw": draw, "passes": settings["passes"]}
         for draw in range(settings["runs"])
         for dimensions in DIMENSIONS
+        if dimensions <= settings["most_dimensions"]
     ]
 
 
@@ -51,10 +52,11 @@ def run(cell: Cell) -> dict[str, Any]:
     data = sg.data.cross(500, dimensions=dimensions, seed=draw)
     test = sg.data.cross_grid(dimensions=dimensions, seed=draw)
     chosen = {name: values[0] for name, values in SEARCH.items()}
+    searched = min(SEARCH_PASSES, cell["passes"])
     for name, values in SEARCH.items():
         error = {}
         for value in values:
-            (model,) = learnt(chosen | {name: value}, data.X[:400], data.Y[:400], [SEARCH_PASSES], draw)
+            (model,) = learnt(chosen | {name: value}, data.X[:400], data.Y[:400], [searched], draw)
             error[value] = nmse(data.Y[400:], model.predict_many(data.X[400:]).mean)
         chosen[name] = min(error, key=lambda value: error[value])
     after = np.unique(np.geomspace(1, cell["passes"], 25).round().astype(int)).tolist()
@@ -103,8 +105,8 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Fig. 4: LWPR on the Cross data, pass after pass",
-    full={"runs": 2, "passes": 100},
-    quick={"runs": 1, "passes": 20},
+    full={"runs": 2, "passes": 100, "most_dimensions": 20},
+    quick={"runs": 1, "passes": 5, "most_dimensions": 10},
     cells=cells,
     run=run,
     summarize=summarize,

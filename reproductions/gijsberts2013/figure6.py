@@ -5,6 +5,7 @@ The cells are those of Fig. 5. A call that tracks 250 rows is timed as a whole, 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ EXPERIMENT = Experiment(
     title="Fig. 6: processor time of a row as rows go by",
     full=dynamics.FULL,
     quick=dynamics.QUICK,
-    cells=dynamics.cells,
+    cells=partial(dynamics.cells, of=("GPR", "LWPR", "I-SSGPR")),
     run=dynamics.run,
     summarize=summarize,
     plot=plot,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ EXPERIMENT = Experiment(
     title="Fig. 7: error of I-SSGPR against its cost",
     full=dynamics.FULL,
     quick=dynamics.QUICK,
-    cells=dynamics.cells,
+    cells=partial(dynamics.cells, of=("I-SSGPR",)),
     run=dynamics.run,
     summarize=summarize,
     plot=plot,

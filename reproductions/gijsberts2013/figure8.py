@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ EXPERIMENT = Experiment(
     title="Fig. 8: how the cost of LWPR grows",
     full=dynamics.FULL,
     quick=dynamics.QUICK,
-    cells=dynamics.cells,
+    cells=partial(dynamics.cells, of=("LWPR",)),
     run=dynamics.run,
     summarize=summarize,
     plot=plot,

@@ -114,7 +114,7 @@ def plot(rows: list[Row], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     seen = np.arange(1, MOMENTS + 1) * rows[0]["steps"] / MOMENTS
-    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
     colours = plt.get_cmap("viridis")(np.linspace(0.1, 0.9, len(BETAS)))
     shades = {"KRLS-T": "k", "KLMS": "tab:red", "KNLMS": "tab:pink", "KNLMS, step 1": "tab:purple"}
     shades |= dict(zip(BETAS, colours, strict=True))
@@ -123,7 +123,7 @@ def plot(rows: list[Row], path: Path) -> None:
         axis.plot(seen, np.median(decibels, axis=0), style, color=shades[name], label=name, lw=1.6)
     axis.set(xlabel="rows learnt", ylabel="test error in dB")
     axis.grid(alpha=0.3)
-    axis.legend(ncols=2, frameon=False, fontsize=8)
+    figure.legend(loc="outside right center", frameon=False)
     figure.savefig(path, dpi=90)
     plt.close(figure)
 

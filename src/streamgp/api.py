@@ -7,6 +7,7 @@ from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
 from streamgp.budget import Budget
 from streamgp.calibrated import Calibrated
+from streamgp.committee import Committee
 from streamgp.driftaware import DriftAware
 from streamgp.encoded import Encoded
 from streamgp.encoder import TrainedEncoder
@@ -60,6 +61,7 @@ __all__ = [
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
+    "Committee",
     "Constant",
     "DriftAware",
     "Encoded",

@@ -68,7 +68,7 @@ class Calibrated(Wrapper):
         >>> round(model.calibration.raw_coverage, 2), round(model.calibration.coverage, 2)
         (0.41, 0.9)
         >>> low, high = p.interval()
-        >>> np.array_equal(low, p.lower), p.raw.std[-1] < p.std[-1]
+        >>> np.array_equal(low, p.lower), bool(p.raw.std[-1] < p.std[-1])
         (True, True)
     """
 

@@ -26,6 +26,9 @@ BLOCK = 128
 RELAXED = 1e-3
 # The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
 DISCOUNT = 0.9
+# A share of the errors up to this is no more than half. Just after forgetting both models have the same means, and
+# rounding must not choose between them.
+HALF = 0.5 + 1e-9
 
 
 class Event(NamedTuple):
@@ -223,7 +226,7 @@ class DriftAware(Wrapper):
         missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
         forgot = self._within._advance(X, Y, report or not missing.all())
         other = self._shadow._advance(X, Y, report or not missing.all())
-        prediction = forgot if self._share(1) <= 0.5 else other
+        prediction = forgot if self._share(1) <= HALF else other
         if missing.all():
             return prediction
         assert forgot is not None
@@ -252,7 +255,7 @@ class DriftAware(Wrapper):
     def _conclude(self) -> None:
         """Keep the model that erred less."""
         share = self._share(0)
-        if share <= 0.5:
+        if share <= HALF:
             self._note("kept", share)
             self._counts[...] = 0
             self._counters[PHASE], self._counters[LEFT] = WARMING, self._warmup
@@ -279,7 +282,7 @@ class DriftAware(Wrapper):
     def _leader(self) -> StreamModel:
         """The model to predict with."""
         on_trial = self._counters[PHASE] == TRIAL
-        return self._shadow if on_trial and self._share(1) > 0.5 else self._within
+        return self._shadow if on_trial and self._share(1) > HALF else self._within
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._leader()._foresee(X)

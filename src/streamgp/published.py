@@ -40,7 +40,6 @@ PUBLISHED = (
     Published("RecursiveGP", ("huber2013",), "none", "m²"),
     Published("ISSGPR", ("gijsberts2013", "lazarogredilla2010"), "window", "(2 D)²"),
     Published("IRFRR", ("gijsberts2013", "gijsberts2011"), "window", "(2 D)²", variance=False),
-    Published("Encoded", ("alshedivat2017",), "trained network (`deep.GPLSTM`, ...)", "depth N² + m²"),
     Published("KLMS", ("vanvaerenbergh2016", "liu2008"), "window", "m d", variance=False),
     Published("QKLMS", ("vanvaerenbergh2016", "chen2012"), "window", "m d", variance=False),
     Published("KNLMS", ("vanvaerenbergh2016", "richard2009"), "window", "m d", variance=False),
@@ -48,6 +47,8 @@ PUBLISHED = (
     Published("NORMA", ("kivinen2004",), "window", "m d", variance=False),
     Published("LWPR", ("vijayakumar2005", "klanke2008"), "window", "active fields"),
     Published("LocalGP", ("nguyentuong2009",), "window", "m² of one expert"),
+    Published("Encoded", ("alshedivat2017",), "trained encoder", "encoder + m²"),
+    Published("Committee", ("raftery2010",), "that of its models", "that of all"),
     Published("OnlineGP", (), "any", "m²"),
 )
 

@@ -105,4 +105,13 @@ EXAMPLES = {
     "Calibrated drift-aware": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), 0.4, trial=5, warmup=2), warmup=10
     ),
+    "Committee": lambda: sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]),
+    "Committee adapting": lambda: sg.Committee(
+        [sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), sg.OnlineGP(sg.Linear(), form="cholesky")], memory=20
+    ),
+    "Committee of filters": lambda: sg.Committee([sg.QKLMS(capacity=8), sg.KRLS(capacity=8, depth=2)]),
+    "Committee separate": lambda: sg.Committee([sg.SOGP(capacity=8, outputs="separate"), sg.LocalGP(experts=3)]),
+    "Calibrated committee": lambda: sg.Calibrated(
+        sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
+    ),
 }

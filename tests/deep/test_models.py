@@ -169,6 +169,31 @@ def test_no_window_reaches_across_the_start_of_a_sequence():
     np.testing.assert_array_equal(p.mean[70:], model.predict(U[70:], Y[70:]).mean)
 
 
+def test_padded_windows_begin_with_zeros_as_those_of_a_stream_model_do():
+    U, Y = plant()
+    model = deep.GPLSTM(padding=True, training=FEW, **TINY).fit(U, Y, starts=[0, 70])
+    p = model.predict(U, Y, starts=[0, 70])
+    assert np.isnan(p.mean[[0, 70]]).all()
+    assert np.isfinite(np.delete(p.mean, [0, 70])).all()
+    online = model.online(capacity=200, novelty=1e-8)
+    online.reset_memory()
+    np.testing.assert_allclose(online.track(model.rows(U, Y)[0][:20]).mean, p.mean[1:21], atol=1e-5)
+    free = model.simulate(U, Y, start=2, stop=6)
+    assert free.mean[2] == pytest.approx(p.mean[2], abs=1e-12)
+    assert np.isfinite(free.mean[2:6]).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"embedding": 1, "inference": "interpolated"}], ids=["exact", "interpolated"])
+def test_fine_tuning_ends_where_the_likelihood_is_flat(settings):
+    U, Y = plant()
+    build = lambda n: deep.GPLSTM(training=FEW.replaced(finetune=n), **TINY, **settings)  # noqa: E731
+    plain, tuned = build(0).fit(U, Y), build(200).fit(U, Y)
+    assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 1.0
+    result = tuned._process.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
+    free = tuned._process.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
+    assert float(result.by_theta[free].abs().max()) < 1e-3
+
+
 def test_missing_targets_are_not_learnt_and_leave_gaps():
     U, Y = plant()
     gap = Y.copy()
@@ -411,7 +436,7 @@ def test_settings_are_remembered_shown_and_cloned():
         (lambda: deep.GPLSTM(training="adam"), r"training must be, for example, Training\(epochs=100\)"),
         (lambda: deep.Network("lstm"), r"encoder must be, for example, LSTM\(64\), or a torch.nn.Module; got 'lstm'"),
         (lambda: deep.Training("sgd"), "method must be one of 'semi-stochastic', 'alternating', 'full'"),
-        (lambda: deep.Training("full", refresh=2), 'refresh belongs to method="semi-stochastic"'),
+        (lambda: deep.Training(refresh=0), "refresh must be a whole number of at least 1; got 0"),
         (lambda: deep.Training(validation=1.0), "validation must be at least 0 and below 1; got 1.0"),
         (lambda: deep.Training(rate=0.0), "rate must be a finite number above 0"),
     ],

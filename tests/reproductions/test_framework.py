@@ -60,6 +60,14 @@ def test_finished_cells_are_kept(workplace):
     assert recorded[0]["settings"] == {"runs": 2}
 
 
+def test_what_is_finished_can_be_shown_without_running_the_rest(workplace):
+    reproduce.reproduce("paper-squares", out=workplace, runs=2)
+    before = run_cells(workplace)
+    outcome = reproduce.reproduce("paper-squares", out=workplace, compute=False)
+    assert outcome.table.values()["sum"].ours == 0 + 1
+    assert run_cells(workplace) == before
+
+
 def test_cells_finished_before_a_failure_are_kept(workplace):
     script = workplace / "reproductions" / "paper" / "squares.py"
     healthy = script.read_text()

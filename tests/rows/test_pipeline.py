@@ -7,7 +7,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.rows import Pipeline, RowsError, Schema
-from streamgp.rows.columns import Column, Encoded
+from streamgp.rows.columns import Column, Rows
 
 SETTINGS = {"capacity": 8, "warmup": 30, "tune": False}
 
@@ -26,7 +26,7 @@ def stream(n=80, d=2, seed=0):
 
 
 def rows_of(X, y):
-    return Encoded(X.copy(), y.copy(), None, list(range(2, len(y) + 2)), [])
+    return Rows(X.copy(), y.copy(), None, list(range(2, len(y) + 2)), [])
 
 
 def taken(pipeline, X, y, cuts=()):

@@ -7,6 +7,8 @@ import streamgp as sg
 from streamgp.kernels import program
 from tests import oracles
 
+pytestmark = pytest.mark.interpreted
+
 rng = np.random.default_rng(1)
 DEPTH, D = 4, 3
 X = rng.normal(size=(5, DEPTH, D))

@@ -5,6 +5,8 @@ import pytest
 
 from streamgp.linalg import symmetric, triangular
 
+pytestmark = pytest.mark.interpreted
+
 SIZES = [1, 2, 3, 4, 5, 8, 11, 17]
 
 

@@ -6,6 +6,8 @@ import pytest
 import streamgp as sg
 from tests import oracles
 
+pytestmark = pytest.mark.interpreted
+
 rng = np.random.default_rng(2)
 
 

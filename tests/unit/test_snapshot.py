@@ -33,7 +33,7 @@ def header_and_tensors(data=DATA):
 def repacked(header, tensors):
     """A snapshot with a valid digest: what a careless or hostile writer could make."""
     header.pop("digest")
-    return snapshot._packed(header, tensors)
+    return snapshot.packed(header, tensors)
 
 
 def test_the_file_is_safetensors_with_a_json_header():

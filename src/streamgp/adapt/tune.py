@@ -22,6 +22,10 @@ from streamgp.wrapper import Wrapper
 
 Model = TypeVar("Model", bound=StreamModel)
 
+# Of the prior variance. The evidence of targets without noise grows without bound with the signal-to-noise ratio, but
+# on a basis that grows rounding hides what is below this (docs/numerics.md).
+LEAST_NOISE = 1e-5
+
 
 def tune(
     model: Model,
@@ -34,7 +38,8 @@ def tune(
     """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
 
     The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
-    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise.
+    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise. A
+    noise below 1e-5 of the prior variance is raised to that (not for Fourier features).
 
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
@@ -125,7 +130,8 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         changes = {part + name: value for name, value in found.items()}
     else:
         found = batch.hyperparameters
-        noise = found.pop("noise")
+        variances = [float(np.max(value)) for name, value in found.items() if name.endswith("variance")]
+        noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * max(variances, default=0.0))
         changes = {part + "kernel": batch.kernel} if part or "kernel" in settings else found
     if "noise" in settings:
         changes["noise"] = noise

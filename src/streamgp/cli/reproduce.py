@@ -27,6 +27,9 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for results; finished cells found there are kept.")
     ] = None,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Run nothing: only show and write what is finished.")
+    ] = False,
     names: Annotated[bool, typer.Option("--names", help="Only print the names of all.")] = False,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Only render the tables of this Markdown page anew.")
@@ -59,7 +62,7 @@ def reproduce(
         changes = {key: value for key, value in given.items() if value is not None}
         with reported():
             library.find(name).settings(quick, **changes)
-            outcome = _with_bar(name, quick, jobs, out, changes)
+            outcome = _with_bar(name, quick, jobs, out, not finished, changes)
         cells = [
             [cell.text() if isinstance(cell, library.Value) else cell for cell in row] for row in outcome.table.rows
         ]
@@ -77,7 +80,9 @@ def reproduce(
             console.print(f"wrote {path}", markup=False)
 
 
-def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, changes: dict[str, int]) -> Outcome:
+def _with_bar(
+    name: str, quick: bool, jobs: int | None, out: Path | None, compute: bool, changes: dict[str, int]
+) -> Outcome:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -98,6 +103,7 @@ def _with_bar(name: str, quick: bool, jobs: int | None, out: Path | None, change
                 quick=quick,
                 jobs=jobs,
                 out=out,
+                compute=compute,
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
                 **changes,
             )

@@ -28,7 +28,8 @@ class Training(Part):
             rows). A plain network has no kernel to renew: "full" or mini-batches.
         epochs: at most so many passes through the data.
         batch: windows in a mini-batch.
-        refresh: mini-batches between two renewals of the kernel matrix; None: one renewal for each epoch.
+        refresh: mini-batches between two renewals of the kernel matrix in the semi-stochastic method; None: one renewal
+            for each epoch, as in the paper, which diverges when an epoch has many mini-batches.
         kernel_steps: steps on the hyperparameters at each renewal.
         rate: learning rate of Adam for the network.
         kernel_rate: learning rate of Adam for the hyperparameters; None: the same.
@@ -45,7 +46,7 @@ class Training(Part):
         method: str = "semi-stochastic",
         epochs: int = 100,
         batch: int = 64,
-        refresh: int | None = None,
+        refresh: int | None = 5,
         kernel_steps: int = 1,
         rate: float = 0.01,
         kernel_rate: float | None = None,
@@ -61,8 +62,6 @@ class Training(Part):
         self.epochs = whole("epochs", epochs)
         self.batch = whole("batch", batch)
         self.refresh = None if refresh is None else whole("refresh", refresh)
-        if self.refresh is not None and method != "semi-stochastic":
-            raise ValueError(f'refresh belongs to method="semi-stochastic"; "{method}" renews the kernel at every step')
         self.kernel_steps = whole("kernel_steps", kernel_steps)
         self.rate = number("rate", rate, above=0)
         self.kernel_rate = self.rate if kernel_rate is None else number("kernel_rate", kernel_rate, above=0)

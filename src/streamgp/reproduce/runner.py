@@ -68,6 +68,7 @@ def reproduce(
     quick: bool = False,
     jobs: int | None = None,
     out: str | Path | None = None,
+    compute: bool = True,
     progress: Callable[[int, int], None] | None = None,
     **changes: Any,
 ) -> Outcome:
@@ -80,6 +81,7 @@ def reproduce(
         quick: a run of seconds instead of the paper's.
         jobs: processes; None: what joblib is configured to use, else 1.
         out: folder for the results, ``<out>/<paper>/results/``; None: `default_folder`.
+        compute: False runs nothing: only the table and the plot of what is finished are written.
         progress: called with (finished cells, cells) at the start and after each cell.
         changes: settings of the experiment, such as runs and steps.
     """
@@ -95,22 +97,18 @@ def reproduce(
     folder = default_folder(quick) if out is None else Path(out)
     paths = files(experiment, folder)
     results = Results(paths["csv"])
-    start, count = time.perf_counter(), 0
+    record = Record(paths["json"], settings, jobs)
     rows, missing = _gathered(experiment, settings, results)
-    try:
-        while missing:
+    while missing and compute:
+        if progress:
+            progress(len(rows), len(rows) + len(missing))
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+        for number, row in enumerate(parallel(delayed(run_cell)(name, cell) for cell in missing), 1):
+            results.add(row)
+            record.count()
             if progress:
-                progress(len(rows), len(rows) + len(missing))
-            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-            for number, row in enumerate(parallel(delayed(run_cell)(name, cell) for cell in missing), 1):
-                results.add(row)
-                count += 1
-                if progress:
-                    progress(len(rows) + number, len(rows) + len(missing))
-            rows, missing = _gathered(experiment, settings, results)
-    finally:
-        if count:
-            _record(paths["json"], settings, count, jobs, time.perf_counter() - start)
+                progress(len(rows) + number, len(rows) + len(missing))
+        rows, missing = _gathered(experiment, settings, results)
     table = experiment.summarize(rows, {} if quick else catalogue.expected(experiment))
     paths["md"].parent.mkdir(parents=True, exist_ok=True)
     paths["md"].write_text(f"# {experiment.name}: {experiment.title}\n\n{table.markdown()}\n", encoding="utf-8")
@@ -128,20 +126,35 @@ def run_cell(name: str, cell: Cell) -> Row:
     return cell | found | {"seconds": round(time.perf_counter() - start, 3)}
 
 
-def _record(path: Path, settings: Settings, cells: int, jobs: int | None, seconds: float) -> None:
-    """Add a run to the list of those that made the results: settings, versions, machine, time."""
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
-    runs.append(
-        {
+class Record:
+    """The runs that made the results, in a JSON file: settings, versions, machine and time of each.
+
+    Args:
+        path: of the file; this run is added when its first cell is finished.
+        settings: of this run.
+        jobs: processes; None: one.
+    """
+
+    def __init__(self, path: Path, settings: Settings, jobs: int | None) -> None:
+        self._path, self._start = path, time.perf_counter()
+        self._before = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+        self._run: dict[str, Any] = {
             "settings": settings,
-            "cells": cells,
+            "cells": 0,
             "jobs": jobs or 1,
-            "wall_seconds": round(seconds, 1),
+            "wall_seconds": 0.0,
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "versions": {"python": platform.python_version(), "streamgp": __version__} | _versions(),
         }
-    )
-    path.write_text(json.dumps({"runs": runs}, indent=1) + "\n", encoding="utf-8")
+
+    def count(self) -> None:
+        """Count a finished cell, and write: a run that is killed has been recorded up to its last cell."""
+        self._run["cells"] += 1
+        self._run["wall_seconds"] = round(time.perf_counter() - self._start, 1)
+        text = json.dumps({"runs": [*self._before, self._run]}, indent=1) + "\n"
+        beside = self._path.with_suffix(".json.tmp")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self._path)
 
 
 def _versions() -> dict[str, str]:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.adapt import Evidence
+from streamgp.adapt.sngd import SNGD
 from streamgp.adapt.tune import tune
 from streamgp.calibrated import Calibrated
+from streamgp.driftaware import DriftAware
 from streamgp.evaluate.metrics import rmse
 from streamgp.features import Linear
 from streamgp.forgetting import Injection
@@ -19,6 +21,7 @@ from streamgp.kernels import LinearKernel, SquaredExponential
 from streamgp.model import StreamModel
 from streamgp.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
+from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.rows.expressions import value_of
 from streamgp.settings import Configured, FloatArray, nearest, number, whole
@@ -30,7 +33,7 @@ FEWEST = 30  # rows from which hyperparameters can be found at all
 TUNED_ROWS = 500  # most rows that count for hyperparameters: a search takes seconds
 ITERATIONS = 40  # of that search
 NOISE = 0.1  # where the search starts, in variances of the target
-RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True}
+RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True}
 EARLY = 5  # a first choice is made on this fraction of the warm-up's rows
 
 
@@ -57,7 +60,8 @@ class Request:
     Args:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
-            made) and ``tune`` (whether hyperparameters are found on the first rows).
+            made), ``tune`` (whether hyperparameters are found on the first rows) and ``drift`` (whether changes are
+            looked for).
         horizon: rows ahead.
     """
 
@@ -76,8 +80,9 @@ class Request:
         if self.run["level"] >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {self.run['level']!r}")
         whole("warmup", self.run["warmup"], at_least=10)
-        if not isinstance(self.run["tune"], bool):
-            raise ValueError(f"tune must be on or off; got {self.run['tune']!r}")
+        for name in ("tune", "drift"):
+            if not isinstance(self.run[name], bool):
+                raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
         known = setting_names(self.model)
         for name in self.settings:
             if name.partition("__")[0] not in known:
@@ -153,7 +158,7 @@ def setting_names(model: str) -> set[str]:
 def starter(request: Request, d: int) -> Calibrated:
     """The model that predicts while the choice is being made."""
     name = "KRLST" if request.model == AUTO else request.model
-    return Calibrated(Standardize(request.build(name, d), request.stages()[0]), request.level)
+    return _wrapped(request, request.build(name, d), request.stages()[0])
 
 
 def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, Choice]:
@@ -182,8 +187,24 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
     reason = (
         f"the smallest error on rows {half + 1} to {len(y)}: {scores[name]:.4g} ({others})" if scores else "asked for"
     )
-    chosen = Calibrated(Standardize(model, max(len(y), 2)), request.level)
-    return chosen, Choice(name, repr(model), reason, scores)
+    return _wrapped(request, model, len(y)), Choice(name, repr(model), reason, scores)
+
+
+def _wrapped(request: Request, model: StreamModel, warmup: int) -> Calibrated:
+    """A model for rows as they come, whose units are those of its first rows."""
+    whole: StreamModel = Standardize(model, max(warmup, 2))
+    if request.run["drift"] and can_forget(model):
+        whole = DriftAware(whole)
+    return Calibrated(whole, request.level)
+
+
+def can_forget(model: StreamModel) -> bool:
+    """Whether a model can be told to forget, as it must when the world has changed."""
+    try:
+        DriftAware(model.clone())
+    except ValueError:
+        return False
+    return True
 
 
 def _tuned(request: Request, name: str, X: FloatArray, y: FloatArray) -> StreamModel:
@@ -214,7 +235,11 @@ def _tracker(d: int) -> StreamModel:
 
 
 def _spectrum(d: int) -> StreamModel:
-    return ISSGPR(200, _scales(d), noise=NOISE)
+    return ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())
+
+
+def _adapting(d: int) -> StreamModel:
+    return SOGP(SquaredExponential(_scales(d)) + LinearKernel(), capacity=100, noise=NOISE, adapt=SNGD())
 
 
 def _least_squares(_: int) -> StreamModel:
@@ -224,6 +249,7 @@ def _least_squares(_: int) -> StreamModel:
 CANDIDATES: dict[str, Callable[[int], StreamModel]] = {
     "KRLST": _tracker,
     "ISSGPR": _spectrum,
+    "SOGP": _adapting,
     "least squares": _least_squares,
 }
 

@@ -163,7 +163,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
     return Schema(columns, target, tuple(used), time, cycles, comma)
 
 
-class Encoded(NamedTuple):
+class Rows(NamedTuple):
     """Rows as numbers.
 
     Args:
@@ -180,10 +180,10 @@ class Encoded(NamedTuple):
     lines: list[int]
     bad: list[BadRow]
 
-    def part(self, start: int, stop: int) -> Encoded:
+    def part(self, start: int, stop: int) -> Rows:
         """Some of the rows, of which none is bad."""
         times = None if self.times is None else self.times[start:stop]
-        return Encoded(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
+        return Rows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
 
 
 @dataclass
@@ -204,7 +204,7 @@ class Encoder:
         if self.last.size == 0:
             self.last = np.full(len(self.schema.input_names), np.nan)
 
-    def encode(self, chunk: Chunk) -> Encoded:
+    def encode(self, chunk: Chunk) -> Rows:
         """Rows as numbers, without the bad ones."""
         schema = self.schema
         n = len(chunk)
@@ -229,9 +229,9 @@ class Encoder:
             keep = [i for i in range(n) if i not in wrong]
             X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
             times = None if times is None else [times[i] for i in keep]
-        return Encoded(X, y, times, lines, sorted(bad))
+        return Rows(X, y, times, lines, sorted(bad))
 
-    def fill(self, encoded: Encoded) -> Encoded:
+    def fill(self, encoded: Rows) -> Rows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
         names = self.schema.input_names

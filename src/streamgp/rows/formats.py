@@ -82,8 +82,10 @@ def read_rows(
     Example:
         >>> from pathlib import Path
         >>> _ = Path("few.csv").write_text("x,y\\n1,2\\n3,4\\n")
-        >>> [(chunk.columns, chunk.lines) for chunk in read_rows("few.csv").chunks()]
+        >>> rows = read_rows("few.csv")
+        >>> [(chunk.columns, chunk.lines) for chunk in rows.chunks()]
         [({'x': ('1', '3'), 'y': ('2', '4')}, [2, 3])]
+        >>> rows.close()
         >>> Path("few.csv").unlink()
     """
     path = str(source)

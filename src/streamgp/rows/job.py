@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamgp.rows.columns import LOOK, Encoded, recognise
+from streamgp.rows.columns import LOOK, Rows, recognise
 from streamgp.rows.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.rows.pipeline import Lines, Pipeline
 from streamgp.rows.source import RowsError
@@ -38,6 +38,7 @@ class Summary:
         rows: rows of this run.
         interrupted: whether it was stopped before the end.
         notes: what was recognised and decided, for people.
+        drift_until: the row of the last change that was told.
     """
 
     pipeline: Pipeline
@@ -47,6 +48,7 @@ class Summary:
     rows: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
+    drift_until: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -67,6 +69,7 @@ class Summary:
             "choice": None if chosen is None else chosen._asdict(),
             "scores": pipeline.scores.summary(),
             "gaps": pipeline.encoder.gaps,
+            "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
             "notes": self.notes,
         }
 
@@ -165,7 +168,7 @@ class Job:
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
-        summary = Summary(pipeline)
+        summary = Summary(pipeline, drift_until=pipeline.rows)
         self._introduce(reader, summary, loaded is not None)
         if self.open_writer is not None:
             self._writer = self.open_writer(bool(pipeline.schema.time))
@@ -246,7 +249,7 @@ class Job:
         if bad:
             self._handle(bad, reader, summary)
 
-    def _predict(self, rows: Encoded, reader: Reader, summary: Summary) -> None:
+    def _predict(self, rows: Rows, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         began = time.perf_counter()
         undecided = pipeline.choice is None
@@ -254,6 +257,12 @@ class Job:
         if undecided and pipeline.choice is not None:
             chosen = pipeline.choice
             self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
+            if not pipeline.watches_drift:
+                self._tell(summary, "drift: not looked for")
+        for row, sentence in pipeline.drift:
+            if row > summary.drift_until:
+                self._tell(summary, f"row {row}: {sentence}")
+                summary.drift_until = row
         if self._writer is not None:
             self._writer.write(lines)
         pipeline.position = reader.position(rows.lines[-1])

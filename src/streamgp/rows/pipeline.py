@@ -11,10 +11,11 @@ import numpy as np
 
 from streamgp import snapshot
 from streamgp.calibrated import Calibrated
+from streamgp.driftaware import DriftAware
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.rows import choice
-from streamgp.rows.columns import Encoded, Encoder, Schema
+from streamgp.rows.columns import Encoder, Rows, Schema
 from streamgp.rows.source import Position, RowsError
 from streamgp.settings import FloatArray
 
@@ -120,11 +121,11 @@ class Pipeline:
 
     Example:
         >>> import numpy as np
-        >>> from streamgp.rows.columns import Column, Encoded
+        >>> from streamgp.rows.columns import Column, Rows
         >>> t = np.arange(300)
         >>> schema = Schema((Column("y", "number"),), "y", ())
         >>> pipeline = Pipeline(schema, model="KRLST", settings={"warmup": 100}, lags=2, horizon=1)
-        >>> lines = pipeline.take(Encoded(np.empty((300, 0)), np.sin(0.3 * t), None, list(t + 2), []))
+        >>> lines = pipeline.take(Rows(np.empty((300, 0)), np.sin(0.3 * t), None, list(t + 2), []))
         >>> bool(np.abs(lines.mean - lines.observed)[-50:].max() < 0.1)
         True
     """
@@ -146,6 +147,7 @@ class Pipeline:
         if own + self.lags == 0:
             raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
         self.rows = 0
+        self._unready = 0  # first rows without anything to predict from
         self.scores = Scores()
         self.choice: choice.Choice | None = None
         self.position = Position()
@@ -168,7 +170,7 @@ class Pipeline:
 
     # Rows.
 
-    def take(self, rows: Encoded, ahead: bool = False) -> Lines:
+    def take(self, rows: Rows, ahead: bool = False) -> Lines:
         """Predict rows and learn them, each after the next.
 
         Args:
@@ -179,8 +181,9 @@ class Pipeline:
         n = len(rows.y)
         Phi = self._inputs(rows.X, rows.y)
         ready = int(np.argmax(~np.isnan(Phi).any(axis=1))) if n and not np.isnan(Phi[-1]).any() else n
+        self._unready += ready if self._unready == self.rows else 0
         issued = np.full((n, ISSUED_SIZE), np.nan)
-        issued[ready:] = self._predict_and_learn(Phi[ready:], rows.y[ready:], self.rows + ready)
+        issued[ready:] = self._predict_and_learn(Phi[ready:], rows.y[ready:])
         resolved = issued
         if self.horizon:
             queue = np.concatenate([self._outstanding(), issued])
@@ -225,7 +228,7 @@ class Pipeline:
             Phi[gap, own + k] = Phi[gap, own + k - 1]
         return np.ascontiguousarray(Phi)
 
-    def _predict_and_learn(self, Phi: FloatArray, y: FloatArray, seen: int) -> FloatArray:
+    def _predict_and_learn(self, Phi: FloatArray, y: FloatArray) -> FloatArray:
         """The table of predictions; the model is chosen on the way."""
         parts = []
         start, n = 0, len(y)
@@ -313,6 +316,7 @@ class Pipeline:
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
+                "unready": self._unready,
                 "scores": vars(self.scores),
                 "choice": None if self.choice is None else self.choice._asdict(),
                 "position": list(self.position),
@@ -357,7 +361,8 @@ class Pipeline:
             saved["lags"],
             saved["horizon"],
         )
-        pipeline.rows, pipeline.scores = saved["rows"], Scores(**saved["scores"])
+        pipeline.rows, pipeline._unready = saved["rows"], saved["unready"]
+        pipeline.scores = Scores(**saved["scores"])
         pipeline.choice = None if saved["choice"] is None else choice.Choice(**saved["choice"])
         pipeline.position = Position(*saved["position"])
         pipeline.about = saved["about"]
@@ -371,12 +376,33 @@ class Pipeline:
         return pipeline
 
     @property
+    def watches_drift(self) -> bool:
+        """Whether changes are looked for: if it was not switched off, and the model can forget."""
+        return isinstance(self.model._within, DriftAware)
+
+    @property
+    def drift(self) -> list[tuple[int, str]]:
+        """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
+        watcher = self.model._within
+        if not isinstance(watcher, DriftAware):
+            return []
+        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0
+        return [(event.row + first, _DRIFT[event.direction]) for event in watcher.events]
+
+    @property
     def inner(self) -> StreamModel:
         """A copy of the model under the calibration, the detection of drift and the scaling."""
         model: Any = self.model
         while hasattr(model, "inner"):
             model = model.inner
         return model  # type: ignore[no-any-return]
+
+
+_DRIFT = {
+    "raised": "errors have grown: forgetting is raised",
+    "kept": "forgetting did better: the change is real",
+    "taken back": "forgetting did not help: it is taken back",
+}
 
 
 def _added(total: float, values: FloatArray) -> float:

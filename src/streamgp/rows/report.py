@@ -73,8 +73,8 @@ def write_plot(path: str | Path, history: History, summary: Summary) -> None:
     axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
     axes[2].legend(frameon=False, loc="lower right", ncols=2)
     for axis in axes[1:]:
-        for event in drift_events(summary):
-            axis.axvline(event["row"], color="tab:red", ls="--", lw=1)
+        for event, _ in pipeline.drift:
+            axis.axvline(event, color="tab:red", ls="--", lw=1)
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:
@@ -118,16 +118,10 @@ def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]
         "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
         "relevance": _relevance(history, pipeline.input_names),
         "paths": _paths(history),
-        "drift": drift_events(summary),
-        "drift_note": "No drift was detected.",
+        "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
+        "drift_note": "No change was noticed." if pipeline.watches_drift else "Changes were not looked for.",
         "notes": summary.notes,
     }
-
-
-def drift_events(summary: Summary) -> list[dict[str, Any]]:
-    """Where the model noticed that the world had changed: rows, and sentences."""
-    found: list[tuple[int, str]] = getattr(summary.pipeline, "drift_events", list)()
-    return [{"row": row, "text": text} for row, text in found]
 
 
 def _relevance(history: History, names: list[str]) -> dict[str, Any]:

@@ -1,0 +1,274 @@
+"""Files of results as Markdown tables; nothing here measures, and no number is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import must_show
+import rivals
+import rows_seen
+from contestants import MODELS, PRODUCTS
+from cost_per_row import FLOORS, SIZES, floor_name, plain_name
+from record import read
+
+Cells = Iterable[str]
+BAR = "\\|"  # within a table
+
+
+def table(header: Sequence[str], lines: Iterable[Cells]) -> str:
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def number(value: float) -> str:
+    """Three significant figures, without an exponent."""
+    rounded = float(f"{value:.3g}")
+    digits = 0 if rounded == 0 else max(0, 2 - int(np.floor(np.log10(abs(rounded)))))
+    return f"{rounded:.{digits}f}"
+
+
+def times(cell: dict[str, float]) -> str:
+    return f"{number(cell['median'])} ({number(cell['p99'])})"
+
+
+def yes(met: bool) -> str:
+    return "yes" if met else "**no**"
+
+
+def promises() -> str:
+    """The claims about the floor, one line for each model and way of calling BLAS."""
+    claims = [claim for claim in must_show.from_results() if "floor" in claim.what]
+    lines = []
+    for key in dict.fromkeys((claim.model, claim.what) for claim in claims):
+        group = [claim for claim in claims if (claim.model, claim.what) == key]
+        model, what = key
+        cells = [model, what, f"≤ {number(group[0].target)}", *(number(claim.measured) for claim in group)]
+        lines.append([*cells, yes(all(claim.met for claim in group))])
+    return table(["model", "measured", "target", *(f"m = {m}" for m in must_show.OVER_FLOOR_SIZES), "met"], lines)
+
+
+def other_promises() -> str:
+    """The other claims: the worst of all models."""
+    claims = [claim for claim in must_show.from_results() if "floor" not in claim.what]
+    lines = []
+    for what in dict.fromkeys(claim.what for claim in claims):
+        group = [claim for claim in claims if claim.what == what]
+        worst = (max if group[0].at_most else min)(group, key=lambda claim: claim.measured)
+        kept = sum(claim.met for claim in group)
+        target = f"{'≤' if worst.at_most else '≥'} {number(worst.target)}"
+        cells = [f"{what}, {worst.at}", target, number(worst.measured), worst.model, f"{kept} of {len(group)}"]
+        lines.append([*cells, yes(kept == len(group))])
+    return table(["measured", "target", "worst", "of", "models that keep it", "met"], lines)
+
+
+def cost() -> str:
+    """Microseconds a row: our models and the floor."""
+    cells = read("cost_per_row")["cells"]
+    names = [*MODELS, *(floor_name(kind, n) for kind in FLOORS for n in (2, 1))]
+    lines = [[name, *(times(cells[str(m)][name]) for m in SIZES)] for name in names]
+    return table(["µs a row: median (p99 of blocks)", *(f"m = {m}" for m in SIZES)], lines)
+
+
+def ratios() -> str:
+    """How many times of the floor, and of how much longer plain NumPy takes."""
+    cells = read("cost_per_row")["cells"]
+    lines = []
+    for name in MODELS:
+        found = [cells[str(m)][name]["ratio"] for m in SIZES]
+        over = [" / ".join(number(r[kind]) for r in found) if PRODUCTS[name] else "-" for kind in FLOORS]
+        lines.append([name, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
+    sizes = "/".join(str(m) for m in SIZES)
+    header = ["times, m = " + sizes, *(f"ours / BLAS {kind}" for kind in FLOORS), "NumPy / ours"]
+    return table(header, lines)
+
+
+def against_rivals() -> str:
+    """Microseconds a row in other libraries, and how many times that of ours; below 1 it is a loss."""
+    cells = read("cost_per_row")["cells"]
+    lines = []
+    for name, (_, _, ours) in rivals.RIVALS.items():
+        line = [name, ours]
+        for m in SIZES:
+            cell = cells[str(m)]
+            if name in cell:
+                factor = cell[name]["median"] / cell[ours]["median"]
+                shown = f"{number(factor)} times" if factor >= 1 else f"**{number(factor)} times**"
+                line.append(f"{times(cell[name])}, {shown}")
+            else:
+                line.append("not installed")
+        lines.append(line)
+    return table(["library", "compared with", *(f"m = {m}" for m in SIZES)], lines)
+
+
+def losses() -> str:
+    """Who is faster than our models, of all that was measured; in one line each."""
+    cells = read("cost_per_row")["cells"]
+    found = []
+    for m in SIZES:
+        cell = cells[str(m)]
+        pairs = [(plain_name(name), name) for name in MODELS]
+        pairs += [(name, ours) for name, (_, _, ours) in rivals.RIVALS.items()]
+        for other, ours in pairs:
+            if other in cell and cell[other]["median"] < cell[ours]["median"]:
+                found.append(f"- m = {m}: {other} is faster than {ours}.")
+    return "\n".join(found) or "Neither plain NumPy nor one of these libraries was faster at any size."
+
+
+def slopes() -> str:
+    """The exponent of m in the cost of a row."""
+    cells = read("cost_per_row")["cells"]
+    lines = []
+    for name in [*MODELS, *(floor_name("compiled", n) for n in (2, 1))]:
+        medians = [cells[str(m)][name]["median"] for m in SIZES]
+        whole = np.polyfit(np.log(SIZES), np.log(medians), 1)[0]
+        last = np.log(medians[-1] / medians[-2]) / np.log(SIZES[-1] / SIZES[-2])
+        lines.append([name, f"{whole:.2f}", f"{last:.2f}"])
+    return table(["cost ~ m^slope", f"m = {SIZES[0]} to {SIZES[-1]}", f"m = {SIZES[-2]} to {SIZES[-1]}"], lines)
+
+
+def calls() -> str:
+    """One-row calls against the loop."""
+    lines = []
+    for name, cell in read("one_row")["cells"].items():
+        both = [number(cell[kind]["median"]) for kind in ("loop", "calls")]
+        above = [number(cell["above"]), number(cell["above"] - cell["predict"]["median"])]
+        lines.append([name, *both, *above, times(cell["predict_one"]), times(cell["learn_one"])])
+    header = ["row in track", "predict_one + learn_one", "difference", "less the second prediction"]
+    header += ["predict_one (p99)", "learn_one (p99)"]
+    return table([f"µs, m = {read('one_row')['m']}", *header], lines)
+
+
+def steps() -> str:
+    """What predicting costs and what learning adds."""
+    cells = read("where_time_goes")["cells"]
+    lines = []
+    for name in MODELS:
+        line = [name]
+        for cell in cells.values():
+            predict, track = (cell[f"{name}: {step}"]["median"] for step in ("predict_many", "track"))
+            line += [number(predict), number(track - predict)]
+        lines.append(line)
+    header = [f"{what}, m = {m}" for m in cells for what in ("predict", "learning adds")]
+    return table(["µs a row", *header], lines)
+
+
+def rows() -> str:
+    """Cost and memory of the first and the last rows."""
+    results = read("rows_seen")
+    lines = []
+    for name, cell in results["cells"]["track"].items():
+        taken = cell["microseconds"]
+        fifth = max(1, len(taken) // 5)
+        ends = [number(float(np.median(part))) for part in (taken[:fifth], taken[-fifth:])]
+        arrays = 1000 * cell["arrays allocated"] / cell["rows"]
+        lines.append([name, *ends, f"{rows_seen.growth(taken):.3f}", str(cell["bytes grown"]), number(arrays)])
+    header = ["first fifth", "last fifth", "ratio", "bytes grown", "arrays allocated per 1000 rows"]
+    return table([f"{results['rows']} rows, m = {results['m']}, µs a row", *header], lines)
+
+
+def grown_by_calls() -> str:
+    cell = read("rows_seen")["cells"]["calls"]
+    what = f"{cell['rows']} rows of {rows_seen.CALLED} by `predict_one` and `learn_one`"
+    return f"{what}: {cell['bytes grown']} bytes grown."
+
+
+def sizes() -> str:
+    """Bytes in memory and in a snapshot."""
+    cells = read("footprint")["cells"]
+    lines = [[name, *(kibibytes(cell[name]) for cell in cells.values())] for name in MODELS]
+    return table(["KiB in memory / in a snapshot", *(f"m = {m}" for m in cells)], lines)
+
+
+def kibibytes(cell: dict[str, int]) -> str:
+    return f"{number(cell['memory'] / 1024)} / {number(cell['snapshot'] / 1024)}"
+
+
+def start() -> str:
+    """Seconds of import and first calls."""
+    cells = read("start_up")["cells"]
+    names = [(name, cache) for name in cells for cache in ("cold", "warm")]
+    steps = next(iter(cells.values()))["cold"]
+    lines = [[step, *(milliseconds(cells[name][cache][step]) for name, cache in names)] for step in steps]
+    return table(["ms in a fresh process", *(f"{name}, {cache} cache" for name, cache in names)], lines)
+
+
+def milliseconds(seconds: float) -> str:
+    return number(1e3 * seconds)
+
+
+def rates() -> str:
+    results = read("threads")
+    lines = [
+        [name, number(cell["one"]), number(cell["two"]), number(cell["ratio"])]
+        for name, cell in results["cells"].items()
+    ]
+    return table([f"rows a second, m = {results['m']}", "one model", "two in two threads", "ratio"], lines)
+
+
+def adaptation() -> str:
+    cells = read("adaptation_latency")["cells"]
+    lines = [[name, *(number(cell[which]) for which in ("median", "p99", "p99.9"))] for name, cell in cells.items()]
+    return table(["SOGP, µs a row", "median", "p99", "p99.9"], lines)
+
+
+def river() -> str:
+    """Errors, coverage and time beside River's regressors; the best RMSE of a stream is bold."""
+    results = read("river_streams")
+    cold, levels = results["cold"], results["levels"]
+    header = [
+        "stream",
+        "model",
+        "RMSE",
+        f"RMSE after {cold} rows",
+        *(f"{level:.0%} held" for level in levels),
+        "µs/row",
+    ]
+    lines = []
+    for stream, found in results["cells"].items():
+        best = {key: min(r[key] for r in found["results"]) for key in ("rmse", f"rmse_after_{cold}")}
+        for i, r in enumerate(found["results"]):
+            cells = [f"{stream}, {found['rows']} rows" if i == 0 else "", f"`{r['model'].replace('|', BAR)}`"]
+            cells += [f"**{r[key]:.4g}**" if r[key] == least else f"{r[key]:.4g}" for key, least in best.items()]
+            cells += [f"{r[key]:.1%}" if key in r else "-" for key in (f"coverage_{level}" for level in levels)]
+            lines.append([*cells, f"{r['microseconds_per_row']:.0f}"])
+    return f"{table(header, lines)}\n\nOne run, one thread, on {where(results)}; seed {results['seed']}."
+
+
+def where(results: dict[str, Any]) -> str:
+    """Machine and versions."""
+    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
+    return f"{results['machine']}; BLAS: {results['blas']}; {versions}"
+
+
+def machine() -> str:
+    """Where everything was measured; once if it was the same for all files."""
+    names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up", "threads")
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(where(read(name)), []).append(f"`{name}.json`")
+    return "\n".join(f"- {', '.join(files)}: {where}." for where, files in found.items())
+
+
+# By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
+TABLES = {
+    "promises about the floor": promises,
+    "other promises": other_promises,
+    "cost per row": cost,
+    "ratios": ratios,
+    "other libraries": against_rivals,
+    "losses": losses,
+    "slopes": slopes,
+    "one-row calls": calls,
+    "steps of a row": steps,
+    "rows seen": rows,
+    "bytes grown by calls": grown_by_calls,
+    "bytes": sizes,
+    "start": start,
+    "threads": rates,
+    "machine": machine,
+    "adaptation latency": adaptation,
+    "River's streams": river,
+}

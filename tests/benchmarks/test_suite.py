@@ -1,0 +1,231 @@
+"""The suite of benchmarks runs, goes on where it was stopped, and the pages show what it found."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import contestants
+import cost_per_row
+import floor
+import footprint
+import must_show
+import one_row
+import record
+import render
+import rivals
+import rows_seen
+import start_up
+import tables
+import threads
+import timing
+import where_time_goes
+
+BENCHMARKS = Path(record.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch):
+    """Nothing is asserted about times."""
+    monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-5)
+    monkeypatch.setattr(timing, "BUDGET_SECONDS", 1e-2)
+    monkeypatch.setattr(threads, "BLOCK_SECONDS", 1e-5)
+
+
+# The pages
+
+
+@pytest.mark.parametrize("page", [path.name for path in render.pages()])
+def test_the_tables_of_the_pages_are_those_of_the_results(page):
+    text = (record.ROOT / "docs" / page).read_text()
+    assert render.rendered(text) == text
+
+
+def test_every_table_is_on_a_page():
+    shown = [name for page in render.pages() for name in render.MARKED.findall(page.read_text())]
+    assert sorted(shown) == sorted(tables.TABLES)
+
+
+def test_every_part_that_writes_results_is_run_by_make_and_has_them():
+    parts = {
+        path.stem
+        for path in BENCHMARKS.glob("*.py")
+        if any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Record" for node in ast.walk(tree(path)))
+    }
+    listed = re.search(r"^BENCHMARKS := (.*)$", (record.ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert set(listed) == parts
+    assert all((record.RESULTS / f"{part}.json").exists() for part in parts)
+
+
+def tree(path):
+    return ast.parse(path.read_text())
+
+
+def test_every_file_of_results_says_on_which_machine_and_with_which_versions():
+    for path in record.RESULTS.glob("*.json"):
+        results = json.loads(path.read_text())
+        assert results["machine"]
+        assert {"numpy", "numba", "streamgp"} <= set(results["versions"])
+
+
+# The promises
+
+
+def test_a_claim_is_met_up_to_its_target():
+    claim = must_show.Claim("", "", "", 1.5, 1.5)
+    assert claim.met
+    assert not claim._replace(measured=1.51).met
+    assert claim._replace(measured=1.51, at_most=False).met
+    assert not claim._replace(measured=1.49, at_most=False).met
+
+
+def test_every_promise_of_the_design_is_claimed():
+    claims = must_show.from_results()
+    floors = {(c.model, c.at, c.target) for c in claims if "floor" in c.what}
+    assert ("SOGP absorbing", "m = 400", 1.5) in floors
+    assert ("KRLST growing and pruning", "m = 100", 3.0) in floors
+    assert ("ISSGPR covariance", "m = 200", 1.5) in floors
+    assert ("ISSGPR Cholesky", "m = 200", 4.0) in floors
+    rest = {(c.what, c.target) for c in claims if "floor" not in c.what}
+    assert ("predict_one + learn_one - row in track, us", 25.0) in rest
+    assert ("rate of two models in two threads / of one", 1.7) in rest
+    assert ("bytes grown over 1000000 rows", 0) in rest
+
+
+def test_the_quick_run_claims_the_same(monkeypatch, capsys):
+    monkeypatch.setattr(must_show, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(must_show, "QUICK_BLOCKS", 1)
+    monkeypatch.setattr(rows_seen, "BLOCK", 50)
+    quick = [(c.model, c.at, c.target) for c in must_show.quick() if "floor" in c.what]
+    assert quick == [(c.model, c.at, c.target) for c in must_show.from_results() if "floor" in c.what]
+    assert "arrays allocated" in capsys.readouterr().out
+
+
+# The parts
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other libraries
+def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
+    cell = cost_per_row.measure(10, rounds=2)
+    assert set(contestants.MODELS) | set(rivals.installed()) <= set(cell)
+    for name in contestants.MODELS:
+        assert cell[name]["median"] > 0
+        expected = {"NumPy"} if name == "KLMS" else {"called", "compiled", "NumPy"}
+        assert set(cell[name]["ratio"]) == expected
+
+
+def test_the_other_parts_run():
+    assert one_row.measure("KLMS", 2, 5)["learn_one"]["blocks"] == 5
+    assert set(where_time_goes.measure(10, 2)) == {
+        f"{name}: {step}" for name in contestants.MODELS for step in ("predict_many", "track")
+    }
+    assert threads.measure("KLMS", 2, 10)["ratio"] > 0
+    assert all(cell["snapshot"] > 0 and cell["memory"] > 0 for cell in footprint.measure(10).values())
+
+
+def test_no_memory_grows_with_the_rows():
+    for name, cell in rows_seen.measure(list(contestants.MODELS), blocks=3, block=100).items():
+        assert cell["bytes grown"] == 0, name
+        assert len(cell["microseconds"]) == 3
+    assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] == 0
+
+
+def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        start_up, "STEPS", start_up.STEPS.replace("{build}", "sg.Window(2)").partition("model.learn")[0]
+    )
+    monkeypatch.setattr(start_up, "STEPS", start_up.STEPS + "print(json.dumps(seconds))")
+    taken = start_up.process("", str(tmp_path))
+    assert list(taken) == ["import of what it needs", "import of streamgp itself", "first model"]
+    assert all(seconds > 0 for seconds in taken.values())
+
+
+@pytest.mark.parametrize("build", [floor.from_python, floor.from_compiled])
+@pytest.mark.parametrize("products", [1, 2])
+def test_both_floors_do_the_arithmetic_of_a_row_in_place(build, products, monkeypatch):
+    arrays = floor.operands(6)
+    lower_Q, lower_C, x, h = np.tril(arrays[0]), np.tril(arrays[1]), arrays[2], np.zeros(6)
+    monkeypatch.setattr(floor, "operands", lambda _: arrays)
+    monkeypatch.setattr(floor, "STEP", -0.1)
+    build(6, products)(3)()
+    for _ in range(3):
+        g = (lower_C + np.tril(lower_C, -1).T) @ x
+        lower_C = lower_C - 0.1 * np.tril(np.outer(g, g))
+    if products == 2:
+        h = (lower_Q + np.tril(lower_Q, -1).T) @ x
+    np.testing.assert_allclose(np.tril(arrays[1]), lower_C, rtol=1e-10)
+    np.testing.assert_allclose(arrays[3], g, rtol=1e-10)
+    np.testing.assert_allclose(arrays[4], h, rtol=1e-10)
+
+
+# Timing and records
+
+
+def test_a_block_has_tens_of_rows_or_as_many_as_it_can(monkeypatch):
+    now = [0.0]
+
+    def work(seconds_per_row):
+        def ready(rows):
+            def run():
+                now[0] += rows * seconds_per_row
+
+            return run
+
+        return ready
+
+    monkeypatch.setattr(timing, "CLOCK", lambda: now[0])
+    monkeypatch.setattr(timing, "BLOCK_SECONDS", 5e-3)
+    monkeypatch.setattr(timing, "BUDGET_SECONDS", 2.0)
+    assert timing.rows_per_block(work(1e-5)) == 500
+    assert timing.rows_per_block(work(4e-4)) == 10
+    assert timing.rows_per_block(work(2e-3)) == 2
+    assert timing.rows_per_block(work(1.0)) == 1
+    times = timing.interleaved({"fast": work(1e-6), "slow": work(1.0)}, rounds=4)
+    np.testing.assert_allclose(times["fast"], 1.0)
+    assert times["slow"].tolist() == pytest.approx([1e6, 1e6])
+
+
+def test_ratios_and_differences_are_medians_over_common_rounds():
+    times, reference = np.array([2.0, 8.0, 6.0, 100.0]), np.array([1.0, 2.0, 2.0])
+    assert timing.ratio(times, reference) == 3.0
+    assert timing.difference(times[:3], reference) == 4.0
+    assert timing.summary(np.full(5, 1.23456)) == {"median": 1.235, "p99": 1.235, "blocks": 5}
+
+
+def test_a_stopped_suite_goes_on_and_a_finished_one_begins_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "UNFINISHED", tmp_path / "unfinished")
+    monkeypatch.setattr(record, "RESULTS", tmp_path / "results")
+    first = record.Record("part", m=3)
+    assert first.cell("a", lambda value: value, 1) == 1
+    again = record.Record("part", m=3)
+    assert again.cell("a", pytest.fail) == 1
+    assert again.cell("b", int) == 0
+    again.finish()
+    assert record.read("part")["cells"] == {"a": 1, "b": 0}
+    assert record.read("part")["m"] == 3
+    with monkeypatch.context() as other:
+        other.setattr(record, "fingerprint", lambda: "other sources")
+        assert record.Record("part").cell("a", int) == 0
+    record.forget_unfinished()
+    assert record.Record("part").cell("a", int, "2") == 2
+
+
+def test_the_commands_answer_for_help(monkeypatch, capsys):
+    for module in (must_show, render):
+        monkeypatch.setattr(sys, "argv", [module.__name__, "--help"])
+        with pytest.raises(SystemExit):
+            module.main()
+        assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0"), (1234.5, "1230"), (12.345, "12.3"), (0.012345, "0.0123"), (99.96, "100")]
+)
+def test_numbers_have_three_figures(value, shown):
+    assert tables.number(value) == shown

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+
+rng = np.random.default_rng(3)
+
+
+def members():
+    return [sg.KRLST(capacity=8), sg.OnlineGP(sg.Linear(), form="cholesky"), sg.ISSGPR(features=8)]
+
+
+def stream(n=200, d=2):
+    r = np.random.default_rng(0)
+    X = r.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * r.normal(size=n)
+
+
+def test_predictions_are_the_mixture_written_out():
+    X, y = stream()
+    y[50] = np.nan
+    p = sg.Committee(members(), memory=20).track(X, y)
+    each = [model.track(X, y) for model in members()]
+    sums, rows = np.zeros(3), 0.0
+    for t in range(len(y)):
+        w = np.full(3, 1 / 3)
+        if rows > 0:
+            log = [-0.5 * rows * np.log(s / rows) for s in sums]
+            w = np.array([1.0 / sum(np.exp(other - mine) for other in log) for mine in log])
+        mean = sum(w[i] * each[i].mean[t] for i in range(3))
+        second = sum(w[i] * (each[i].variance[t] + each[i].mean[t] ** 2) for i in range(3))
+        assert p.mean[t] == pytest.approx(mean, abs=1e-10)
+        assert p.variance[t] == pytest.approx(second - mean**2, abs=1e-8)
+        assert p.noise[t] == pytest.approx(sum(w[i] * each[i].noise[t] for i in range(3)), abs=1e-10)
+        if not np.isnan(y[t]):
+            sums = 0.95 * sums + [(y[t] - each[i].mean[t]) ** 2 for i in range(3)]
+            rows = 0.95 * rows + 1.0
+
+
+def test_the_better_member_leads_and_the_lead_changes_with_the_world():
+    n = 2000
+    x = rng.uniform(-2, 2, n)
+    y = np.where(np.arange(n) < 1000, 3.0 * x, np.sin(5.0 * x)) + 0.05 * rng.normal(size=n)
+    model = sg.Committee([sg.KRLST(sg.SquaredExponential(0.3), capacity=40), sg.OnlineGP(sg.Linear(), form="cholesky")])
+    model.learn_many(x[:900], y[:900])
+    assert model.leader == 1
+    assert model.weights[1] > 0.9
+    model.learn_many(x[900:], y[900:])
+    assert model.leader == 0
+    assert model.hyperparameters.keys() == {"lengthscale", "variance", "noise"}
+
+
+def test_equal_members_share_the_weight():
+    X, y = stream(60)
+    model = sg.Committee([sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
+    p = model.track(X, y)
+    np.testing.assert_array_equal(p.mean, sg.KRLST(capacity=8).track(X, y).mean)
+    np.testing.assert_array_equal(model.weights, [0.5, 0.5])
+
+
+def test_outputs_have_weights_of_their_own():
+    X, _ = stream(300)
+    Y = np.column_stack([3.0 * X[:, 0], np.sin(3.0 * X[:, 1])])
+    kernel = sg.SquaredExponential([100.0, 0.5])
+    model = sg.Committee([sg.OnlineGP(sg.Linear(), form="cholesky"), sg.KRLST(kernel, capacity=60)])
+    p = model.track(X, Y)
+    for j, best in enumerate([sg.OnlineGP(sg.Linear(), form="cholesky"), sg.KRLST(kernel, capacity=60)]):
+        np.testing.assert_allclose(p.mean[200:, j], best.track(X, Y).mean[200:, j], atol=1e-6)
+
+
+class Absurd(sg.KRLST):
+    """A model that loses its mind after a while."""
+
+    def __init__(self, capacity=8):
+        super().__init__(capacity=capacity)
+
+    def _advance(self, X, Y, report):
+        p = super()._advance(X, Y, report)
+        if p is not None:
+            p.mean[np.arange(len(p.mean)) + self.rows_seen - len(p.mean) >= 20] = np.nan
+        return p
+
+
+def test_a_member_that_loses_its_mind_has_no_say():
+    X, y = stream(60)
+    p = sg.Committee([Absurd(capacity=8), sg.KRLST(capacity=8)]).track(X, y)
+    np.testing.assert_array_equal(p.mean[20:], sg.KRLST(capacity=8).track(X, y).mean[20:])
+    assert np.all(np.isfinite(p.variance))
+
+
+class Stopped(sg.KRLST):
+    """A model that is stopped in the middle."""
+
+    def __init__(self, capacity=8):
+        super().__init__(capacity=capacity)
+
+    def _advance(self, X, Y, report):
+        if len(X) > 5:
+            raise KeyboardInterrupt
+        return super()._advance(X, Y, report)
+
+
+def test_a_committee_that_is_stopped_between_two_members_is_as_it_was():
+    X, y = stream(40)
+    model = sg.Committee([sg.KRLST(capacity=8), Stopped(capacity=8)])
+    model.learn_many(X[:4], y[:4])
+    before = model.to_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(X[4:], y[4:])
+    assert model.to_bytes() == before
+    model.learn_many(X[4:8], y[4:8])
+    assert model.rows_seen == 8
+
+
+def test_all_members_forget_if_all_can():
+    X, y = stream(100)
+    model = sg.Committee(members())
+    model.learn_many(X, y)
+    before = model.predict_one(X[0]).variance
+    model.forget(0.1)
+    assert model.predict_one(X[0]).variance > before
+    stubborn = sg.Committee([sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
+    with pytest.raises(ValueError, match="QKLMS has no posterior that could fade"):
+        stubborn.forget(0.5)
+
+
+def test_what_is_no_committee_is_refused():
+    with pytest.raises(TypeError, match="models must be a list of stream models such as"):
+        sg.Committee([sg.KRLST(), 3])
+    with pytest.raises(ValueError, match="models is an empty list; give at least one stream model"):
+        sg.Committee([])
+    with pytest.raises(ValueError, match="memory must be a whole number of at least 2; got 1"):
+        sg.Committee([sg.KRLST()], memory=1)
+    learnt = sg.KRLST()
+    learnt.learn_one(1.0, 2.0)
+    with pytest.raises(ValueError, match="models must have learnt nothing.*one that has seen 1 rows"):
+        sg.Committee([learnt])
