@@ -1,4 +1,4 @@
-"""The table of calibrated intervals on the page is the one in the file of results, and they hold what is promised."""
+"""The tables on the pages of calibration and drift are those of their results, and intervals hold what is promised."""
 
 from __future__ import annotations
 
@@ -48,3 +48,12 @@ def test_a_stream_gives_the_same_results_again(script):
         for key in ("coverage", "lowest", "highest"):
             assert again[key] == pytest.approx(expected["calibrated"][key], abs=0.01)
         assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
+
+
+def test_the_table_of_drift_is_that_of_its_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    spec = importlib.util.spec_from_file_location("drift", SCRIPT.parent / "drift.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.PAGE.read_text()
+    assert module.page_with(text, json.loads(module.RESULTS.read_text())) == text
