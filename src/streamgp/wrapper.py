@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from streamgp.model import Change, Health, Relevance, StreamModel
+from streamgp.model import Change, Health, Relevance, StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
 
@@ -36,6 +36,17 @@ class Wrapper(StreamModel):
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return super().get_params(deep) | {"model": self._pristine.clone()}
+
+    # Constructing clones the model that is handed over: no need to clone it before.
+
+    def clone(self) -> Self:
+        return type(self)(**super().get_params())
+
+    def copy(self) -> Self:
+        twin: Self = revived(type(self), super().get_params(), *self._knowledge())
+        return twin
+
+    clone.__doc__, copy.__doc__ = StreamModel.clone.__doc__, StreamModel.copy.__doc__
 
     # The state.
 

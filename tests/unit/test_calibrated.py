@@ -155,6 +155,27 @@ def test_missing_targets_change_no_interval():
     assert model.calibration.rows == 400
 
 
+class Failing(sg.KRLST):
+    """A model whose predictions are NaN for a while."""
+
+    def __init__(self):
+        super().__init__()
+
+    def _advance(self, X, Y, report):
+        p = super()._advance(X, Y, report)
+        rows = self.rows_seen - len(X) + np.arange(len(X))
+        p.mean[(rows >= 200) & (rows < 250)] = np.nan
+        return p
+
+
+def test_predictions_that_are_no_numbers_leave_no_trace():
+    X, y = wrong_model_data(1000)
+    p = sg.Calibrated(Failing()).track(X, y)
+    assert np.isnan(p.upper[200:250]).all()
+    assert np.isfinite(p.upper[250:]).all()
+    assert evaluate.coverage(y[250:], p.lower[250:], p.upper[250:]) == pytest.approx(0.9, abs=0.03)
+
+
 def test_an_exact_model_gets_narrow_intervals_and_recovers_when_noise_comes():
     X = np.linspace(0, 1, 2000)[:, None]
     y = np.where(np.arange(2000) < 1000, 0.0, np.random.default_rng(0).normal(size=2000))

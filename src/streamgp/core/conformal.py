@@ -105,7 +105,7 @@ def calibrate(
             total = 0.5 * (below * below + above * above) / z2
             out[VARIANCE, t, j] = total * (v / s) if usable else total
             out[NOISE, t, j] = total * (w / s) if usable else 0.0
-            if np.isnan(Y[t, j]):
+            if np.isnan(Y[t, j]) or not np.isfinite(m):
                 continue
             error = min(max(Y[t, j] - m, -FAR), FAR)
             tally_row(numbers, tally[j], error, below, above, usable, log_deviation)

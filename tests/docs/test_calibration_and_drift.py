@@ -1,0 +1,59 @@
+"""The tables on the pages of calibration and drift are those of their results, and intervals hold what is promised."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "calibration.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("calibration", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_on_the_page_is_that_of_the_results(script):
+    text = script.PAGE.read_text()
+    assert script.page_with(text, json.loads(script.RESULTS.read_text())) == text
+
+
+def test_intervals_hold_their_share_overall_and_in_every_window_at_no_worse_a_score(script):
+    report = json.loads(script.RESULTS.read_text())
+    assert set(report["streams"]) == set(script.STREAMS)
+    for stream in report["streams"].values():
+        assert [result["model"] for result in stream["results"]] == list(script.MODELS)
+        for result in stream["results"]:
+            ours = result["calibrated"]
+            assert 0.88 <= ours["coverage"] <= 0.92
+            assert ours["lowest"] >= 0.80
+            assert ours["highest"] <= 0.97
+            if "raw" in result:
+                assert ours["interval_score"] <= result["raw"]["interval_score"]
+
+
+def test_a_stream_gives_the_same_results_again(script):
+    if "sarcos/test" not in script.sg.data.available():
+        pytest.skip("the tables are not there: set STREAMGP_DATA")
+    X, y = script.STREAMS["sarcos"]()
+    saved = json.loads(script.RESULTS.read_text())["streams"]["sarcos"]["results"]
+    for expected in (saved[1], saved[3]):
+        again = script.run(expected["model"], X, y)["calibrated"]
+        for key in ("coverage", "lowest", "highest"):
+            assert again[key] == pytest.approx(expected["calibrated"][key], abs=0.01)
+        assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
+
+
+def test_the_table_of_drift_is_that_of_its_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    spec = importlib.util.spec_from_file_location("drift", SCRIPT.parent / "drift.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.PAGE.read_text()
+    assert module.page_with(text, json.loads(module.RESULTS.read_text())) == text
