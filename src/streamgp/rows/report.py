@@ -118,6 +118,7 @@ def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]
         "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
         "relevance": _relevance(history, pipeline.input_names),
         "paths": _paths(history),
+        "weights": {name: values.tolist() for name, values in history.weights().items()},
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
         "drift_note": "No change was noticed." if pipeline.watches_drift else "Changes were not looked for.",
         "notes": summary.notes,
