@@ -27,12 +27,12 @@ class Candidate(NamedTuple):
     """A model that auto may take.
 
     Args:
-        kind: its class.
+        settings: the settings that users may change.
         family: candidates of one family have the same prior, and so the same hyperparameters.
         build: makes one for d inputs.
     """
 
-    kind: type[StreamModel]
+    settings: tuple[str, ...]
     family: str
     build: Callable[[int], StreamModel]
 
@@ -49,12 +49,16 @@ def _bent(d: int) -> Kernel:
 
 # They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all.
 CANDIDATES = {
-    "fast KRLST": Candidate(KRLST, "kernel", lambda d: KRLST(_bent(d), 100, forgetting=0.99, noise=NOISE)),
-    "KRLST": Candidate(KRLST, "kernel", lambda d: KRLST(_bent(d), 200, forgetting=0.999, noise=NOISE)),
-    "SOGP": Candidate(SOGP, "kernel", lambda d: SOGP(_bent(d), 100, noise=NOISE, adapt=SNGD())),
-    "ISSGPR": Candidate(ISSGPR, "spectrum", lambda d: ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())),
+    "fast KRLST": Candidate(
+        KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 100, forgetting=0.99, noise=NOISE)
+    ),
+    "KRLST": Candidate(KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 200, forgetting=0.999, noise=NOISE)),
+    "SOGP": Candidate(SOGP.setting_names(), "kernel", lambda d: SOGP(_bent(d), 100, noise=NOISE, adapt=SNGD())),
+    "ISSGPR": Candidate(
+        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())
+    ),
     "least squares": Candidate(
-        OnlineGP,
+        (),
         "line",
         lambda _: OnlineGP(Linear(0.01), noise=1.0, forgetting=Injection(0.999), form="cholesky"),
     ),
@@ -64,10 +68,9 @@ FIRST = ("KRLST", "least squares")  # these predict until there are rows to choo
 
 def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     """A candidate, with those of the settings that it has."""
-    model = CANDIDATES[name].build(d)
-    names = model.setting_names()
-    own = {key: value for key, value in settings.items() if key.partition("__")[0] in names}
-    return model.replaced(**own)  # type: ignore[no-any-return]
+    entry = CANDIDATES[name]
+    own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
+    return entry.build(d).replaced(**own)  # type: ignore[no-any-return]
 
 
 def model_names() -> list[str]:

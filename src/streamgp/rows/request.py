@@ -78,10 +78,8 @@ class Request:
 def setting_names(model: str) -> set[str]:
     """The settings that a run with a model, or with auto, can be given."""
     if model == AUTO:
-        kinds: list[type[Configured]] = [entry.kind for entry in CANDIDATES.values()]
-    else:
-        kinds = [Configured.registry[model]] if model in Configured.registry else []
-    return {*RUN_SETTINGS, *(name for kind in kinds for name in kind.setting_names())}
+        return {*RUN_SETTINGS, *(name for entry in CANDIDATES.values() for name in entry.settings)}
+    return {*RUN_SETTINGS, *(Configured.registry[model].setting_names() if model in Configured.registry else ())}
 
 
 def _remembers(model: StreamModel) -> bool:
