@@ -3,7 +3,7 @@
     python benchmarks/main_job.py [tables|throughput|memory ...]
 
 Each table is written as CSV and run as ``streamgp run`` would, with nothing set but what is to be predicted from what.
-Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; with --render only the tables.
+Writes benchmarks/results/main_job.json and the tables in docs/main-job.md and README.md; with --render the tables only.
 The data need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
@@ -29,7 +29,7 @@ from streamgp.rows import Job, Lines, Pipeline
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
-PAGE = ROOT / "docs" / "main-job.md"
+PAGES = ROOT / "docs" / "main-job.md", ROOT / "README.md"
 FROM, WINDOW, LEVEL = 500, 1000, 0.9
 FORGETTING = (1.0, 0.999, 0.99)  # of recursive least squares
 FOLLOWED = 5_000_000
@@ -230,12 +230,14 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
 
 
 def render(report: dict[str, Any]) -> None:
-    page = PAGE.read_text()
-    for name, text in rendered(report).items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, _, rest = page.partition(begin)
-        page = before + begin + text + "\n" + end + rest.partition(end)[2]
-    PAGE.write_text(page)
+    for path in PAGES:
+        page = path.read_text()
+        for name, text in rendered(report).items():
+            begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+            if begin in page:
+                before, _, rest = page.partition(begin)
+                page = before + begin + text + "\n" + end + rest.partition(end)[2]
+        path.write_text(page)
 
 
 def main() -> None:
