@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import streamgp as sg
+
 
 def run_without(missing: str, code: str) -> subprocess.CompletedProcess[str]:
     hide = "; ".join(f"sys.modules[{name!r}] = None" for name in missing.split())
@@ -17,9 +19,28 @@ def test_the_core_needs_neither_scikit_learn_nor_river():
 
 
 def test_importing_the_core_imports_no_adapter():
-    code = "import sys, streamgp; print({'sklearn', 'river', 'streamgp.adapters'} & set(sys.modules))"
+    code = "import sys, streamgp; streamgp.KRLST; print({'sklearn', 'river', 'streamgp.adapters'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_nothing_is_imported_before_the_first_name_is_used_and_then_everything():
+    code = (
+        "import sys, streamgp as sg; assert 'numpy' not in sys.modules; names = dir(sg)\n"
+        "assert set(sg.__all__) <= set(names) and sg.KRLST is vars(sg)['KRLST'] and sg.data.names()\n"
+        "from streamgp import *; print(Calibrated.__name__, hasattr(sg, 'nothing'), hasattr(sg, '_nothing'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "Calibrated False False\n", done.stderr
+
+
+def test_a_snapshot_is_loaded_although_nothing_else_was_imported(tmp_path):
+    model = sg.KRLST(capacity=3)
+    model.learn_one(1.0, 2.0)
+    model.save(tmp_path / "m.sgp")
+    code = f"from streamgp.snapshot import load; print(type(load({str(tmp_path / 'm.sgp')!r})).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "KRLST\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import streamgp as sg
 from streamgp.cli.pages import refreshed
 from streamgp.published import PUBLISHED, citation, published, table
-from streamgp.rows.choice import model_names
+from streamgp.rows.candidates import model_names
 from tests.cli.test_run import SMALL, streamgp
 from tests.cli.test_run import table as rows_at
 

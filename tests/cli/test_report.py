@@ -86,7 +86,7 @@ class Still:
     def model(self):
         return self
 
-    hyperparameters, size = {"noise": 0.1}, 7
+    hyperparameters, size, weights = {"noise": 0.1}, 7, {"KRLST": 0.25, "SOGP": 0.75}
 
     def relevance(self):
         raise ValueError("none")
@@ -129,6 +129,7 @@ def test_looks_at_the_model_are_thinned():
     assert 256 <= len(history.samples) < 512
     assert history.paths()["noise"].shape == (len(history.samples), 1)
     assert history.relevance().shape == (len(history.samples), 0)
+    assert history.weights()["SOGP"].tolist() == [0.75] * len(history.samples)
 
 
 def test_buckets_must_be_even():

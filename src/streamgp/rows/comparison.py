@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.rows.choice import model_names, setting_names
+from streamgp.rows.candidates import model_names
 from streamgp.rows.columns import recognise
 from streamgp.rows.formats import Chunk, read_rows
 from streamgp.rows.job import BadRowError, first_rows
 from streamgp.rows.pipeline import Lines, Pipeline, Scores
+from streamgp.rows.request import setting_names
 from streamgp.settings import choice, nearest
 
 PREVIOUS = "previous value"

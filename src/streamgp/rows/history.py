@@ -110,6 +110,7 @@ class History:
                 "microseconds": microseconds,
                 "hyperparameters": named,
                 "relevance": relevance,
+                "weights": {name: np.array([weight]) for name, weight in pipeline.weights.items()},
             }
         )
         if len(self.samples) >= SAMPLES:
@@ -160,6 +161,10 @@ class History:
     def relevance(self) -> FloatArray:
         """How much every input has counted, (looks, inputs)."""
         return self._stacked(lambda sample: {"relevance": sample["relevance"]}).get("relevance", np.zeros((0, 0)))
+
+    def weights(self) -> dict[str, FloatArray]:
+        """How much every model has had to say, (looks,); NaN before it was chosen."""
+        return {name: values[:, 0] for name, values in self._stacked(lambda sample: sample["weights"]).items()}
 
     def _stacked(self, part: Any) -> dict[str, FloatArray]:
         if not self.samples:

@@ -11,13 +11,16 @@ import numpy as np
 
 from streamgp import snapshot
 from streamgp.calibrated import Calibrated
+from streamgp.committee import Committee
 from streamgp.driftaware import DriftAware
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.rows import choice
 from streamgp.rows.columns import Encoder, Rows, Schema
+from streamgp.rows.request import Request
 from streamgp.rows.source import Position, RowsError
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, whole
+from streamgp.wrapper import Wrapper
 
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 # Columns of the table of predictions that wait for their targets.
@@ -139,11 +142,11 @@ class Pipeline:
         horizon: int = 0,
     ) -> None:
         self.schema, self.encoder = schema, Encoder(schema)
-        self.horizon = choice.counted("horizon", horizon)
-        self.asked = choice.Request(model, dict(settings or {}), horizon)
+        self.horizon = whole("horizon", horizon, at_least=0)
+        self.asked = Request(model, dict(settings or {}), horizon)
         self.level = self.asked.level
         own = len(schema.input_names)
-        self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else choice.counted("lags", lags)
+        self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else whole("lags", lags, at_least=0)
         if own + self.lags == 0:
             raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
         self.rows = 0
@@ -271,15 +274,15 @@ class Pipeline:
         return rows[late:, d:]
 
     def _choose(self) -> None:
-        """Take the best model for the first rows, and let it learn them."""
+        """Find hyperparameters on the first rows, at last choose models, too, and let them learn the rows."""
         h = self.horizon
         Phi, y = self._kept[: len(self._kept) - h, :-1], self._kept[h:, -1]
-        model, chosen = choice.choose(self.asked, Phi, y)
-        model.learn_many(Phi, y)
-        self.model = model
-        if len(self._kept) == self.asked.warmup:
-            self.choice = chosen
+        if len(self._kept) < self.asked.warmup:
+            self.model = choice.tuned_starter(self.asked, Phi, y)
+        else:
+            self.model, self.choice = choice.choose(self.asked, Phi, y)
             self._kept = self._kept[:0]
+        self.model.learn_many(Phi, y)
 
     def _lines(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> Lines:
         p = _prediction(issued, self.level)
@@ -392,10 +395,22 @@ class Pipeline:
     @property
     def inner(self) -> StreamModel:
         """A copy of the model under the calibration, the detection of drift and the scaling."""
-        model: Any = self.model
-        while hasattr(model, "inner"):
-            model = model.inner
-        return model  # type: ignore[no-any-return]
+        return self._innermost().copy()
+
+    def _innermost(self) -> StreamModel:
+        model: StreamModel = self.model
+        while isinstance(model, Wrapper):
+            model = model._within
+        return model
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How much each model has to say at present, by name."""
+        model = self._innermost()
+        if not isinstance(model, Committee):
+            return {self.asked.model if self.choice is None else self.choice.name: 1.0}
+        names = self.choice.names if self.choice is not None else choice.FIRST
+        return dict(zip(names, model.weights.tolist(), strict=True))
 
 
 _DRIFT = {

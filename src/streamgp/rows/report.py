@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import snapshot
 from streamgp.rows.history import History
 from streamgp.rows.job import Summary
 from streamgp.rows.writing import WriteError, finite
@@ -118,6 +117,7 @@ def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]
         "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
         "relevance": _relevance(history, pipeline.input_names),
         "paths": _paths(history),
+        "weights": {name: values.tolist() for name, values in history.weights().items()},
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
         "drift_note": "No change was noticed." if pipeline.watches_drift else "Changes were not looked for.",
         "notes": summary.notes,
@@ -142,7 +142,7 @@ def _paths(history: History) -> list[dict[str, Any]]:
         with np.errstate(divide="ignore", invalid="ignore"):
             shown = np.log10(values[:, :SHOWN_PATHS])
         more = values.shape[1] - shown.shape[1]
-        title = name.replace("left.", "").replace("right.", "") + (f" (the first {SHOWN_PATHS})" if more > 0 else "")
+        title = f"{name} (the first {SHOWN_PATHS})" if more > 0 else name
         found.append({"name": title, "values": [column.tolist() for column in shown.T]})
     return found
 
@@ -153,7 +153,7 @@ def _packed(values: np.ndarray) -> str:
 
 def _write(path: str | Path, data: bytes) -> None:
     try:
-        snapshot.write(path, data)
+        Path(path).write_bytes(data)
     except OSError as error:
         raise _cannot(path, error) from None
 
