@@ -55,6 +55,23 @@ def test_predictions_do_not_depend_on_how_rows_are_handed_over(lags, horizon):
         assert_same(whole, taken(Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon), X, y, cuts))
 
 
+@pytest.mark.parametrize("late", [0, 2])
+@pytest.mark.parametrize(
+    ("lags", "horizon", "learnt"), [(0, 0, 6), (1, 0, 5), (3, 0, 3), (3, 1, 3), (3, 2, 2), (0, 2, 4)]
+)
+def test_rows_with_lags_from_before_the_first_target_are_predicted_but_not_learnt(lags, horizon, learnt, late):
+    X, y = stream(6 + late)
+    y[:late] = np.nan
+    settings = {"capacity": 20, "novelty": 0.0, "tune": False, "drift": False}
+    for cuts in ((), range(1, 6 + late)):
+        pipeline = Pipeline(schema_of(2), "SOGP", settings, lags, horizon)
+        lines = taken(pipeline, X, y, cuts)
+        # Inputs alone need no target: with them all rows are learnt that have one.
+        expected = min(learnt + (late if lags == 0 and horizon else 0), np.count_nonzero(~np.isnan(y[horizon:])))
+        assert pipeline.model.size == expected
+        assert np.all(np.isfinite(lines["mean"][late + max(horizon, lags > 0) :]))
+
+
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
 @pytest.mark.parametrize("stop", [1, 4, 29, 30, 55])
 def test_a_saved_run_goes_on_as_if_it_had_never_stopped(tmp_path, lags, horizon, stop):

@@ -186,7 +186,10 @@ class Pipeline:
         ready = int(np.argmax(~np.isnan(Phi).any(axis=1))) if n and not np.isnan(Phi[-1]).any() else n
         self._unready += ready if self._unready == self.rows else 0
         issued = np.full((n, ISSUED_SIZE), np.nan)
-        issued[ready:] = self._predict_and_learn(Phi[ready:], rows.y[ready:])
+        # Rows with lags from before the first target are predicted, but what they say is made up: it is not learnt.
+        learnt = rows.y[ready:].copy()
+        learnt[: max(self.lags - 1 + self.horizon - (self.rows + ready - self._unready), 0)] = np.nan
+        issued[ready:] = self._predict_and_learn(Phi[ready:], learnt)
         resolved = issued
         if self.horizon:
             queue = np.concatenate([self._outstanding(), issued])
