@@ -54,7 +54,7 @@ class DriftAware(Wrapper):
     Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test), and at an alarm forgetting is raised
     and relaxes again within a few rows. For the next ``trial`` rows the model as it was goes on beside the one that
     forgets; whichever erred less of late predicts, and whichever erred less in all stays. Rows are compared with those
-    since the last change, after ``warmup`` rows.
+    since the last alarm; after a change, once ``warmup`` rows have gone by.
 
     Args:
         model: the stream model within, which has learnt nothing; it must be able to forget.
@@ -215,6 +215,8 @@ class DriftAware(Wrapper):
     def _raise_forgetting(self) -> None:
         self._note("raised", self._evidence[0])
         self._evidence[0] = 0.0
+        # Errors have grown, whether forgetting helps or not: what comes is compared with those of the trial.
+        self._counts[...] = 0
         self._shadow = self._within.copy()
         self._errors[...] = 0.0
         self._within.forget(self._factor)

@@ -247,7 +247,7 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
             evidence = (1 + evidence) * 0.5 / math.sqrt(p)
             if evidence >= 1 / rate:
                 events.append((t, "raised"))
-                other, evidence, exponent, left = model.copy(), 0.0, relax, trial
+                other, errors, evidence, exponent, left = model.copy(), [], 0.0, relax, trial
                 totals, late = [0.0, 0.0], [0.0, 0.0]
                 model.forget(factor)
     return np.array(means), np.array(variances), events
