@@ -15,7 +15,7 @@ from streamgp.settings import FloatArray, whole
 from streamgp.wrapper import begin
 
 # An error beyond this is as large as any; sums of its square are still numbers.
-FAR2 = 1e150
+FAR = 1e75
 # A mean squared error below this counts as this, so that it has a logarithm.
 TINY = 1e-300
 
@@ -110,7 +110,7 @@ class Committee(StreamModel):
     def _follow(self, predictions: list[Any], Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Take in the errors of rows; return the sums (n, members, p) and counts (n, p) as they were before each."""
         errors = np.stack([Y - one.mean for one in predictions], axis=1)
-        squares = np.where(np.isfinite(errors), np.minimum(errors**2, FAR2), FAR2)
+        squares = np.where(np.isfinite(errors), np.clip(errors, -FAR, FAR), FAR) ** 2
         known = ~np.isnan(Y)
         sums, counts = np.empty(squares.shape), np.empty(Y.shape)
         now, rows = self._sums, self._counts
@@ -130,7 +130,7 @@ class Committee(StreamModel):
             for name in ("mean", "variance", "noise")
         )
         # A member that is out of its mind has no weight, and no say.
-        sane = np.isfinite(mean)
+        sane = np.abs(mean) < FAR
         weights = np.where(sane, weights, 0.0)
         total = weights.sum(1, keepdims=True)
         weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / weights.shape[1])

@@ -73,17 +73,21 @@ def test_outputs_have_weights_of_their_own():
 class Absurd(sg.KRLST):
     """A model that loses its mind after a while."""
 
+    said = np.nan
+
     def __init__(self, capacity=8):
         super().__init__(capacity=capacity)
 
     def _advance(self, X, Y, report):
         p = super()._advance(X, Y, report)
         if p is not None:
-            p.mean[np.arange(len(p.mean)) + self.rows_seen - len(p.mean) >= 20] = np.nan
+            p.mean[np.arange(len(p.mean)) + self.rows_seen - len(p.mean) >= 20] = self.said
         return p
 
 
-def test_a_member_that_loses_its_mind_has_no_say():
+@pytest.mark.parametrize("said", [np.nan, np.inf, 1e200, -1e80])
+def test_a_member_that_loses_its_mind_has_no_say(monkeypatch, said):
+    monkeypatch.setattr(Absurd, "said", said)
     X, y = stream(60)
     p = sg.Committee([Absurd(capacity=8), sg.KRLST(capacity=8)]).track(X, y)
     np.testing.assert_array_equal(p.mean[20:], sg.KRLST(capacity=8).track(X, y).mean[20:])
