@@ -38,7 +38,7 @@ def run(cell: Cell) -> dict[str, Any]:
     data = split("load")
     series = joined([data.learnt, data.test])
     rows = int(len(series.Y) * cell["percent"] / 100)
-    training = deep.Training(epochs=cell["epochs"], batch=256, rate=1e-6, kernel_rate=1e-6, validation=0.0)
+    training = deep.Training(epochs=cell["epochs"], batch=256, refresh=1.0, rate=1e-6, kernel_rate=1e-6, validation=0.0)
     encoder = deep.LSTM(cell["units"], dropout=0.0, recurrent_dropout=0.0, embedding=2)
     moments: list[float] = []
     model = deep.DeepKernelGP(

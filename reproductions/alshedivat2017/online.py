@@ -59,7 +59,9 @@ def trained(cell: Cell, U: FloatArray, Y: FloatArray) -> deep.DeepKernelGP:
     """A GP-LSTM; the last quarter of its rows says when to stop."""
     units, epochs, seed = cell["units"], cell["epochs"], cell["seed"]
     if cell["data"] == "actuator":
-        training = deep.Training(epochs=3 * epochs, batch=32, rate=0.003, decay=0.01, kernel_rate=0.05, patience=50)
+        training = deep.Training(
+            epochs=3 * epochs, batch=32, refresh=5, rate=0.003, decay=0.01, kernel_rate=0.05, patience=50
+        )
         return deep.GPLSTM(units, dropout=0.3, recurrent_dropout=0.06, depth=10, training=training, seed=seed).fit(U, Y)
     encoder = deep.LSTM(units, dropout=0.0, recurrent_dropout=0.0, embedding=2)
     first = deep.Training(epochs=epochs, batch=128, rate=0.005, decay=0.05, patience=10)

@@ -437,6 +437,7 @@ def test_settings_are_remembered_shown_and_cloned():
         (lambda: deep.Network("lstm"), r"encoder must be, for example, LSTM\(64\), or a torch.nn.Module; got 'lstm'"),
         (lambda: deep.Training("sgd"), "method must be one of 'semi-stochastic', 'alternating', 'full'"),
         (lambda: deep.Training(refresh=0), "refresh must be a whole number of at least 1; got 0"),
+        (lambda: deep.Training(refresh=1.5), "refresh must be a finite number above 0 and at most 1; got 1.5"),
         (lambda: deep.Training(validation=1.0), "validation must be at least 0 and below 1; got 1.0"),
         (lambda: deep.Training(rate=0.0), "rate must be a finite number above 0"),
     ],

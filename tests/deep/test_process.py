@@ -154,7 +154,7 @@ def test_exact_predictions_equal_the_full_gp():
 # The network under the process.
 
 
-def learner(method="full", batch=64, refresh=None, seed=0, p=1, inference="exact"):
+def learner(method="full", batch=64, refresh=1.0, seed=0, p=1, inference="exact"):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     rows = torch.tensor(rng.standard_normal((41, 2)))
@@ -244,7 +244,7 @@ def test_methods_coincide_where_they_should(one, other):
 
 
 def test_a_stale_kernel_is_renewed_as_often_as_asked(monkeypatch):
-    for refresh, renewals in ((None, 1), (1, 4), (2, 2), (3, 2), (100, 1)):
+    for refresh, renewals in ((1.0, 1), (0.5, 2), (0.1, 4), (1, 4), (2, 2), (3, 2), (100, 1)):
         course, _ = learner("semi-stochastic", batch=10, refresh=refresh)
         calls = []
         evaluate = course.head.evaluate

@@ -28,8 +28,9 @@ class Training(Part):
             rows). A plain network has no kernel to renew: "full" or mini-batches.
         epochs: at most so many passes through the data.
         batch: windows in a mini-batch.
-        refresh: mini-batches between two renewals of the kernel matrix in the semi-stochastic method; None: one renewal
-            for each epoch, as in the paper, which diverges when an epoch has many mini-batches.
+        refresh: when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten times
+            in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges when an epoch
+            has many mini-batches), or, a whole number, after so many mini-batches.
         kernel_steps: steps on the hyperparameters at each renewal.
         rate: learning rate of Adam for the network.
         kernel_rate: learning rate of Adam for the hyperparameters; None: the same.
@@ -46,7 +47,7 @@ class Training(Part):
         method: str = "semi-stochastic",
         epochs: int = 100,
         batch: int = 64,
-        refresh: int | None = 5,
+        refresh: float = 0.1,
         kernel_steps: int = 1,
         rate: float = 0.01,
         kernel_rate: float | None = None,
@@ -61,7 +62,7 @@ class Training(Part):
         self.method = method
         self.epochs = whole("epochs", epochs)
         self.batch = whole("batch", batch)
-        self.refresh = None if refresh is None else whole("refresh", refresh)
+        self.refresh = whole("refresh", refresh) if isinstance(refresh, int) else _part("refresh", refresh)
         self.kernel_steps = whole("kernel_steps", kernel_steps)
         self.rate = number("rate", rate, above=0)
         self.kernel_rate = self.rate if kernel_rate is None else number("kernel_rate", kernel_rate, above=0)
@@ -187,8 +188,10 @@ class ProcessLearner(Learner):
         self.encoder, self.head, self._windows = encoder, head, windows
         n = len(windows)
         self._batch = n if training.method == "full" else min(training.batch, n)
-        every = {"full": 1, "alternating": 1, "semi-stochastic": training.refresh}[training.method]
-        self._refresh = math.ceil(n / self._batch) if every is None else every
+        every = training.refresh if training.method == "semi-stochastic" else 1
+        if isinstance(every, float):
+            every = max(1, round(every * math.ceil(n / self._batch)))
+        self._refresh = every
         self._kernel_steps = training.kernel_steps
         self._embedded: Tensor | None = None  # of the present weights
         self.optimizers = [
@@ -289,6 +292,11 @@ class Course:
             for name, tensor in self.learner.tensors().items():
                 if name in self.best:
                     tensor.copy_(self.best[name])
+
+
+def _part(name: str, value: float) -> float:
+    """Above 0 and at most all of it."""
+    return number(name, value, above=0, at_most=1)
 
 
 def _named(prefix: str, module: nn.Module) -> dict[str, Tensor]:
