@@ -10,7 +10,10 @@ each_experiment = for name in `$(BIN)/python -m streamgp.reproduce --names`; do 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
 
-.PHONY: help demo test test-interpreted lint format soak bench reproduce reproduce-quick clean
+# Those that need real data: STREAMGP_DATA (docs/data.md).
+ON_DATA := calibration drift main_job
+
+.PHONY: help demo test test-interpreted lint format soak bench bench-data reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -44,6 +47,9 @@ soak: $(READY)  ## millions of rows against references; minutes
 bench: $(READY)  ## measure speed; write benchmarks/results and the tables in docs; ten minutes; a stopped run goes on
 	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 	$(BIN)/python benchmarks/render.py --finished
+
+bench-data: $(READY)  ## errors, intervals and drift on real tables; write results and tables in docs; half an hour
+	for part in $(ON_DATA); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)

@@ -160,7 +160,7 @@ def throughput(folder: Path) -> dict[str, Any]:
         began, busy = time.perf_counter(), time.process_time()
         Job(folder / "wide.csv", "y", model=name, settings=settings | {"tune": False}, out=folder / "out.csv").run()
         seconds, cpu = time.perf_counter() - began, time.process_time() - busy
-        found[f"{name} {settings}"] = {
+        found[", ".join([name, *(f"{key}={value}" for key, value in settings.items())])] = {
             "rows_per_second": 100_000 / seconds,
             "rows_per_processor_second": 100_000 / cpu,
         }
@@ -203,11 +203,14 @@ PARTS = {"throughput": throughput, "memory": memory}
 def rendered(report: dict[str, Any]) -> dict[str, str]:
     """The tables of the page by name."""
     errors = [
-        "| table | rows | auto | previous value | least squares, 1 | 0.999 | 0.99 | taken |",
+        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | auto took |",
         "|---|---|---|---|---|---|---|---|",
     ]
     intervals = ["| table | coverage | in 1 000 rows | score | own coverage | own score |", "|---|---|---|---|---|---|"]
-    for name, found in report.get("tables", {}).items():
+    for name in TABLES:
+        if name not in report.get("tables", {}):
+            continue
+        found = report["tables"][name]
         values = [found["rmse"], found["rmse_previous_value"], *found["rmse_least_squares"].values()]
         best = min(values)
         cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value in values]
@@ -229,21 +232,20 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
     return {"errors": "\n".join(errors), "intervals": "\n".join(intervals), "throughput": text}
 
 
-def render(report: dict[str, Any]) -> None:
-    for path in PAGES:
-        page = path.read_text()
-        for name, text in rendered(report).items():
-            begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-            if begin in page:
-                before, _, rest = page.partition(begin)
-                page = before + begin + text + "\n" + end + rest.partition(end)[2]
-        path.write_text(page)
+def page_with(page: str, report: dict[str, Any]) -> str:
+    """A page with those tables that it has room for."""
+    for name, text in rendered(report).items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        if begin in page:
+            before, _, rest = page.partition(begin)
+            page = before + begin + text + "\n" + end + rest.partition(end)[2]
+    return page
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="*", default=[], help="tables, a table, throughput or memory; nothing: all")
-    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--render", action="store_true", help="only write the tables from the saved results")
     arguments = parser.parse_args()
     report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if not arguments.render:
@@ -265,7 +267,8 @@ def main() -> None:
                     "versions": {p: version(p) for p in ("numpy", "numba", "scipy")} | {"streamgp": sg.__version__},
                 }
                 RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-    render(report)
+    for path in PAGES:
+        path.write_text(page_with(path.read_text(), report))
 
 
 if __name__ == "__main__":
