@@ -66,7 +66,7 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
     ]
 
 
-def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.models.DeepModel:
+def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.model.DeepModel:
     """A model that has learnt nothing."""
     name = model.removeprefix("pre-trained ").removeprefix("GP-")
     settings = {"units": candidate["units"], "dropout": candidate["dropout"]}
@@ -81,7 +81,7 @@ def build(model: str, mode: str, candidate: Candidate, training: deep.Training, 
 
 def trained(
     cell: Cell, candidate: Candidate, U: FloatArray, Y: FloatArray, epochs: int | None = None
-) -> tuple[deep.models.DeepModel, int]:
+) -> tuple[deep.model.DeepModel, int]:
     """A trained model, and how often the rate had to be halved; with epochs: on all rows, for so many."""
     depth = candidate["depth"]
     validation = None if epochs is not None else depth + len(Y) - len(Y) // 4
@@ -110,7 +110,7 @@ def trained(
 
 def pretrained(
     cell: Cell, candidate: Candidate, U: FloatArray, Y: FloatArray, epochs: int | None = None, first: int | None = None
-) -> tuple[deep.models.DeepModel, int, int]:
+) -> tuple[deep.model.DeepModel, int, int]:
     """A GP-LSTM trained jointly from a trained LSTM on; and after which epoch each was best."""
     depth = candidate["depth"]
     network, _ = trained({**cell, "model": "LSTM"}, candidate, U, Y, first)
@@ -158,7 +158,7 @@ def run(cell: Cell) -> dict[str, Any]:
     return found | scored(model, cell["mode"], U, Y, split)
 
 
-def scored(model: deep.models.DeepModel, mode: str, U: FloatArray, Y: FloatArray, split: int) -> dict[str, Any]:
+def scored(model: deep.model.DeepModel, mode: str, U: FloatArray, Y: FloatArray, split: int) -> dict[str, Any]:
     """Errors on the rows from split on, in units of the standard deviation before it."""
     p = (model.simulate(U, Y, split) if mode == "simulation" else model.predict(U, Y))[split:]
     spread = float(np.std(Y[:split]))

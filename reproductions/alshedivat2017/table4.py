@@ -91,7 +91,7 @@ def run(cell: Cell) -> dict[str, Any]:
 
 def trained(
     cell: Cell, data: Split, epochs: dict[str, int] | None
-) -> tuple[deep.models.DeepModel, deep.models.DeepModel]:
+) -> tuple[deep.model.DeepModel, deep.model.DeepModel]:
     """The LSTM and the GP-LSTM that starts from its weights; with epochs: on all rows, for so many."""
     encoder = deep.LSTM(cell["units"], embedding=2, **CANDIDATES[cell["candidate"]])
     whole = epochs is not None

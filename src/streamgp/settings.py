@@ -34,7 +34,7 @@ class Configured:
         super().__init_subclass__()
         Configured.registry[cls.__name__] = cls
         if "__init__" in vars(cls):
-            cls.__init__ = _remember_settings(cls, cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _remember_settings(cls.__init__)  # type: ignore[method-assign]
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
@@ -93,16 +93,18 @@ class Part(Configured):
         return self  # a value that cannot change needs no clone
 
 
-def _remember_settings(owner: type, init: Callable[..., None]) -> Callable[..., None]:
+def _remember_settings(init: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(init)
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        if type(self) is not owner:  # a subclass calls super().__init__: its own settings are the ones to keep
+        if (
+            type(self).__init__ is not wrapped
+        ):  # called by the __init__ of a subclass, whose settings are the ones to keep
             init(self, *args, **kwargs)
             return
         for name in kwargs:
-            _refuse_unknown(owner, name)
+            _refuse_unknown(type(self), name)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         settings = {name: _copied(value) for name, value in list(bound.arguments.items())[1:]}

@@ -36,7 +36,17 @@ class Encoder(Part, abc.ABC):
 
 class _RecurrentEncoder(Encoder):
     kind: str
-    recurrent_dropout: float
+
+    def __init__(
+        self,
+        units: int = 64,
+        layers: int = 1,
+        dropout: float = 0.25,
+        recurrent_dropout: float = 0.05,
+        embedding: int | None = None,
+    ) -> None:
+        self._compose(units, layers, dropout, embedding)
+        self.recurrent_dropout = probability("recurrent_dropout", recurrent_dropout)
 
     def build(self, d: int, depth: int) -> nn.Module:
         return RecurrentNetwork(
@@ -57,66 +67,25 @@ class LSTM(_RecurrentEncoder):
 
     kind = "lstm"
 
-    def __init__(
-        self,
-        units: int = 64,
-        layers: int = 1,
-        dropout: float = 0.25,
-        recurrent_dropout: float = 0.05,
-        embedding: int | None = None,
-    ) -> None:
-        self._compose(units, layers, dropout, embedding)
-        self.recurrent_dropout = probability("recurrent_dropout", recurrent_dropout)
-
 
 class GRU(_RecurrentEncoder):
     """Gated recurrent units; the embedding is the last hidden vector.
 
     Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training, the same at every step.
-        recurrent_dropout: part of the recurrent weights, whole columns, that is dropped in training.
-        embedding: size of a linear map on top; None: the last hidden vector itself.
+        units, layers, dropout, recurrent_dropout, embedding: as those of :class:`LSTM`.
     """
 
     kind = "gru"
-
-    def __init__(
-        self,
-        units: int = 64,
-        layers: int = 1,
-        dropout: float = 0.25,
-        recurrent_dropout: float = 0.05,
-        embedding: int | None = None,
-    ) -> None:
-        self._compose(units, layers, dropout, embedding)
-        self.recurrent_dropout = probability("recurrent_dropout", recurrent_dropout)
 
 
 class RNN(_RecurrentEncoder):
     """The plain recurrent network with tanh units; the embedding is the last hidden vector.
 
     Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training, the same at every step.
-        recurrent_dropout: part of the recurrent weights, whole columns, that is dropped in training.
-        embedding: size of a linear map on top; None: the last hidden vector itself.
+        units, layers, dropout, recurrent_dropout, embedding: as those of :class:`LSTM`.
     """
 
     kind = "rnn"
-
-    def __init__(
-        self,
-        units: int = 64,
-        layers: int = 1,
-        dropout: float = 0.25,
-        recurrent_dropout: float = 0.05,
-        embedding: int | None = None,
-    ) -> None:
-        self._compose(units, layers, dropout, embedding)
-        self.recurrent_dropout = probability("recurrent_dropout", recurrent_dropout)
 
 
 class NARX(Encoder):

@@ -16,6 +16,7 @@ from streamgp.driftaware import DriftAware
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.rows import choice
+from streamgp.rows.candidates import FIRST
 from streamgp.rows.columns import Encoder, Rows, Schema
 from streamgp.rows.request import Request
 from streamgp.rows.source import Position, RowsError
@@ -412,7 +413,7 @@ class Pipeline:
         model = self._innermost()
         if not isinstance(model, Committee):
             return {self.asked.model if self.choice is None else self.choice.name: 1.0}
-        names = self.choice.names if self.choice is not None else choice.FIRST
+        names = self.choice.names if self.choice is not None else FIRST
         return dict(zip(names, model.weights.tolist(), strict=True))
 
 
