@@ -53,6 +53,20 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
 
 
+@pytest.mark.parametrize(("asked", "used"), [(None, "1"), ("3", "3")])
+def test_blas_has_one_thread_unless_it_is_asked_for_more(monkeypatch, asked, used):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    code = (
+        "import os, sys; sys.argv = ['streamgp', '--version']; from streamgp.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(os.environ['OMP_NUM_THREADS'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == used, done.stderr
+
+
 @pytest.mark.parametrize("name", ["docs/command-line.md", "README.md"])
 def test_the_pages_show_what_the_command_line_says(name):
     page = (ROOT / name).read_text()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command ``streamgp``."""
+    # Rows come one by one and matrices are small: several threads of BLAS would only wait for each other. It is read
+    # when NumPy is loaded.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         from streamgp.cli.app import app
     except ImportError as error:
