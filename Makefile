@@ -26,8 +26,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
-test: $(READY)  ## the whole test suite but the soaks
-	$(BIN)/python -m pytest -m "not soak"
+test: $(READY)  ## the whole test suite but the soaks, in two processes
+	$(BIN)/python -m pytest -m "not soak" -n 2
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted

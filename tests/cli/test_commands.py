@@ -94,7 +94,8 @@ def test_the_version_is_printed():
 
 
 def test_the_list_of_models_is_that_of_the_exported_ones():
-    assert sorted(entry.name for entry in PUBLISHED) == model_names()
+    # A committee is made of others, and cannot be asked for by its name alone.
+    assert sorted(entry.name for entry in PUBLISHED) == sorted([*model_names(), "Committee"])
     for entry in PUBLISHED:
         kind = getattr(sg, entry.name)
         assert entry.variance == kind.has_variance, entry.name

@@ -85,3 +85,19 @@ def test_a_change_is_noticed_and_told_with_the_number_of_its_row():
         (first, told), *_ = [event for event in pipeline.drift if event[0] > 400]
         assert 600 + horizon < first < 620 + horizon
         assert told == "errors have grown: forgetting is raised"
+
+
+@pytest.mark.parametrize("noise", [0.1, 1e-6])
+def test_targets_without_noise_are_followed_closely(noise):
+    # Without bounds the evidence takes the variance to 1e6, and a noise that suits it is ten times that of the target.
+    t = np.arange(200)
+    settings = {"warmup": 100, "noise": noise, "drift": False}
+    lines = taken(Pipeline(schema_of(0), "KRLST", settings, 2, 1), np.empty((200, 0)), np.sin(0.3 * t))
+    assert np.abs(lines["mean"] - lines["observed"])[150:].max() < 2e-3
+
+
+def test_a_start_beyond_the_usual_range_is_searched_around():
+    X, y = rows(100)
+    settings = {"capacity": 10, "warmup": 100, "kernel": "SquaredExponential(1.0, 50.0)", "noise": 1e-7}
+    model, _ = choose(Request("KRLST", settings | {"tune": True}), X, y)
+    assert model._within._within._pristine.get_params()["noise"] > 1e-7

@@ -158,7 +158,7 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         )
     if tune_frequencies:
         raise ValueError(f"{type(model).__name__} has no frequencies to tune; use tune_frequencies=False")
-    kernel, jitter = _kernel_of(model, settings)
+    kernel, jitter = _kernel_of(model)
     if kernel is None:
         raise TypeError(
             f"{type(model).__name__} has neither a kernel nor Fourier features, so the evidence says nothing about its "
@@ -167,9 +167,25 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
     return FullGP(kernel, jitter=jitter, **start)
 
 
-def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | None, float]:
+def start_of(model: StreamModel, d: int) -> dict[str, float | FloatArray]:
+    """Return the hyperparameters of a stream model's kernel by name, from which :func:`tune` starts; none without one.
+
+    Args:
+        model: the stream model.
+        d: inputs of a row.
+    """
+    kernel, _ = _kernel_of(model)
+    if kernel is None:
+        return {}
+    memory = _memory_of(model)
+    width, depth = memory.width(d), memory.depth
+    return kernel.hyperparameters(kernel.program(width, depth).parameters, width, depth)
+
+
+def _kernel_of(model: StreamModel) -> tuple[Kernel | None, float]:
     if isinstance(model, OnlineGP):
         return model._features.kernel, model._features.jitter
+    settings = model.get_params()
     kernel = checked_kernel(settings["kernel"]) if "kernel" in settings else None
     return kernel, float(settings.get("jitter", 0.0))
 
