@@ -187,10 +187,7 @@ class Pipeline:
         ready = int(np.argmax(~np.isnan(Phi).any(axis=1))) if n and not np.isnan(Phi[-1]).any() else n
         self._unready += ready if self._unready == self.rows else 0
         issued = np.full((n, ISSUED_SIZE), np.nan)
-        # Rows with lags from before the first target are predicted, but what they say is made up: it is not learnt.
-        learnt = rows.y[ready:].copy()
-        learnt[: max(self.lags - 1 + self.horizon - (self.rows + ready - self._unready), 0)] = np.nan
-        issued[ready:] = self._predict_and_learn(Phi[ready:], learnt)
+        issued[ready:] = self._predict_and_learn(Phi[ready:], rows.y[ready:])
         resolved = issued
         if self.horizon:
             queue = np.concatenate([self._outstanding(), issued])
@@ -280,7 +277,11 @@ class Pipeline:
     def _choose(self) -> None:
         """Find hyperparameters on the first rows, at last choose models, too, and let them learn the rows."""
         h = self.horizon
-        Phi, y = self._kept[: len(self._kept) - h, :-1], self._kept[h:, -1]
+        Phi, y = self._kept[: len(self._kept) - h, :-1], self._kept[h:, -1].copy()
+        # Lags from before the first target are made up: enough for a first guess, but not to be built upon.
+        made_up = max(self.lags - 1, 0)
+        if len(y) - made_up >= choice.FEWEST:
+            y[:made_up] = np.nan
         if len(self._kept) < self.asked.warmup:
             self.model = choice.tuned_starter(self.asked, Phi, y)
         else:
