@@ -38,7 +38,7 @@ def run(cell: Cell) -> dict[str, Any]:
     table = sg.data.load("actuator")
     assert table.split is not None
     training = deep.Training(
-        cell["method"], epochs=cell["epochs"], batch=32, refresh=5, kernel_rate=0.05, decay=0.01, patience=None
+        cell["method"], epochs=cell["epochs"], batch=32, refresh=1.0, kernel_rate=0.05, decay=0.01, patience=None
     )
     model = deep.GPLSTM(
         units=cell["units"], depth=10, training=training, inference="exact", device="cpu", seed=cell["seed"]

@@ -60,7 +60,7 @@ def trained(cell: Cell, U: FloatArray, Y: FloatArray) -> deep.DeepKernelGP:
     units, epochs, seed = cell["units"], cell["epochs"], cell["seed"]
     if cell["data"] == "actuator":
         training = deep.Training(
-            epochs=3 * epochs, batch=32, refresh=5, rate=0.003, decay=0.01, kernel_rate=0.05, patience=50
+            epochs=3 * epochs, batch=32, refresh=1.0, rate=0.003, decay=0.01, kernel_rate=0.05, patience=50
         )
         return deep.GPLSTM(units, dropout=0.3, recurrent_dropout=0.06, depth=10, training=training, seed=seed).fit(U, Y)
     encoder = deep.LSTM(units, dropout=0.0, recurrent_dropout=0.0, embedding=2)

@@ -50,7 +50,7 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
     regression = 48 if data.startswith("Drives") else 16
     other = {"regression": regression, "autoregression": 20, "simulation": 32}[mode]
     feedforward = model.endswith("NARX")
-    # The kernel renewed every five mini-batches, at every mini-batch, and in one step for all rows.
+    # The kernel renewed once an epoch, at every mini-batch, and in one step for all rows.
     ways = (("semi-stochastic", 32, (0.01, 0.003)), ("alternating", 64, (0.01,)), ("full", 32, (0.01,)))
     return [
         candidate
@@ -92,7 +92,7 @@ def trained(
             candidate["method"],
             epochs=cell["epochs"] if epochs is None else epochs,
             batch=candidate["batch"],
-            refresh=5,
+            refresh=1.0,
             rate=candidate["rate"] / 2**halved,
             decay=0.01,
             kernel_rate=0.05 / 2**halved,
