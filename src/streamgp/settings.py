@@ -98,9 +98,8 @@ def _remember_settings(init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        if (
-            type(self).__init__ is not wrapped
-        ):  # called by the __init__ of a subclass, whose settings are the ones to keep
+        # Called by the __init__ of a subclass: its settings are the ones to keep.
+        if type(self).__init__ is not wrapped:
             init(self, *args, **kwargs)
             return
         for name in kwargs:

@@ -94,10 +94,3 @@ def test_targets_without_noise_are_followed_closely(noise):
     settings = {"warmup": 100, "noise": noise, "drift": False}
     lines = taken(Pipeline(schema_of(0), "KRLST", settings, 2, 1), np.empty((200, 0)), np.sin(0.3 * t))
     assert np.abs(lines["mean"] - lines["observed"])[150:].max() < 2e-3
-
-
-def test_a_start_beyond_the_usual_range_is_searched_around():
-    X, y = rows(100)
-    settings = {"capacity": 10, "warmup": 100, "kernel": "SquaredExponential(1.0, 50.0)", "noise": 1e-7}
-    model, _ = choose(Request("KRLST", settings | {"tune": True}), X, y)
-    assert model._within._within._pristine.get_params()["noise"] > 1e-7

@@ -479,4 +479,23 @@ def test_targets_without_noise_are_tuned_to_a_noise_that_rounding_leaves_visible
     model = sg.tune(sg.KRLST(sg.SquaredExponential([1.0, 1.0])), X[:100], Y[:100])
     assert model.hyperparameters["noise"] >= 1e-5 * model.get_params()["kernel"].get_params()["variance"] * (1 - 1e-12)
     p = model.track(X, Y)
-    assert np.sqrt(np.mean((p.mean - Y)[2000:] ** 2)) < 0.1
+    assert np.sqrt(np.mean((p.mean - Y)[2000:] ** 2)) < 2e-4
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e4])
+def test_a_kernel_is_searched_up_to_ten_variances_of_the_targets_unless_bounds_are_given(unit):
+    y = np.sin(0.3 * np.arange(102))
+    X, Y = np.column_stack([y[1:-1], y[:-2]]), unit * y[2:]
+    model = sg.SOGP(sg.SquaredExponential([1.0, 1.0], unit**2), noise=0.1 * unit**2)
+    evidence = Evidence(restarts=0)
+    found = fit_prefix(model, X, Y, evidence).hyperparameters["variance"]
+    assert found == pytest.approx(10.0 * np.var(Y), rel=1e-6)
+    wide = fit_prefix(model, X, Y, evidence.replaced(bounds=(1e-6, 1e12))).hyperparameters["variance"]
+    assert wide > 100.0 * found
+    beyond = model.replaced(kernel__variance=50.0 * unit**2)
+    assert fit_prefix(beyond, X, Y, evidence).hyperparameters["variance"] <= 50.0 * unit**2 * (1 + 1e-6)
+
+
+def test_a_model_without_noise_can_be_tuned():
+    X = np.linspace(0.0, 6.0, 60)
+    assert tune(sg.KRLS(noise=0.0), X, np.sin(X), Evidence(restarts=0)).get_params()["noise"] > 0

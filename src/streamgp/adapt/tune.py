@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamgp import inputs
-from streamgp.adapt.evidence import Evidence
+from streamgp.adapt.evidence import WIDEST, Evidence
 from streamgp.batch import SSGPR, FullGP
 from streamgp.core import stream
 from streamgp.features import Features, Fourier, checked_kernel
@@ -25,6 +25,8 @@ Model = TypeVar("Model", bound=StreamModel)
 # Of the prior variance. The evidence of targets without noise grows without bound with the signal-to-noise ratio, but
 # on a basis that grows rounding hides what is below this (docs/numerics.md).
 LEAST_NOISE = 1e-5
+# Of the targets' variance: as far as a kernel's variance is searched, so that the noise which suits it stays small.
+MOST_VARIANCE = 10.0
 
 
 def tune(
@@ -39,7 +41,8 @@ def tune(
 
     The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
     Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise. A
-    noise below 1e-5 of the prior variance is raised to that (not for Fourier features).
+    kernel's variance is searched up to ten times that of the targets, or the start, unless ``evidence`` has bounds, and
+    a noise below 1e-5 of it is raised to that (not for Fourier features).
 
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
@@ -77,6 +80,8 @@ def fit_prefix(
     """
     whole("rows", rows)
     evidence = Evidence() if evidence is None else evidence
+    if not isinstance(evidence, Evidence):
+        raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
     if not isinstance(model, StreamModel):
         raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
     X = inputs.rows(X, model._d)
@@ -94,9 +99,23 @@ def fit_prefix(
     if known.size == 0:
         raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
     if known.size > rows:
-        seed = evidence.seed if isinstance(evidence, Evidence) else 0
-        known = np.sort(np.random.default_rng(seed).choice(known, rows, replace=False))
-    return batch.fit(seen[known], Y[known], evidence)
+        known = np.sort(np.random.default_rng(evidence.seed).choice(known, rows, replace=False))
+    return batch.fit(seen[known], Y[known], _bounded(evidence, batch, seen[known], Y[known]))
+
+
+def _bounded(evidence: Evidence, batch: FullGP | SSGPR, X: FloatArray, Y: FloatArray) -> Evidence:
+    """Bounds in the units of the targets, and around the start, where none were given."""
+    if isinstance(batch, SSGPR) or evidence.bounds != WIDEST:
+        return evidence
+    objective = batch.objective(X, Y)
+    most = MOST_VARIANCE * float(np.var(Y, axis=0).max())
+    bounds = {}
+    for name, start in zip(objective.names, np.exp(objective.start).tolist(), strict=True):
+        if name == "noise":
+            bounds[name] = min(start, LEAST_NOISE * most), max(start, WIDEST[1])
+        elif name.endswith("variance"):
+            bounds[name] = min(start, WIDEST[0]), max(start, most)
+    return evidence.replaced(bounds=bounds)  # type: ignore[no-any-return]
 
 
 def _fit_within(
@@ -158,7 +177,7 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         )
     if tune_frequencies:
         raise ValueError(f"{type(model).__name__} has no frequencies to tune; use tune_frequencies=False")
-    kernel, jitter = _kernel_of(model)
+    kernel, jitter = _kernel_of(model, settings)
     if kernel is None:
         raise TypeError(
             f"{type(model).__name__} has neither a kernel nor Fourier features, so the evidence says nothing about its "
@@ -167,25 +186,9 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
     return FullGP(kernel, jitter=jitter, **start)
 
 
-def start_of(model: StreamModel, d: int) -> dict[str, float | FloatArray]:
-    """Return the hyperparameters of a stream model's kernel by name, from which :func:`tune` starts; none without one.
-
-    Args:
-        model: the stream model.
-        d: inputs of a row.
-    """
-    kernel, _ = _kernel_of(model)
-    if kernel is None:
-        return {}
-    memory = _memory_of(model)
-    width, depth = memory.width(d), memory.depth
-    return kernel.hyperparameters(kernel.program(width, depth).parameters, width, depth)
-
-
-def _kernel_of(model: StreamModel) -> tuple[Kernel | None, float]:
+def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | None, float]:
     if isinstance(model, OnlineGP):
         return model._features.kernel, model._features.jitter
-    settings = model.get_params()
     kernel = checked_kernel(settings["kernel"]) if "kernel" in settings else None
     return kernel, float(settings.get("jitter", 0.0))
 

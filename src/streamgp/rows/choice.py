@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.adapt import Evidence
-from streamgp.adapt.evidence import WIDEST, Bounds
-from streamgp.adapt.tune import LEAST_NOISE, fit_prefix, start_of, with_hyperparameters
+from streamgp.adapt.tune import fit_prefix, with_hyperparameters
 from streamgp.batch import SSGPR, FullGP
 from streamgp.calibrated import Calibrated
 from streamgp.committee import Committee
 from streamgp.driftaware import DriftAware
 from streamgp.evaluate.metrics import rmse
 from streamgp.model import StreamModel
-from streamgp.rows.candidates import CANDIDATES, FIRST, NOISE
+from streamgp.rows.candidates import CANDIDATES, FIRST
 from streamgp.rows.request import AUTO, Request
 from streamgp.settings import FloatArray
 from streamgp.standardize import Standardize
@@ -23,7 +22,6 @@ from streamgp.standardize import Standardize
 FEWEST = 30  # rows from which hyperparameters can be found at all
 TUNED_ROWS = 500  # most rows that count for hyperparameters: a search takes seconds
 ITERATIONS = 40  # of that search
-MOST_VARIANCE = 10.0  # of a kernel on a growing basis, in variances of the target
 TAKEN = 3  # candidates that auto takes
 
 
@@ -115,19 +113,8 @@ def _tuned(request: Request, names: list[str], X: FloatArray, y: FloatArray) -> 
 
 
 def _hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP | SSGPR | None:
-    evidence = Evidence(restarts=0, iterations=ITERATIONS, bounds=_bounds(model, X.shape[1]))
+    evidence = Evidence(restarts=0, iterations=ITERATIONS)
     try:
         return fit_prefix(Standardize(model, max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
     except TypeError:  # no kernel and no Fourier features: nothing to find
         return None
-
-
-def _bounds(model: StreamModel, d: int) -> Bounds:
-    """In standard units, and around the start; the evidence of targets without noise would leave for 1e6."""
-    start = {name: float(np.max(value)) for name, value in start_of(model, d).items() if name.endswith("variance")}
-    if not start:
-        return WIDEST
-    noise = float(np.min(model.get_params().get("noise", NOISE)))
-    return {name: (WIDEST[0], max(value, MOST_VARIANCE)) for name, value in start.items()} | {
-        "noise": (min(noise, LEAST_NOISE * MOST_VARIANCE), WIDEST[1])
-    }
