@@ -157,18 +157,29 @@ def table(report: dict[str, Any]) -> str:
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
+    return replaced(text, BEGIN, END, table(report))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def replaced(text: str, begin: str, end: str, table: str) -> str:
+    """A page with another table between two marks."""
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}"
+
+
+def command(
+    about: str | None,
+    measure: Callable[[], dict[str, Any]],
+    page_with: Callable[[str, dict[str, Any]], str],
+    results: Path,
+    page: Path,
+) -> None:
+    """Measure and write, or with --render write the page from the saved results."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--render", action="store_true", help="only write the table from the saved results")
     if not parser.parse_args().render:
-        RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
-    PAGE.write_text(page_with(PAGE.read_text(), json.loads(RESULTS.read_text())))
+        results.write_text(json.dumps(measure(), indent=1) + "\n")
+    page.write_text(page_with(page.read_text(), json.loads(results.read_text())))
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure, page_with, RESULTS, PAGE)

@@ -6,8 +6,6 @@ streams need the environment variable STREAMGP_DATA (docs/data.md).
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
 import sys
 from collections import Counter
@@ -24,6 +22,7 @@ from streamgp.evaluate import rmse
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration import STREAMS as TABLES  # noqa: E402
+from calibration import command, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "drift.json"
 PAGE = ROOT / "docs" / "drift.md"
@@ -84,18 +83,8 @@ def table(report: dict[str, Any]) -> str:
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--render", action="store_true", help="only write the table from the saved results")
-    if not parser.parse_args().render:
-        RESULTS.write_text(json.dumps(measure(), indent=1) + "\n")
-    PAGE.write_text(page_with(PAGE.read_text(), json.loads(RESULTS.read_text())))
+    return replaced(text, BEGIN, END, table(report))
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure, page_with, RESULTS, PAGE)

@@ -82,8 +82,21 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
     columns = [
         (data, mode) for data in DATA | OTHERS for mode in MODES if any(task[:2] == (data, mode) for task in found)
     ]
+    return tabulated(
+        found, columns, (*MODELS, *BASELINES), expected, _notes(found, errors_of(rows, "stopped"), expected)
+    )
+
+
+def tabulated(
+    found: dict[Task, dict[int, float]],
+    columns: list[tuple[str, str]],
+    models: tuple[str, ...],
+    expected: Expected,
+    notes: list[str],
+) -> Table:
+    """Means and standard deviations over the seeds: a line for each model, a column for each series and mode."""
     lines: list[list[str | Value]] = []
-    for model in (*MODELS, *BASELINES):
+    for model in models:
         line: list[str | Value] = [model]
         for data, mode in columns:
             errors = list(found.get((data, mode, model), {}).values())
@@ -92,8 +105,7 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
             line.append(Value(key, float(np.mean(errors)), spread, expected.get(key), digits=3) if errors else "-")
         if any(cell != "-" for cell in line[1:]):
             lines.append(line)
-    header = ["model", *(f"{data}, {mode}" for data, mode in columns)]
-    return Table(header, lines, _notes(found, errors_of(rows, "stopped"), expected))
+    return Table(["model", *(f"{data}, {mode}" for data, mode in columns)], lines, notes)
 
 
 def _notes(found: dict[Task, dict[int, float]], stopped: dict[Task, dict[int, float]], expected: Expected) -> list[str]:
@@ -102,15 +114,15 @@ def _notes(found: dict[Task, dict[int, float]], stopped: dict[Task, dict[int, fl
         return []
     notes = [f"Mean (standard deviation) over {' or '.join(map(str, counts))} runs [the paper's]."]
     for name, errors in (("", found), (" Without training anew on the whole training part:", stopped)):
-        notes.append(f"{name} {_counts(errors, expected, {})}".strip())
+        notes.append(f"{name} {standing(errors, expected, {})}".strip())
     if any(task[2] == PRETRAINED for task in found):
-        notes.append(_counts(found, expected, {}, PRETRAINED))
+        notes.append(standing(found, expected, {}, PRETRAINED))
     swapped = {"Drives": "Actuator", "Actuator": "Drives"}
-    notes.append(f"If the paper's two names are swapped: {_counts(found, expected, swapped)}")
+    notes.append(f"If the paper's two names are swapped: {standing(found, expected, swapped)}")
     return notes
 
 
-def _counts(
+def standing(
     found: dict[Task, dict[int, float]], expected: Expected, names: dict[str, str], name: str = "GP-LSTM"
 ) -> str:
     """How often a model is within one of the standard deviations of the paper's GP-LSTM, and below LSTM, by seeds."""

@@ -16,16 +16,15 @@ import numpy as np
 import streamgp as sg
 from streamgp import deep
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
+from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
 from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 from .sysid import DATA, LAGS, MODES, build
+from .table3 import Task, standing, tabulated
 
 MODELS = ("LSTM", "GP-LSTM")
 TRAINED = ("regression", "autoregression")
-
-Task = tuple[str, str, str]  # data, mode, model
 
 
 def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
@@ -79,28 +78,8 @@ def errors_of(rows: list[Row]) -> dict[Task, dict[int, float]]:
 def summarize(rows: list[Row], expected: Expected) -> Table:
     found = errors_of(rows)
     columns = [(data, mode) for data in DATA for mode in MODES if any(task[:2] == (data, mode) for task in found)]
-    lines: list[list[str | Value]] = []
-    for model in MODELS:
-        line: list[str | Value] = [model]
-        for data, mode in columns:
-            errors = list(found.get((data, mode, model), {}).values())
-            key = f"{data} {mode} {model}"
-            spread = float(np.std(errors)) if len(errors) > 1 else None
-            line.append(Value(key, float(np.mean(errors)), spread, expected.get(key), digits=3) if errors else "-")
-        lines.append(line)
-    near = below = 0
-    for data, mode in columns:
-        network, process = (found.get((data, mode, model), {}) for model in MODELS)
-        reference = expected.get(f"{data} {mode} GP-LSTM")
-        if process and reference is not None:
-            near += float(np.mean(list(process.values()))) <= reference.value * (1 + reference.tolerance)
-        both = [process[seed] - network[seed] for seed in process if seed in network]
-        below += bool(both) and float(np.mean(both)) < 0
-    note = (
-        "Mean (standard deviation) over the runs [the paper's]. GP-LSTM is within one of the paper's standard "
-        f"deviations of its GP-LSTM in {near} of {len(columns)} columns, and below LSTM, seed by seed, in {below}."
-    )
-    return Table(["model", *(f"{data}, {mode}" for data, mode in columns)], lines, [note])
+    note = f"Mean (standard deviation) over the runs [the paper's]. {standing(found, expected, {})}"
+    return tabulated(found, columns, MODELS, expected, [note])
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -59,6 +59,7 @@ def test_predictions_do_not_depend_on_how_rows_are_handed_over(lags, horizon):
 @pytest.mark.parametrize(("lags", "horizon"), [(0, 0), (1, 0), (3, 0), (3, 1), (3, 2), (0, 2), (25, 0)])
 def test_rows_with_lags_from_before_the_first_target_are_not_learnt_by_the_model_that_is_chosen(lags, horizon, late):
     X, y = stream(55)
+    y += 100.0
     if lags:
         y[:late] = np.nan
     settings = {"capacity": 60, "novelty": 0.0, "tune": False, "drift": False, "warmup": 50}
@@ -68,7 +69,7 @@ def test_rows_with_lags_from_before_the_first_target_are_not_learnt_by_the_model
     made_up = max(lags - 1, 0) if lags < 20 else 0  # fewer than 30 rows would be left
     assert pipeline.model.size == 50 - horizon - made_up
     assert np.all(np.isfinite(lines["mean"][unready + horizon :]))
-    assert np.abs(lines["mean"] - lines["observed"])[unready + horizon + 2 : 20].max() < 5.0
+    assert np.abs(lines["mean"] - lines["observed"])[unready + horizon + 2 : 20].max() < 10.0  # they know its size
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
