@@ -57,17 +57,17 @@ def diagonal(kernel, X):
 
 def exact_gp(kernel, X, Y, Xs, noise, jitter=0.0):
     """Mean and latent variance of the batch GP."""
-    A = kernel(X, X) + (noise + jitter) * np.eye(len(X))
-    k = kernel(X, Xs)
-    return k.T @ np.linalg.solve(A, Y), diagonal(kernel, Xs) + jitter - np.einsum("ij,ij->j", k, np.linalg.solve(A, k))
+    A = kernel(X, X) + np.diag(noise + jitter * diagonal(kernel, X))
+    k, prior = kernel(X, Xs), (1.0 + jitter) * diagonal(kernel, Xs)
+    return k.T @ np.linalg.solve(A, Y), prior - np.einsum("ij,ij->j", k, np.linalg.solve(A, k))
 
 
 def fitc(kernel, points, X, Y, Xs, noise, jitter=0.0):
     """Fully independent training conditional in batch [Snelson and Ghahramani 2006]: dense matrices of all rows."""
-    Kuu = kernel(points, points) + jitter * np.eye(len(points))
+    Kuu = kernel(points, points) + jitter * np.diag(diagonal(kernel, points))
     Kuf, Kus = kernel(points, X), kernel(points, Xs)
     Qff = Kuf.T @ np.linalg.solve(Kuu, Kuf)
-    Lambda = np.diag(diagonal(kernel, X) + jitter - np.diag(Qff)) + noise * np.eye(len(X))
+    Lambda = np.diag((1.0 + jitter) * diagonal(kernel, X) - np.diag(Qff)) + noise * np.eye(len(X))
     A = Qff + Lambda
     Qsf = Kus.T @ np.linalg.solve(Kuu, Kuf)
     mean = Qsf @ np.linalg.solve(A, Y)

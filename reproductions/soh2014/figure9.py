@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma
 
 import streamgp as sg
-from streamgp.memory import remembered
+from streamgp.process.memory import remembered
 from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
 from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray

@@ -2,18 +2,14 @@
 
 from streamgp import batch, data
 from streamgp.adapt import Evidence
-from streamgp.adapt.sngd import SNGD
 from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
-from streamgp.budget import Budget
 from streamgp.calibrated import Calibrated
 from streamgp.committee import Committee
 from streamgp.driftaware import DriftAware
 from streamgp.encoded import Encoded
 from streamgp.encoder import TrainedEncoder
-from streamgp.features import Basis, Fourier, Linear
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
-from streamgp.forgetting import BackToPrior, Injection
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -24,10 +20,14 @@ from streamgp.kernels import (
     SquaredExponential,
 )
 from streamgp.local import LWPR, LocalGP
-from streamgp.memory import Reservoir, Window
 from streamgp.model import StreamModel
-from streamgp.onlinegp import OnlineGP
 from streamgp.prediction import CalibratedPrediction, Prediction
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import Budget
+from streamgp.process.features import Basis, Fourier, Linear
+from streamgp.process.forgetting import BackToPrior, Injection
+from streamgp.process.memory import Reservoir, Window
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP

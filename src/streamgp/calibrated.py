@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from streamgp import inputs
-from streamgp.compiled import CUBE, MATRIX, VECTOR, compile_now
-from streamgp.core import conformal
+from streamgp import conformal, inputs
+from streamgp.arrays import Numbers
+from streamgp.compiled import compile_now
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
 from streamgp.settings import FloatArray, number, positive_vector, whole
@@ -73,7 +72,7 @@ class Calibrated(Wrapper):
     """
 
     has_variance = True
-    _conformal: conformal.ConformalState
+    _numbers: Numbers
 
     def __init__(
         self,
@@ -91,35 +90,28 @@ class Calibrated(Wrapper):
         if self._level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         self._rates = positive_vector("rates", rates)
-        numbers = np.zeros(conformal.NUMBERS_SIZE)
-        numbers[conformal.TAIL] = (1.0 - self._level) / 2.0
-        numbers[conformal.LOG_Z] = math.log(gaussian_reach(self._level))
-        numbers[conformal.SHARPNESS] = number("sharpness", sharpness, at_least=0)
-        numbers[conformal.DISCOUNT] = 1.0 - 1.0 / whole("memory", memory, at_least=2)
-        numbers[conformal.CORRECTION] = number("correction", correction, at_least=0)
-        numbers[conformal.WARMUP] = whole("warmup", warmup)
-        self._numbers = numbers
-        compile_now(
-            conformal.calibrate,
-            *(VECTOR, VECTOR, CUBE, CUBE, CUBE, MATRIX),
-            *(MATRIX, MATRIX, MATRIX, MATRIX, numba.boolean, CUBE),
-        )
+        self._plan = {
+            "tail": (1.0 - self._level) / 2.0,
+            "log_z": math.log(gaussian_reach(self._level)),
+            "sharpness": number("sharpness", sharpness, at_least=0),
+            "discount": 1.0 - 1.0 / whole("memory", memory, at_least=2),
+            "correction": number("correction", correction, at_least=0),
+            "warmup": whole("warmup", warmup),
+        }
+        compile_now(conformal.calibrate)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        count = 1 + 2 * self._rates.size
-        trackers = np.full((p, 2, count), self._numbers[conformal.LOG_Z])
-        self._conformal = conformal.ConformalState(
-            trackers,
-            np.zeros((p, 2, count)),
-            np.zeros((p, 2, conformal.TAILS_SIZE)),
-            np.zeros((p, conformal.TALLY_SIZE)),
-        )
+        rates = self._rates.size
+        sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
+        self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
+        self._numbers.state.trackers[:] = self._plan["log_z"]
+        self._numbers.work.rates[:] = self._rates
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._conformal._asdict() | super()._arrays()
+        return self._numbers.arrays() | super()._arrays()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         prediction = self._within._advance(X, Y, report or Y is not None)
@@ -133,7 +125,7 @@ class Calibrated(Wrapper):
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
         targets = np.full_like(mean, np.nan) if Y is None else Y
         out = np.empty((4, *mean.shape))
-        conformal.calibrate(self._numbers, self._rates, *self._conformal, mean, variance, noise, targets, False, out)
+        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, targets, False, out)
         lower, upper, variance, noise = out
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
 
@@ -156,7 +148,7 @@ class Calibrated(Wrapper):
         self._within._advance(X, Y, report=False)
         mean, variance, noise, *bounds = parts
         out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])
-        conformal.calibrate(self._numbers, self._rates, *self._conformal, mean, variance, noise, Y, True, out)
+        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
 
     def _issued(self, issued: Prediction, p: int) -> list[FloatArray]:
         """The parts of an earlier prediction of one row: three (1, p), then two (1, 1, p)."""
@@ -205,17 +197,18 @@ class Calibrated(Wrapper):
         """How the intervals have done so far, and how those of the model itself would have."""
         if self._d is None:
             return Calibration(0, *(math.nan,) * 6)
-        sums = self._conformal.tally.sum(0)
+        rows, state = self._numbers.count("rows"), self._numbers.state
 
-        def share(what: int, of: int) -> float:
-            return float(sums[what] / sums[of]) if sums[of] else math.nan
+        def share(what: FloatArray, of: float) -> float:
+            return float(what.sum() / of) if of else math.nan
 
+        recent, raw = state.recent_rows.sum(), state.raw_rows.sum()
         return Calibration(
-            int(sums[conformal.ROWS]),
-            share(conformal.INSIDE, conformal.ROWS),
-            share(conformal.WIDTH, conformal.ROWS),
-            share(conformal.RECENT_INSIDE, conformal.RECENT_ROWS),
-            share(conformal.RECENT_WIDTH, conformal.RECENT_ROWS),
-            share(conformal.RAW_INSIDE, conformal.RAW_ROWS),
-            share(conformal.RAW_WIDTH, conformal.RAW_ROWS),
+            rows,
+            share(state.inside, rows),
+            share(state.width, rows),
+            share(state.recent_inside, recent),
+            share(state.recent_width, recent),
+            share(state.raw_inside, raw),
+            share(state.raw_width, raw),
         )

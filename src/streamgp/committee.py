@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp import inputs
-from streamgp.core import stream
+from streamgp.checks import check
 from streamgp.model import Change, Health, Relevance, StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
@@ -89,7 +89,7 @@ class Committee(StreamModel):
             one._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*stream.check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
         # One row is over before anything could stop it between two members.
         before = {name: array.copy() for name, array in self._arrays().items()} if len(X) > 1 else {}
         try:

@@ -7,7 +7,12 @@ upgrade anywhere in the compiled core recompiles what depends on it, and a copie
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,7 +31,7 @@ def _digest_of_compiled_sources() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source = path.read_bytes()
-        if b"@compiled" in source or b"@inlined" in source:
+        if b"@compiled" in source or b"@inlined" in source or b"@entry" in source:
             digest.update(source)
     return digest.hexdigest()
 
@@ -69,11 +74,53 @@ def _itself(array: Any) -> Any:
 # a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
 borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)  # type: ignore[attr-defined]
 
-INTEGERS, VECTOR, MATRIX = numba.int64[::1], numba.float64[::1], numba.float64[:, ::1]
-CUBE = numba.float64[:, :, ::1]
+VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
+BOOLEAN, NUMBER = numba.boolean, numba.float64
 
 
-def compile_now(function: Callable[..., object], *arguments: object) -> None:
-    """Compile for these argument types (or load from disk), so that no compilation falls inside a stream."""
-    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-        function.compile(arguments)  # type: ignore[attr-defined]
+def entry(*types: Any) -> Callable[[F], F]:
+    """Compile a function that Python calls, for these types of arguments; see compile_now()."""
+
+    def decorated(function: F) -> F:
+        dispatcher: Any = compiled(function)
+        dispatcher.types = types
+        return dispatcher  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def compile_now(*entries: Any) -> None:
+    """Load functions declared by entry(), so that no compilation falls inside a stream.
+
+    What the cache on disk does not have is compiled by a process of its own and then loaded. In the process that
+    compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
+    """
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return
+    missing = [function for function in entries if not _is_cached(function)]
+    if missing:
+        print("streamgp: compiling, once after an installation; this takes a while ...", file=sys.stderr, flush=True)
+        _compile_elsewhere(missing)
+    for function in entries:
+        function.compile(function.types)
+
+
+def _is_cached(function: Any) -> bool:
+    return function.types in function.overloads or bool(
+        function._cache.load_overload(function.types, function.targetctx)
+    )
+
+
+def _compile_elsewhere(entries: list[Any]) -> None:
+    """Fill the cache; where no process can be started, the caller compiles for itself."""
+    names = [f"{function.py_func.__module__}:{function.py_func.__name__}" for function in entries]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with contextlib.suppress(OSError):
+        subprocess.run([sys.executable, "-m", "streamgp.compiled", *names], env=environment, check=False)
+
+
+if __name__ == "__main__":
+    for entry_name in sys.argv[1:]:
+        module, _, name = entry_name.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        function.compile(function.types)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from streamgp import inputs
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
-from streamgp.core import drift, stream
+from streamgp import drift, inputs
+from streamgp.arrays import Layout, Numbers
+from streamgp.checks import check
+from streamgp.compiled import compile_now
 from streamgp.model import StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrapper import Wrapper, begin, joined
 
-# What the integer state holds.
-PHASE, LEFT, EVENTS, COUNTERS_SIZE = range(4)
 WARMING, WATCHING, TRIAL = range(3)
 DIRECTIONS = ("raised", "kept", "taken back")
+
+# The phase, the rows that are left of it, and how many events there were.
+COUNTERS = np.dtype([(name, np.int64) for name in ("phase", "left", "noted")])
+
+STATE = {
+    "counts": "bins",  # of ranked errors
+    "evidence": "1",
+    "relaxing": "1",  # exponent of the factor at the next row
+    "errors": "2 2 outputs",  # of the trial in all and of late; the model that forgot, the other
+    "events": "history 3",  # a ring
+}
+
+LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
 
 # Rows that are learnt before it is looked whether one of them gave the alarm; if so they are learnt again up to it.
 BLOCK = 128
@@ -76,12 +88,8 @@ class DriftAware(Wrapper):
     """
 
     _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
-    _counters: np.ndarray
-    _counts: np.ndarray  # of ranked errors
-    _evidence: FloatArray  # (1,)
-    _relaxing: FloatArray  # (1,) exponent of the factor at the next row
-    _errors: FloatArray  # (2, 2, p): of the trial in all and of late; the model that forgot, the other
-    _events: FloatArray  # (history, 3), a ring
+    _numbers: Numbers
+    _state: SimpleNamespace  # the arrays of the numbers
 
     def __init__(
         self,
@@ -106,21 +114,18 @@ class DriftAware(Wrapper):
         self._relax = number("relax", relax, at_least=0, at_most=0.99)
         self._trial, self._warmup = whole("trial", trial), whole("warmup", warmup)
         self._history = whole("history", history)
-        compile_now(drift.watch, MATRIX, MATRIX, MATRIX, MATRIX, numba.boolean, numba.float64, INTEGERS, VECTOR)
+        compile_now(drift.watch)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        counters = np.zeros(COUNTERS_SIZE, dtype=np.int64)
+        numbers = Numbers(LAYOUT, {"bins": drift.BINS, "outputs": p, "history": self._history}, {})
         if self._d is None:
-            counters[LEFT] = self._warmup + self._pristine._rows_until_settled()
+            numbers.counters["left"] = self._warmup + self._pristine._rows_until_settled()
         else:  # rows have come, but no target
-            counters[:] = self._counters
+            numbers.counters[:] = self._numbers.counters
         super()._start(d, p)
-        self._counters = counters
-        self._counts = np.zeros(drift.BINS + 1, dtype=np.int64)
-        self._evidence, self._relaxing = np.zeros(1), np.zeros(1)
-        self._errors, self._events = np.zeros((2, 2, p)), np.zeros((self._history, 3))
+        self._numbers, self._state = numbers, numbers.state
         self._shadow = self._blank(d, p)
 
     def _blank(self, d: int, p: int) -> StreamModel:
@@ -132,18 +137,11 @@ class DriftAware(Wrapper):
         return model
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        own = {
-            "counters": self._counters,
-            "counts": self._counts,
-            "evidence": self._evidence,
-            "relaxing": self._relaxing,
-            "errors": self._errors,
-            "events": self._events,
-        }
-        return own | super()._arrays() | {f"shadow.{name}": array for name, array in self._shadow._arrays().items()}
+        shadow = {f"shadow.{name}": array for name, array in self._shadow._arrays().items()}
+        return self._numbers.arrays() | super()._arrays() | shadow
 
     def _check_restored(self) -> None:
-        phase, left = int(self._counters[PHASE]), int(self._counters[LEFT])
+        phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase not in (WARMING, WATCHING, TRIAL) or left < 0:
             raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
         super()._check_restored()
@@ -151,7 +149,7 @@ class DriftAware(Wrapper):
             self._shadow._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*stream.check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
         if len(X) == 1:
             prediction, _ = self._take(X, Y, report)
             return prediction
@@ -173,16 +171,16 @@ class DriftAware(Wrapper):
 
     def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
         """Take some of the rows, as many as can be taken together; return how many."""
-        phase = self._counters[PHASE]
+        phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
             return self._compare(X[:1], None if Y is None else Y[:1], report), 1
         if phase == WATCHING:
             return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report)
-        rows = min(len(X), int(self._counters[LEFT]))
+        rows = min(len(X), left)
         prediction = self._within._advance(X[:rows], None if Y is None else Y[:rows], report)
-        self._counters[LEFT] -= rows
-        if self._counters[LEFT] == 0:
-            self._counters[PHASE] = WATCHING
+        self._numbers.counters["left"] = left - rows
+        if rows == left:
+            self._numbers.counters["phase"] = WATCHING
         return prediction, rows
 
     def _watch(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
@@ -192,7 +190,7 @@ class DriftAware(Wrapper):
         before = {name: array.copy() for name, array in self._within._arrays().items()} if len(X) > 1 else {}
         prediction = self._within._advance(X, Y, report=True)
         assert prediction is not None
-        at = self._rank(prediction, Y, self._stop, self._evidence)
+        at = self._rank(prediction, Y, self._stop, self._state.evidence)
         if at < 0:
             return prediction, len(X)
         rows = at + 1
@@ -207,21 +205,25 @@ class DriftAware(Wrapper):
         mean, variance, noise = (
             np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)
         )
-        at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._counts, evidence)
+        at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
         return at
 
     # The trial.
 
     def _raise_forgetting(self) -> None:
-        self._note("raised", self._evidence[0])
-        self._evidence[0] = 0.0
+        state = self._state
+        self._note("raised", state.evidence[0])
+        state.evidence[0] = 0.0
         # Errors have grown, whether forgetting helps or not: what comes is compared with those of the trial.
-        self._counts[...] = 0
+        state.counts[:] = 0.0
         self._shadow = self._within.copy()
-        self._errors[...] = 0.0
+        state.errors[:] = 0.0
         self._within.forget(self._factor)
-        self._relaxing[0] = self._relax
-        self._counters[PHASE], self._counters[LEFT] = TRIAL, self._trial
+        state.relaxing[0] = self._relax
+        self._enter(TRIAL, self._trial)
+
+    def _enter(self, phase: int, rows: int = 0) -> None:
+        self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
     def _compare(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         """Take one row with both models."""
@@ -237,21 +239,22 @@ class DriftAware(Wrapper):
         # What is far beyond any scale must not become infinite.
         errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)  # type: ignore[index]
         errors[:, missing] = 0.0
-        self._errors[0] += errors
-        self._errors[1] = DISCOUNT * self._errors[1] + errors
-        if self._relaxing[0] > RELAXED:
-            self._within.forget(self._factor ** float(self._relaxing[0]))
-            self._relaxing[0] *= self._relax
+        state = self._state
+        state.errors[0] += errors
+        state.errors[1] = DISCOUNT * state.errors[1] + errors
+        if state.relaxing[0] > RELAXED:
+            self._within.forget(self._factor ** float(state.relaxing[0]))
+            state.relaxing[0] *= self._relax
         # Should it go on, its errors are among those to compare with.
         self._rank(other, Y, np.inf, np.zeros(1))
-        self._counters[LEFT] -= 1
-        if self._counters[LEFT] == 0:
+        self._numbers.counters["left"] -= 1
+        if self._numbers.count("left") == 0:
             self._conclude()
         return prediction
 
     def _share(self, span: int) -> float:
         """The share of the errors made by the model that forgot, averaged over outputs; in all or of late."""
-        mine, both = self._errors[span, 0], self._errors[span].sum(0)
+        mine, both = self._state.errors[span, 0], self._state.errors[span].sum(0)
         return float(np.mean(np.where(both > 0, mine / np.where(both > 0, both, 1.0), 0.5)))
 
     def _conclude(self) -> None:
@@ -259,32 +262,28 @@ class DriftAware(Wrapper):
         share = self._share(0)
         if share <= HALF:
             self._note("kept", share)
-            self._counts[...] = 0
-            self._counters[PHASE], self._counters[LEFT] = WARMING, self._warmup
+            self._state.counts[:] = 0.0
+            self._enter(WARMING, self._warmup)
         else:
             self._note("taken back", share)
             self._within = self._shadow
-            self._counters[PHASE] = WATCHING
-        self._errors[...] = 0.0
-        self._relaxing[0] = 0.0
+            self._enter(WATCHING)
+        self._state.errors[:] = 0.0
+        self._state.relaxing[0] = 0.0
         assert self._d is not None
         assert self._p is not None
         self._shadow = self._blank(self._d, self._p)
 
     def _note(self, direction: str, statistic: float) -> None:
-        self._events[self._counters[EVENTS] % self._history] = (
-            self.rows_seen - 1,
-            DIRECTIONS.index(direction),
-            statistic,
-        )
-        self._counters[EVENTS] += 1
+        event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic
+        self._state.events[self._numbers.count("noted") % self._history] = event
+        self._numbers.counters["noted"] += 1
 
     # Predictions, and what else both models need.
 
     def _leader(self) -> StreamModel:
         """The model to predict with."""
-        on_trial = self._counters[PHASE] == TRIAL
-        return self._shadow if on_trial and self._share(1) > HALF else self._within
+        return self._shadow if self.on_trial and self._share(1) > HALF else self._within
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._leader()._foresee(X)
@@ -304,15 +303,15 @@ class DriftAware(Wrapper):
     @property
     def on_trial(self) -> bool:
         """Whether forgetting was raised and it is not yet known whether it helped."""
-        return self._d is not None and bool(self._counters[PHASE] == TRIAL)
+        return self._d is not None and self._numbers.count("phase") == TRIAL
 
     @property
     def events(self) -> list[Event]:
         """The last ``history`` events, oldest first."""
         if self._d is None:
             return []
-        count = int(self._counters[EVENTS])
-        rows = (self._events[i % self._history] for i in range(max(0, count - self._history), count))
+        count = self._numbers.count("noted")
+        rows = (self._state.events[i % self._history] for i in range(max(0, count - self._history), count))
         return [Event(int(row), DIRECTIONS[int(which)], float(statistic)) for row, which, statistic in rows]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp import inputs
-from streamgp.core import stream
+from streamgp.checks import check
 from streamgp.encoder import WindowEncoder
 from streamgp.model import Change, Health, StreamModel
 from streamgp.prediction import Prediction
@@ -115,7 +115,7 @@ class Encoded(StreamModel):
         self._window, self._rows, self._last_y, self._within = window, rows, np.zeros(p), within
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*stream.check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
         depth = self._encoder.depth
         rows = np.vstack([self._window, self._standard(X)])
         E = np.stack([self._encoder.embed(rows[t + 1 : t + 1 + depth]) for t in range(len(X))])
@@ -132,7 +132,7 @@ class Encoded(StreamModel):
         return self._in_units(predictions) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        inputs.refuse(*stream.check(X, X[:0], False), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
         window = np.vstack([self._window[1:], np.empty((1, X.shape[1]))])
         E = np.empty((len(X), self._encoder.width))
         for t, row in enumerate(self._standard(X)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import stream
+from streamgp import checks
 from streamgp.settings import FloatArray
 
 
@@ -85,18 +85,24 @@ def refuse(status: int, at: int, many: bool) -> None:
     """Raise what the compiled check found."""
     where = f" in row {at}" if many else ""
     nothing = "; nothing was learnt"
-    if status == stream.BAD_INPUT:
+    if status == checks.BAD_INPUT:
         name = "X" if many else "x"
         raise ValueError(
             f"{name} has NaN or inf{where}: inputs must be finite numbers{nothing}. "
             "Drop the row or fill the gap; a missing target is fine, a missing input is not."
         )
-    if status == stream.BAD_TARGET:
+    if status == checks.BAD_TARGET:
         name = "Y" if many else "y"
         raise ValueError(
             f"{name} has inf{where}: targets must be finite, or NaN where missing{nothing}. Clip or drop it."
         )
-    if status == stream.PARTLY_MISSING:
+    if status in (checks.LARGE_INPUT, checks.LARGE_TARGET):
+        name = ("X" if many else "x") if status == checks.LARGE_INPUT else ("Y" if many else "y")
+        raise ValueError(
+            f"{name} has a number beyond {checks.LARGEST:g}{where}, whose square would overflow{nothing}. "
+            "Use other units, or wrap the model in Standardize."
+        )
+    if status == checks.PARTLY_MISSING:
         raise ValueError(
             f"some targets of a row are missing{where}, but the outputs share one covariance{nothing}. "
             'Make the whole row missing, or use a model with outputs="separate".'

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import abc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from streamgp import freerun, inputs, snapshot
-from streamgp.core import layout, stream
-from streamgp.memory import Memory
+from streamgp.arrays import Numbers
+from streamgp.checks import LARGEST, check
 from streamgp.prediction import Prediction
+from streamgp.process.memory import Memory
+from streamgp.process.memory import place as place_memory
 from streamgp.settings import Configured, FloatArray
 
 FORGETTING_MODELS = (
@@ -24,18 +27,21 @@ class Health(NamedTuple):
     """Numerical repairs so far; all zero is the normal case.
 
     Args:
-        floored_pivots: basis points admitted although arithmetic could not tell them from the span of the others.
+        skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
+        unresolved_rows: rows learnt with a noise so small against the prior variance (below 1e-9 of it) that rounding
+            of the kernel may show in the mean.
+        negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
-        negative_variances: updates at which rounding had made the latent variance negative and it was taken as 0.
-        restored_directions: directions in which rounding had made the covariance indefinite and it was made positive.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
+        floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
     """
 
-    floored_pivots: int = 0
+    skipped_rows: int = 0
+    unresolved_rows: int = 0
+    negative_residuals: int = 0
     capped_directions: int = 0
-    negative_variances: int = 0
-    restored_directions: int = 0
     reduced_steps: int = 0
+    floored_pivots: int = 0
 
     @property
     def repairs(self) -> int:
@@ -43,11 +49,22 @@ class Health(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What the last row did to the basis: absorbed, or admitted, and which index was evicted (-1: none)."""
+    """What the last row did to the basis.
+
+    Args:
+        absorbed: the row was learnt on the basis as it is.
+        admitted: the row became a basis point.
+        evictions: indices of the points that left, in order, each counted at its own moment.
+    """
 
     absorbed: bool = False
     admitted: bool = False
-    evicted: int = -1
+    evictions: tuple[int, ...] = ()
+
+    @property
+    def evicted(self) -> int:
+        """The index of the first point that left; -1: none."""
+        return self.evictions[0] if self.evictions else -1
 
 
 class Relevance(NamedTuple):
@@ -75,6 +92,7 @@ class StreamModel(Configured, abc.ABC):
     _scalar: bool = True  # targets are numbers, not lists of numbers
     _certain: bool = False  # a target has been seen, so _p and _scalar are known
     _shared: bool = True  # one covariance for all outputs
+    _largest: float = np.inf  # number that is not refused
 
     # What a model has to provide.
 
@@ -321,7 +339,7 @@ class StreamModel(Configured, abc.ABC):
         """Before the first row: check it, then allocate."""
         if self._certain or (self._d is not None and not certain):
             return
-        inputs.refuse(*stream.check(X, Y, self._shared), many=many)
+        inputs.refuse(*check(X, Y, self._shared, self._largest), many=many)
         d, p = X.shape[1], Y.shape[1]
         if self._d is None or p != self._p:
             self._start(d, p)
@@ -331,7 +349,7 @@ class StreamModel(Configured, abc.ABC):
         """This model, or, before the first row, one that holds the prior for such inputs."""
         if self._d is not None:
             return self
-        inputs.refuse(*stream.check(X, X[:0], True), many=len(X) != 1)
+        inputs.refuse(*check(X, X[:0], True, self._largest), many=len(X) != 1)
         prior = self.clone()
         prior._start(X.shape[1], 1)
         prior._d, prior._p = X.shape[1], 1
@@ -370,46 +388,46 @@ def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], a
 
 
 class MemoryModel(StreamModel):
-    """A stream model whose numbers lie in compiled arrays, a memory among them."""
+    """A stream model whose numbers compiled code reads by name, a memory among them."""
 
+    _largest = LARGEST
     _memory: Memory
-    _counters: np.ndarray
-    _state: Any  # a named tuple of arrays, one of them called memory
+    _numbers: Numbers
+    _state: SimpleNamespace  # the arrays of the numbers
 
-    def _place_memory(self, state: Any, counters: np.ndarray, d: int, p: int) -> None:
-        """Fill in the fixed weights; what a model without any target yet has remembered is carried over."""
-        weights = self._memory.weights(d, p)
-        for name, values in zip(weights._fields, weights, strict=True):
-            getattr(state.memory, name)[:] = values
+    def _place(self, numbers: Numbers) -> None:
+        """Take fresh numbers; what a model without any target yet has remembered is carried over."""
+        place_memory(self._memory, numbers)
         if self._d is not None:
-            state.memory.window[:] = self._state.memory.window
-            state.memory.units[:] = self._state.memory.units
-            counters[layout.ROWS_SEEN] = self._counters[layout.ROWS_SEEN]
+            numbers.state.window[:] = self._state.window
+            numbers.state.units[:] = self._state.units
+            numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
+        self._numbers, self._state = numbers, numbers.state
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        state = self._state
-        named: dict[str, np.ndarray] = {"counters": self._counters}
-        for name, held in zip(state._fields, state, strict=True):
-            if isinstance(held, tuple):  # a part with arrays of its own
-                named |= {f"{name}.{inner}": array for inner, array in zip(held._fields, held, strict=True)}  # type: ignore[attr-defined]
-            else:
-                named[name] = held
-        return named
+        return self._numbers.arrays()
 
     def reset_memory(self) -> None:
         if self._d is not None:
-            for array in (self._state.memory.window, self._state.memory.units, self._state.memory.last_target):
+            for array in (self._state.window, self._state.units, self._state.last_target):
                 array[...] = 0.0
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        return self._state.memory.window[-1], self._state.memory.last_target
+        return self._state.window[-1], self._state.last_target
 
     def _recall(self, y: FloatArray) -> None:
-        self._state.memory.last_target[:] = y
+        self._state.last_target[:] = y
 
     def _units(self) -> int:
         return self._memory.units
 
     @property
     def rows_seen(self) -> int:
-        return 0 if self._d is None else int(self._counters[layout.ROWS_SEEN])
+        return 0 if self._d is None else self._numbers.count("rows_seen")
+
+    @property
+    def health(self) -> Health:
+        if self._d is None:
+            return Health()
+        counted = self._numbers.counters.dtype.names
+        return Health(**{name: self._numbers.count(name) for name in Health._fields if name in counted})

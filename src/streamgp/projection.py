@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from streamgp.budget import GAMMA2_FLOOR
-from streamgp.core import layout
-from streamgp.features import Fourier
 from streamgp.kernels import Kernel
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.features import Fourier
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
+
+# A point that the others explain but for this part of the largest prior variance is not worth a place.
+DISTINCT = 1e-8
 
 
 def spread_points(kernel: Kernel, X: FloatArray, count: int, jitter: float = 0.0) -> FloatArray:
@@ -23,8 +24,8 @@ def spread_points(kernel: Kernel, X: FloatArray, count: int, jitter: float = 0.0
 
     Fewer than ``count`` where arithmetic can tell no more of them from the span of the others.
     """
-    residual = kernel.diagonal(X) + jitter
-    least = GAMMA2_FLOOR * residual.max()
+    residual = (1.0 + jitter) * kernel.diagonal(X)
+    least = DISTINCT * residual.max()
     rows: list[int] = []
     V = np.empty((min(count, len(X)), len(X)))  # of a pivoted Cholesky factorisation
     while len(rows) < len(V):
@@ -50,36 +51,32 @@ def place(model: OnlineGP, X: FloatArray, Y: FloatArray, points: FloatArray | No
     model._start(d, p)
     model._d, model._p, model._scalar, model._certain = d, p, False, True
     state, parts = model._state, model._features
-    relative = model._forgetting.relative_to_prior
     if isinstance(parts, Fourier):
         angles = X @ state.frequencies.T
         Phi = np.sqrt(parts.variance / parts.features) * np.hstack([np.cos(angles), np.sin(angles)])
-        R = None
     else:
         assert parts.kernel is not None
         assert points is not None
         m = len(points)
-        K = parts.kernel(points) + parts.jitter * np.eye(m)
+        K = parts.kernel(points) * (1.0 + parts.jitter * np.eye(m))
         R = np.linalg.cholesky(K).T
         Phi = solve_triangular(R, parts.kernel(points, X), trans="T", check_finite=False).T
         state.basis[:m] = points
+        state.prior[:m] = np.diag(K)
         state.factor[:m, :m] = R
         inverse = solve_triangular(R, np.eye(m), check_finite=False)
         state.inverse_diagonal[:m] = np.sum(inverse * inverse, axis=1)
-        model._counters[layout.SIZE] = m
+        model._numbers.counters["points"] = m
     for j, noise in enumerate(state.noise):
         first, last = (j, j + 1) if state.noise.size > 1 else (0, p)
         A = Phi.T @ Phi / noise
-        factor = cho_factor(A + np.eye(len(A)), lower=True, check_finite=False)
-        a = cho_solve(factor, Phi.T @ Y[:, first:last] / noise, check_finite=False)
-        # (I + A)^-1, or its difference from the prior, -(I + A)^-1 A
-        M = cho_solve(factor, -A if relative else np.eye(len(A)), check_finite=False)
-        if R is not None:
-            a = solve_triangular(R, a, check_finite=False)
-            M = solve_triangular(R, solve_triangular(R, M, check_finite=False).T, check_finite=False)
-        m = len(M)
-        state.mean[:m, first:last] = a
-        state.covariance[j, :m, :m] = np.tril(0.5 * (M + M.T))
+        m = len(A)
+        factor = cho_factor(A + np.eye(m), lower=True, check_finite=False)
+        state.mu[:m, first:last] = cho_solve(factor, Phi.T @ Y[:, first:last] / noise, check_finite=False)
+        S = cho_solve(factor, np.eye(m), check_finite=False)
+        state.covariance[j, :m, :m] = np.tril(0.5 * (S + S.T))
+        if len(state.weight_variance):
+            state.weight_variance[j, :m] = np.einsum("ij,jk,ik->i", inverse, S, inverse)
         if model._adapt is not None:  # these rows count without a residual
-            state.adapt.residual[:, j] = len(X) / noise, len(X)
-    model._counters[layout.ROWS_SEEN] = len(X)
+            state.residual[:, j] = len(X) / noise, len(X)
+    model._numbers.counters["rows_seen"] = len(X)

@@ -20,7 +20,7 @@ from streamgp.version import __version__
 if TYPE_CHECKING:
     from streamgp.model import StreamModel
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "streamgp"
 
 
@@ -126,7 +126,8 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if header.get("format") != FORMAT:
         raise SnapshotError(
             f"the snapshot has format {header.get('format')!r}, this version of streamgp reads format {FORMAT}; "
-            f"it was written by streamgp {header.get('library')!r}"
+            f"it was written by streamgp {header.get('library')!r}. Formats are not converted: learn the stream again "
+            "with this version, or load the file with the one that wrote it"
         )
     # Written again it must give the same bytes: any other file was altered, and the digest says which part.
     again = packed(header, tensors)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp import inputs
-from streamgp.compiled import CUBE, MATRIX, VECTOR, compile_now
-from streamgp.core import stream
+from streamgp.checks import check
+from streamgp.compiled import compile_now
 from streamgp.linalg import scaling
 from streamgp.model import Relevance, StreamModel
 from streamgp.prediction import Prediction
@@ -63,8 +63,7 @@ class Standardize(Wrapper):
     def __init__(self, model: StreamModel, warmup: int = 100) -> None:
         self._wrap(model)
         self._warmup = whole("warmup", warmup, at_least=2)
-        compile_now(scaling.to_standard, MATRIX, VECTOR, VECTOR, MATRIX)
-        compile_now(scaling.from_standard, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE)
+        compile_now(scaling.to_standard, scaling.from_standard)
 
     # The state.
 
@@ -81,7 +80,7 @@ class Standardize(Wrapper):
         self._scaling, self._rows, self._targets, self._begins, self._kept = units, rows, targets, begins, kept
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*stream.check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
         if self.frozen:
             return self._take(X, Y, report)
         within, before = self._within, {name: array.copy() for name, array in self._arrays().items()}
@@ -104,7 +103,7 @@ class Standardize(Wrapper):
         return None if prediction is None else self._in_units(prediction)
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        inputs.refuse(*stream.check(X, X[:0], False), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
         return self._in_units(self._within._foresee(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
 
     def _in_units(self, prediction: Prediction) -> Prediction:

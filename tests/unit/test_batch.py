@@ -61,8 +61,8 @@ def kernel():
 @pytest.mark.parametrize("jitter", [0.0, 0.03])
 def test_full_gp_equals_the_textbook_formula(jitter):
     model = FullGP(kernel(), NOISE, jitter).fit(X, Y)
-    S = se(X, X) + (NOISE + jitter) * np.eye(25)
-    mean, covariance = condition(S, se(X_NEW, X), se(X_NEW, X_NEW) + jitter * np.eye(7), Y)
+    S = se(X, X) + (NOISE + VARIANCE * jitter) * np.eye(25)
+    mean, covariance = condition(S, se(X_NEW, X), se(X_NEW, X_NEW) + VARIANCE * jitter * np.eye(7), Y)
     assert_predicts(model, X_NEW, mean, np.diag(covariance))
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
     np.testing.assert_array_equal(model.predict(X_NEW).noise, np.full((7, 2), model.hyperparameters["noise"]))
@@ -95,7 +95,7 @@ def test_full_gp_takes_any_kernel_expression():
 
 def test_subset_of_regressors_equals_its_dense_formula():
     model = SubsetOfRegressors(kernel(), NOISE, POINTS, jitter=1e-3).fit(X, Y)
-    inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * np.eye(6))
+    inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
     q = lambda A, B: se(A, POINTS) @ inverse @ se(POINTS, B)  # noqa: E731
     S = q(X, X) + NOISE * np.eye(25)
     mean, covariance = condition(S, q(X_NEW, X), q(X_NEW, X_NEW), Y)
@@ -105,10 +105,10 @@ def test_subset_of_regressors_equals_its_dense_formula():
 
 def test_fitc_equals_its_dense_formula():
     model = FITC(kernel(), NOISE, POINTS, jitter=1e-3).fit(X, Y)
-    inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * np.eye(6))
+    inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
     q = lambda A, B: se(A, POINTS) @ inverse @ se(POINTS, B)  # noqa: E731
-    S = q(X, X) + np.diag(VARIANCE + 1e-3 - np.diag(q(X, X))) + NOISE * np.eye(25)
-    mean, covariance = condition(S, q(X_NEW, X), (VARIANCE + 1e-3) * np.eye(7), Y)
+    S = q(X, X) + np.diag(1.001 * VARIANCE - np.diag(q(X, X))) + NOISE * np.eye(25)
+    mean, covariance = condition(S, q(X_NEW, X), 1.001 * VARIANCE * np.eye(7), Y)
     assert_predicts(model, X_NEW, mean, np.diag(covariance))
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
     np.testing.assert_array_equal(model.points, POINTS)

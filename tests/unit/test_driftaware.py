@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.core import drift
+from streamgp import drift
 from tests import oracles
 
 N = 1500
@@ -138,7 +138,7 @@ def plain_evidence(errors):
 
 def watch(errors, stop, counts=None):
     n = len(errors)
-    counts = np.zeros(drift.BINS + 1, dtype=np.int64) if counts is None else counts
+    counts = np.zeros(drift.BINS) if counts is None else counts
     ones, nothing = np.ones((n, 1)), np.zeros((n, 1))
     return drift.watch(nothing, ones, nothing, errors[:, None], False, stop, counts, np.zeros(1))
 
@@ -377,6 +377,6 @@ def test_batches_are_refused():
 def test_a_snapshot_with_an_impossible_phase_is_refused():
     model = sg.DriftAware(sg.KRLST(capacity=5))
     model.learn_one(1.0, 2.0)
-    model._counters[0] = 7
+    model._numbers.counters["phase"] = 7
     with pytest.raises(sg.SnapshotError, match="the snapshot says phase 7"):
         sg.from_bytes(model.to_bytes())

@@ -12,7 +12,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import data
-from tests import oracles
+from tests import inside, oracles
 
 NOISE = 0.05
 
@@ -66,9 +66,7 @@ def test_soh2014_25_the_kl_distance_has_alpha_squared_and_ranks_differently_from
     model = sg.SOGP(sg.SquaredExponential(1.0), capacity=12, novelty=0, noise=NOISE, evict="never")
     model.learn_many(X, y)
     np.testing.assert_array_equal(model.basis, X[:12])
-    alpha = model._state.mean[:12, 0]
-    C = np.tril(model._state.covariance[0, :12, :12])
-    C = C + np.tril(C, -1).T
+    alpha, C = inside.weights(model)[:, 0], inside.change(model)
     Sigma, Q = K + K @ C @ K, np.linalg.inv(K)
     distance = []
     for i in range(12):  # the nearest mean without point i, in the metric of the posterior: 2 KL of equal covariances

@@ -49,21 +49,24 @@ def test_scale_and_subtract(n, scale):
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_drop_and_update_and_drop_take_out_a_row_and_a_column(n):
+def test_deleting_a_column_rotates_vectors_and_symmetric_matrices_alike(n):
     rng = np.random.default_rng(1)
-    a, b, h = rng.normal(size=(3, n))
+    R, A, X = factor(positive(n)), positive(n), rng.normal(size=(n, 2))
     for r in range(n):
-        A = positive(n)
-        M, N = padded_lower(A), padded_lower(A)
-        keep = [i for i in range(n) if i != r]
-        symmetric.drop(M, r, n)
-        np.testing.assert_array_equal(np.tril(M[: n - 1, : n - 1]), np.tril(A[np.ix_(keep, keep)]))
-        symmetric.update_and_drop(N, 0.9, h, 0.3, a, b, r, n)
-        updated = 0.9 * A - 0.3 * np.outer(h, h) - np.outer(a, b) - np.outer(b, a)
-        expected = updated[np.ix_(keep, keep)]
-        np.testing.assert_allclose(np.tril(N[: n - 1, : n - 1]), np.tril(expected), atol=1e-12)
-        assert not M[n - 1, :n].any()
-        assert not N[n - 1, :n].any()
+        S, M, x = padded_upper(R), np.tril(A) + np.triu(np.full((n, n), np.nan), 1), X.copy()
+        column, c, s, work = (np.zeros(n) for _ in range(4))
+        triangular.delete(S, r, n, column, c, s, work)
+        U = np.eye(n)  # the product of the rotations
+        triangular.rotate(U, r, n, c, s)
+        np.testing.assert_allclose(U @ U.T, np.eye(n), atol=1e-12)
+        np.testing.assert_allclose(
+            U @ np.delete(R, r, axis=1), np.vstack([np.triu(S[: n - 1, : n - 1]), np.zeros(n - 1)]), atol=1e-11
+        )
+        np.testing.assert_allclose(U @ R[:, r], column, atol=1e-11)
+        triangular.rotate(x, r, n, c, s)
+        np.testing.assert_allclose(x, U @ X, atol=1e-12)
+        symmetric.rotate(M, r, n, c, s, work)
+        np.testing.assert_allclose(np.tril(M), np.tril(U @ A @ U.T), atol=1e-11)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -111,7 +114,7 @@ def test_appending_then_deleting_any_column_equals_factoring_anew(n):
     np.testing.assert_allclose(np.triu(R[: n + 1, : n + 1]), factor(A), atol=1e-12)
     for r in range(n + 1):
         S = R.copy()
-        triangular.delete(S, r, n + 1, np.empty(n + 1))
+        triangular.delete(S, r, n + 1, *(np.empty(n + 1) for _ in range(4)))
         keep = [i for i in range(n + 1) if i != r]
         np.testing.assert_allclose(S[:n, :n], factor(A[np.ix_(keep, keep)]), atol=1e-11)
         assert not S[n].any()

@@ -271,33 +271,27 @@ def test_one_field_recovers_a_linear_function_of_redundant_inputs():
     np.testing.assert_allclose(model.predict_many(X[:50]).mean, 2.0 * Z[:50, 0] - Z[:50, 1] + 5.0, atol=0.01)
 
 
-def batch_field(X, Y, w, u, metric_size):
+def one_field(entries, d):
+    """The numbers of a model with room for one field of one direction, which has this metric."""
+    model = LWPR(diag_only=entries.size == d, capacity=1, max_projections=1)
+    model._start(d, 1)
+    model._state.metrics[0] = entries
+    return model._numbers
+
+
+def batch_field(X, Y, w, u, entries):
     """A field of one direction u whose statistics are those of the rows, as plain sums."""
-    d = X.shape[1]
-    s = X @ u
-    record = np.zeros(rf.record_size(d, 1, metric_size, 0))
-    f = rf.field_of(np.zeros(d), np.zeros(metric_size), record, 1, 0)
+    numbers, s = one_field(entries, X.shape[1]), X @ u
+    state = numbers.state
     P = 1.0 / np.sum(w * s**2)
     e = Y - s * P * np.sum(w * s * Y)
     h = w * s**2 * P
     e_cv = e / (1 - h)
-    f.stats[rf.SS2] = 1.0 / P
-    f.stats[rf.H] = np.sum(w * e_cv * s / (1 - h))
-    f.stats[rf.R] = np.sum(w**2 * e_cv**2 * s**2 / (1 - h))
-    f.stats[rf.N_DATA], f.stats[rf.LAMBDA] = 1e6, 0.999
-    return f, s, e, e_cv, np.sum(w * e_cv**2)
-
-
-def scratch(d, metric_size):
-    return rf.Scratch(
-        *(np.zeros(d) for _ in range(4)),
-        *(np.zeros(1) for _ in range(3)),
-        np.zeros((1, d)),
-        np.zeros((d, d)),
-        np.zeros(metric_size),
-        np.zeros(metric_size),
-        np.zeros((1, 1)),
-    )
+    state.ss2[:] = 1.0 / P
+    state.H[:] = np.sum(w * e_cv * s / (1 - h))
+    state.R[:] = np.sum(w**2 * e_cv**2 * s**2 / (1 - h))
+    state.n_data[:], state.forget[:], state.directions[:] = 1e6, 0.999, 1
+    return numbers, s, e, e_cv, np.sum(w * e_cv**2)
 
 
 def activation(entries, dx):
@@ -326,13 +320,13 @@ def test_the_rows_gradients_add_up_to_that_of_the_leave_one_out_cost(entries):
         return J1 + penalty * np.sum((M.T @ M) ** 2)
 
     w, z, _ = activation(entries, X)
-    f, s, e, e_cv, E = batch_field(X, Y, w, u, entries.size)
-    work, total = scratch(d, entries.size), np.zeros(entries.size)
+    numbers, s, e, e_cv, E = batch_field(X, Y, w, u, entries)
+    m, f, work, total = numbers.record[0], numbers.buffer, numbers.work, np.zeros(entries.size)
     for t in range(n):
-        slope, bend, h = rf.cost_slope(f, 1, s[t : t + 1].copy(), w[t], e[t], e_cv[t], E, w.sum())
-        np.testing.assert_allclose(h, w[t] * s[t] ** 2 / f.stats[rf.SS2, 0], rtol=1e-12)
-        work.dx[:], work.z[:] = X[t], z[t]
-        rf.metric_derivatives(entries, w[t], slope, bend, w[t] / w.sum(), penalty, work)
+        work.s[:], work.dx[:], work.z[:] = s[t], X[t], z[t]
+        slope, bend, h = rf.cost_slope(m, f, 0, w[t], e[t], e_cv[t], E, w.sum())
+        np.testing.assert_allclose(h, w[t] * s[t] ** 2 / numbers.state.ss2[0, 0], rtol=1e-12)
+        rf.metric_derivatives(m, f, 0, w[t], slope, bend, w[t] / w.sum(), penalty)
         total += work.gradient
     step = 1e-6 * np.eye(entries.size)
     differences = [(cost(entries + i) - cost(entries - i)) / 2e-6 for i in step]
@@ -343,14 +337,15 @@ def test_the_rows_gradients_add_up_to_that_of_the_leave_one_out_cost(entries):
 def test_curvature_is_the_second_derivative_by_each_entry(entries):
     entries, dx, slope, bend, share, penalty = np.array(entries), np.array([0.4, -0.9]), -0.7, 0.5, 0.2, 0.03
     w0 = activation(entries, dx)[0]
-    work = scratch(2, entries.size)
+    numbers = one_field(entries, 2)
+    work = numbers.work
 
     def cost(values):
         w, _, M = activation(values, dx)
         return slope * w + 0.5 * bend * (w - w0) ** 2 + share * penalty * np.sum((M.T @ M) ** 2)
 
     work.dx[:], work.z[:] = dx, activation(entries, dx)[1]
-    rf.metric_derivatives(entries, w0, slope, bend, share, penalty, work)
+    rf.metric_derivatives(numbers.record[0], numbers.buffer, 0, w0, slope, bend, share, penalty)
     for i, unit in enumerate(np.eye(entries.size)):
         up, here, down = (cost(entries + k * 1e-4 * unit) for k in (1, 0, -1))
         assert work.gradient[i] == pytest.approx((up - down) / 2e-4, abs=1e-7)
@@ -362,7 +357,7 @@ def test_erratum_the_second_derivative_used_in_meta_learning_is_not_that_of_the_
     X = rng.standard_normal((200, 1))
     s = X[:, 0]
     Y, w = s + 0.5 * rng.standard_normal(200) + 0.3 * s**2, rng.uniform(0.2, 1.0, 200)
-    f, _, e, e_cv, E = batch_field(X, Y, w, np.ones(1), 1)
+    numbers, _, e, e_cv, E = batch_field(X, Y, w, np.ones(1), np.zeros(1))
     W, t = w.sum(), int(np.argmax(e**2 * s**2))  # where the terms in question are largest
 
     def cost(weight):
@@ -371,8 +366,9 @@ def test_erratum_the_second_derivative_used_in_meta_learning_is_not_that_of_the_
         P = 1.0 / np.sum(v * s**2)
         return np.sum(v * (Y - s * P * np.sum(v * s * Y)) ** 2 / (1 - w * s**2 * P) ** 2) / v.sum()
 
-    _, bend, _ = rf.cost_slope(f, 1, s[t : t + 1].copy(), w[t], e[t], e_cv[t], E, W)
-    derived = bend + E / W**3 - 4.0 * e[t] ** 2 * s[t] ** 2 / f.stats[rf.SS2, 0] / W
+    numbers.work.s[:] = s[t]
+    _, bend, _ = rf.cost_slope(numbers.record[0], numbers.buffer, 0, w[t], e[t], e_cv[t], E, W)
+    derived = bend + E / W**3 - 4.0 * e[t] ** 2 * s[t] ** 2 / numbers.state.ss2[0, 0] / W
     difference = (cost(w[t] + 1e-3) - 2 * cost(w[t]) + cost(w[t] - 1e-3)) / 1e-6
     assert derived == pytest.approx(difference, rel=0.1)  # neglected: how R and 1 - h change
     assert bend > 0 > difference
@@ -420,12 +416,12 @@ def test_of_two_fields_that_overlap_too_much_the_wider_leaves(wide):
     model = LWPR(init_D=1.0, w_gen=0.5, w_prune=0.7, update_D=False)
     model.learn_many([0.0, 1.3], [0.0, 0.0])  # exp(-1.3^2 / 2) = 0.43
     assert model.size == 2
-    model._arrays()["metrics"][0, wide, 0] = 0.99
+    model._state.metrics[wide, 0] = 0.99
     model.learn_one(0.65, 0.0)  # exp(-0.65^2 / 2) = 0.81 of both
     assert model.size == 1
     assert model.basis[0, 0] == [1.3, 0.0][wide]
     assert model.last_change.evicted == wide
-    assert not model._arrays()["records"][0, 1:].any()
+    assert not any(getattr(model._state, name)[1:].any() for name in rf.STATE)
 
 
 def test_with_the_default_w_prune_no_field_leaves():
@@ -467,8 +463,7 @@ def test_the_variance_is_the_squared_confidence_of_a_mixture():
     means, variances = [], []
     for k in active:  # each field alone: conf^2 = sigma^2 / w
         alone = model.copy()
-        centres = alone._arrays()["centres"]
-        centres[0, [i for i in range(len(weights)) if i != k]] = 1e6
+        alone._state.centres[[i for i in range(len(weights)) if i != k]] = 1e6
         p = alone.predict_one(x)
         means.append(p.mean)
         variances.append(p.variance * weights[k])
@@ -520,11 +515,11 @@ def test_missing_targets_leave_everything_but_the_memory_unchanged():
     other.learn_many(X[~np.isnan(holes)], Y[~np.isnan(holes)])
     assert model.rows_seen == 80
     for name, array in model._arrays().items():
-        if name not in ("counters", "window"):
+        if name not in ("counters.rows_seen", "window"):
             np.testing.assert_array_equal(array, other._arrays()[name])
     before = model.predict_many(X).mean
     model.observe_one(X[0])
-    assert model.last_change == (False, False, -1)
+    assert model.last_change == (False, False, ())
     np.testing.assert_array_equal(model.predict_many(X).mean, before)
 
 
@@ -598,12 +593,11 @@ def test_a_saved_model_goes_on_as_if_it_had_never_stopped():
 def test_a_snapshot_with_impossible_counts_is_refused():
     model = LWPR(capacity=3)
     model.learn_one([0.0, 0.0], 1.0)
-    good = model._counters.copy()
-    model._counters[3] = 4
+    model._state.counts[0] = 4
     with pytest.raises(SnapshotError, match=r"says \[4\] fields, there is room for 3"):
         from_bytes(model.to_bytes())
-    model._counters[:] = good
-    model._counters[5] = 9
+    model._state.counts[0] = 1
+    model._state.directions[0] = 9
     with pytest.raises(SnapshotError, match="fields of 9 directions"):
         from_bytes(model.to_bytes())
 
@@ -624,7 +618,7 @@ def test_max_projections_limits_the_directions():
     for most in (1, 2):
         model = LWPR(init_D=1.0, max_projections=most, **ANNEALED)
         model.learn_many(X, X @ [1.0, 2.0, 3.0])
-        assert model._plan[5] == most
+        assert model._state.ss2.shape[1] == most
         assert np.all(np.isfinite(model.predict_many(X).mean))
 
 
@@ -650,7 +644,7 @@ def test_reading_before_the_first_row():
     assert (model.size, model.rows_seen) == (0, 0)
     assert model.basis.shape == (0, 0)
     assert model.metrics.shape == (0, 0, 0)
-    assert model.last_change == (False, False, -1)
+    assert model.last_change == (False, False, ())
     assert model.hyperparameters == {"init_D": 25.0, "init_alpha": 50.0, "penalty": 1e-6}
     model.reset_memory()
     assert repr(LWPR(init_D=50.0)) == "LWPR(init_D=50.0)"

@@ -88,8 +88,9 @@ def test_reset_memory_begins_a_new_sequence_and_keeps_what_was_learnt(memory):
     model.reset_memory()
     np.testing.assert_array_equal(model.basis, basis)
     fresh = sg.OnlineGP(sg.Basis(), memory=memory, budget=sg.Budget(20, novelty=0))
-    fresh.learn_one(X[0], Y[0])
-    model.learn_one(X[0], Y[0])
+    first = rng.normal(size=2)
+    fresh.learn_one(first, Y[0])
+    model.learn_one(first, Y[0])
     np.testing.assert_array_equal(model.basis[-1], fresh.basis[0])
 
 

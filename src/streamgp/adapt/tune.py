@@ -9,12 +9,12 @@ import numpy as np
 from streamgp import inputs
 from streamgp.adapt.evidence import WIDEST, Evidence
 from streamgp.batch import SSGPR, FullGP
-from streamgp.core import stream
-from streamgp.features import Features, Fourier, checked_kernel
+from streamgp.checks import check
 from streamgp.kernels import Kernel
-from streamgp.memory import Memory, Window, remembered
 from streamgp.model import MemoryModel, StreamModel
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.features import Features, Fourier, checked_kernel
+from streamgp.process.memory import Memory, Window, remembered
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.huber2013 import RecursiveGP
 from streamgp.settings import FloatArray, whole
 from streamgp.standardize import Standardize, standard, units_of
@@ -91,7 +91,7 @@ def fit_prefix(
     Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
     if len(X) == 0:
         raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
-    inputs.refuse(*stream.check(X, Y, False), many=True)
+    inputs.refuse(*check(X, Y, False), many=True)
     if isinstance(model, RecursiveGP) and (prior := model._prior_mean(X)) is not None:
         Y = Y - prior
     seen = remembered(_memory_of(model), X, Y)
@@ -124,7 +124,7 @@ def _fit_within(
     """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
     if isinstance(model, Standardize):
         Y, scalar = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
-        inputs.refuse(*stream.check(X, Y, False), many=True)
+        inputs.refuse(*check(X, Y, False), many=True)
         units = units_of(X[: model._warmup], Y[: model._warmup])
         X = standard(X, units.input_shift, units.input_scale)
         Y = standard(Y, units.target_shift, units.target_scale)

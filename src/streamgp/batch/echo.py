@@ -10,8 +10,8 @@ from streamgp import inputs
 from streamgp.adapt.evidence import Evidence
 from streamgp.batch.exact import FullGP
 from streamgp.kernels import SquaredExponential
-from streamgp.memory import Reservoir, described_reservoir, remembered
 from streamgp.prediction import Prediction
+from streamgp.process.memory import Reservoir, described_reservoir, remembered
 from streamgp.settings import Configured, FloatArray
 
 

@@ -18,14 +18,15 @@ class Exact(NamedTuple):
     kernel: Kernel
     noise: float
     X: FloatArray
-    L: FloatArray  # K + (jitter + noise) I = L L'
+    L: FloatArray  # K + noise I = L L', jitter included
     z: FloatArray  # L^-1 Y
     value: float
 
 
 def solve(kernel: Kernel, noise: float, jitter: float, X: FloatArray, Y: FloatArray) -> Exact:
     K = kernel(X)
-    K[np.diag_indices_from(K)] += jitter + noise
+    K[np.diag_indices_from(K)] *= 1.0 + jitter
+    K[np.diag_indices_from(K)] += noise
     L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     z = solve_triangular(L, Y, lower=True, check_finite=False)
     n, p = Y.shape
@@ -33,13 +34,15 @@ def solve(kernel: Kernel, noise: float, jitter: float, X: FloatArray, Y: FloatAr
     return Exact(kernel, noise, X, L, z, float(value))
 
 
-def gradient(solution: Exact) -> FloatArray:
+def gradient(solution: Exact, jitter: float) -> FloatArray:
     """By the logarithms of the kernel's hyperparameters and of the noise."""
     alpha = solve_triangular(solution.L, solution.z, lower=True, trans="T", check_finite=False)
     inverse, _ = lapack.dpotri(solution.L, lower=True)  # its lower triangle
     # d log p / d K_ij, from d log p = 1/2 tr((alpha alpha' - p K^-1) dK).
     W = 0.5 * (alpha @ alpha.T - alpha.shape[1] * inverse)
-    return np.append(solution.kernel.weighted_gradient(W, solution.X), solution.noise * np.trace(W))
+    by_noise = solution.noise * np.trace(W)
+    W[np.diag_indices_from(W)] *= 1.0 + jitter
+    return np.append(solution.kernel.weighted_gradient(W, solution.X), by_noise)
 
 
 def project(solution: Exact, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -54,7 +57,7 @@ class FullGP(KernelModel):
     Args:
         kernel: covariance function; None: SquaredExponential().
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
 
     Example:
         >>> import numpy as np
@@ -73,11 +76,11 @@ class FullGP(KernelModel):
         return solve(*self._bound(values, X), self._jitter, X, Y)
 
     def _gradient(self, solution: Exact, X: FloatArray, Y: FloatArray) -> FloatArray:
-        return gradient(solution)
+        return gradient(solution, self._jitter)
 
     def _predict(self, solution: Exact, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, V = project(solution, X)
-        prior = solution.kernel.diagonal(X) + self._jitter
+        prior = (1.0 + self._jitter) * solution.kernel.diagonal(X)
         return mean, np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)
 
 
@@ -100,7 +103,8 @@ class BayesianCommitteeMachine(KernelModel):
         noise: variance of the observation noise, in squared units of the target.
         experts: number of parts; rows are dealt out at random, in equal shares.
         queries: rows of X predicted together; more make the experts agree better and cost queries^3.
-        jitter: independent variance of every function value, part of the prior; queries > 1 may need some.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior;
+            queries > 1 may need some.
         seed: of the random parts.
 
     Example:
@@ -138,7 +142,7 @@ class BayesianCommitteeMachine(KernelModel):
         return Committee(kernel, experts, sum(expert.value for expert in experts))
 
     def _gradient(self, solution: Committee, X: FloatArray, Y: FloatArray) -> FloatArray:
-        total: FloatArray = np.sum([gradient(expert) for expert in solution.experts], axis=0)
+        total: FloatArray = np.sum([gradient(expert, self._jitter) for expert in solution.experts], axis=0)
         return total
 
     def _predict(self, solution: Committee, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -159,7 +163,7 @@ class BayesianCommitteeMachine(KernelModel):
             if b == 1
             else np.stack([kernel(X[i : i + b]) for i in range(0, len(X), b)])
         )
-        prior = prior + self._jitter * np.eye(b)
+        prior = prior * (1.0 + self._jitter * np.eye(b))
         # Tresp (2000): C^-1 = sum_i C_i^-1 - (M - 1) prior^-1, mean = C sum_i C_i^-1 mean_i
         precision = (1 - len(solution.experts)) * _inverse(prior)
         weighted = np.zeros((*prior.shape[:2], solution.experts[0].z.shape[1]))

@@ -18,7 +18,7 @@ class LowRank(NamedTuple):
     kernel: Kernel
     points: FloatArray  # in the shape of the inputs
     noise: float
-    L: FloatArray  # K_uu + jitter I = L L'
+    L: FloatArray  # K_uu = L L', jitter included
     V: FloatArray  # L^-1 K_uf
     lam: FloatArray  # (n,)
     M: FloatArray  # I + V diag(1/lam) V' = M M'
@@ -69,7 +69,7 @@ class InducingModel(KernelModel):
         kernel, noise = self._bound(values, X)
         points = free if self._tuned else self._start_points(X)
         U = points.reshape(self._m, *X.shape[1:])
-        Kuu = kernel(U) + self._jitter * np.eye(self._m)
+        Kuu = kernel(U) * self._jittered()
         L = cholesky(Kuu, lower=True, check_finite=False)
         V = solve_triangular(L, kernel(U, X), lower=True, check_finite=False)
         lam = noise + self._residual(kernel, X, V)
@@ -82,11 +82,15 @@ class InducingModel(KernelModel):
         value = -0.5 * quadratic - 0.5 * p * (determinant + n * np.log(2.0 * np.pi))
         return LowRank(kernel, U, noise, L, V, lam, M, b, float(value))
 
+    def _jittered(self) -> FloatArray:
+        """What the jitter multiplies the points' covariance with: its diagonal counts a little more."""
+        return 1.0 + self._jitter * np.eye(self._m)
+
     def _residual(self, kernel: Kernel, X: FloatArray, V: FloatArray) -> FloatArray:
         """The variance of the function that the points cannot express, or none where it does not count."""
         if not self._residual_counts:
             return np.zeros(len(X))
-        gamma2: FloatArray = np.maximum(kernel.diagonal(X) + self._jitter - np.sum(V * V, axis=0), 0.0)
+        gamma2: FloatArray = np.maximum((1.0 + self._jitter) * kernel.diagonal(X) - np.sum(V * V, axis=0), 0.0)
         return gamma2
 
     def _gradient(self, solution: LowRank, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -103,10 +107,10 @@ class InducingModel(KernelModel):
         # d(V'V) = dK_fu B + B' dK_uf - B' dK_uu B with B = K_uu^-1 K_uf
         by_cross = solve_triangular(L, VW, lower=True, trans="T", check_finite=False)
         by_points = solve_triangular(L, V @ by_cross.T, lower=True, trans="T", check_finite=False)
-        by_points = 0.5 * (by_points + by_points.T)
+        by_points = 0.5 * (by_points + by_points.T) * self._jittered()
         by_kernel = 2.0 * kernel.weighted_gradient(by_cross, U, X) - kernel.weighted_gradient(by_points, U)
         if self._residual_counts:
-            by_kernel += kernel.weighted_diagonal_gradient(w, X)
+            by_kernel += kernel.weighted_diagonal_gradient((1.0 + self._jitter) * w, X)
         parts = [by_kernel, np.array([noise * np.sum(w)])]
         if self._tuned:
             by_inputs = kernel.weighted_input_gradient(by_cross, U, X) - kernel.weighted_input_gradient(by_points, U, U)
@@ -130,7 +134,8 @@ class SubsetOfRegressors(InducingModel):
         noise: variance of the observation noise, in squared units of the target.
         points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
         tune_points: whether evidence maximisation moves the points too.
-        jitter: independent variance of the function at every point, part of the prior.
+        jitter: independent variance of the function at every point, relative to its prior variance and part of the
+            prior.
         seed: of the drawn points.
 
     Example:
@@ -168,7 +173,7 @@ class FITC(InducingModel):
         noise: variance of the observation noise, in squared units of the target.
         points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
         tune_points: whether evidence maximisation moves the points (the pseudo-inputs) too.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         seed: of the drawn points.
 
     Example:

@@ -9,10 +9,10 @@ import numpy as np
 
 from streamgp import inputs
 from streamgp.adapt.evidence import Evidence, Maximum, Objective
-from streamgp.core import stream
-from streamgp.features import checked_kernel
+from streamgp.checks import check
 from streamgp.kernels import Kernel
 from streamgp.prediction import Prediction
+from streamgp.process.features import checked_kernel
 from streamgp.settings import Configured, FloatArray, number
 
 Hyperparameters = dict[str, float | FloatArray]
@@ -220,7 +220,7 @@ def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:
             raise ValueError(f"X must have shape (n, {', '.join(map(str, shape))}), as in fit; got {points.shape}")
         points = np.empty((0, *shape))
     flat = points.reshape(len(points), extent(points)[0])
-    inputs.refuse(*stream.check(flat, flat[:0], True), many=True)
+    inputs.refuse(*check(flat, flat[:0], True), many=True)
     return points
 
 

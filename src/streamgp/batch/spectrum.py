@@ -10,8 +10,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from streamgp.batch.model import BatchModel, Hyperparameters, extent
 from streamgp.compiled import compiled
-from streamgp.features import Fourier, fourier
 from streamgp.kernels import SquaredExponential
+from streamgp.process.features import Fourier, fourier
 from streamgp.settings import FloatArray, number
 
 Array = NDArray

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from streamgp.adapt.sngd import SNGD
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN
 from streamgp.deep.gp import ExactHead, Head, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
@@ -28,6 +27,7 @@ from streamgp.deep.training import (
     embed,
 )
 from streamgp.encoded import Encoded
+from streamgp.process.adapt.sngd import SNGD
 from streamgp.settings import FloatArray, choice, number, positive_vector, whole
 
 SOLVERS = ("eigen", "cg")

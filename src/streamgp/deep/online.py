@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.budget import Budget
 from streamgp.deep.encoders import Encoder, FeedforwardNetwork, RecurrentNetwork
 from streamgp.deep.gp import Head
 from streamgp.deep.windows import Units
 from streamgp.encoded import Encoded
 from streamgp.encoder import TrainedEncoder, WindowEncoder
-from streamgp.features import Basis, Features, Fourier
-from streamgp.forgetting import BackToPrior, Forgetting
 from streamgp.kernels import SquaredExponential
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import Budget
+from streamgp.process.features import Basis, Features, Fourier
+from streamgp.process.forgetting import BackToPrior, Forgetting
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.projection import place, spread_points
 from streamgp.settings import FloatArray, choice, whole
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp import inputs
-from streamgp.core import stream
+from streamgp.checks import check
 from streamgp.settings import FloatArray, choice, whole
 from streamgp.standardize import centre_and_spread
 
@@ -75,7 +75,7 @@ def checked(
     if len(U) == 0:
         raise ValueError("U has no rows")
     Y, scalar = inputs.targets(Y, len(U), p, True)
-    inputs.refuse(*stream.check(U, Y, False), many=True)
+    inputs.refuse(*check(U, Y, False), many=True)
     begins = np.zeros(1, dtype=np.int64) if starts is None else np.asarray(starts)
     if (
         begins.ndim != 1

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from streamgp import inputs
-from streamgp.features import checked_kernel
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
 from streamgp.kernels import Kernel
-from streamgp.memory import Window
+from streamgp.process.features import checked_kernel
+from streamgp.process.memory import Window
 from streamgp.settings import number, whole
 
 
@@ -37,7 +37,7 @@ class KLMS(Filter):
     """
 
     def __init__(self, kernel: Kernel | None = None, step: float = 0.5, capacity: int = 500, depth: int = 1) -> None:
-        tuning = {rules.STEP: number("step", step, above=0)}
+        tuning = {"step": number("step", step, above=0)}
         self._compose(rules.KLMS, Window(depth), tuning, checked_kernel(kernel), whole("capacity", capacity))
 
 
@@ -72,8 +72,8 @@ class QKLMS(Filter):
         depth: int = 1,
     ) -> None:
         tuning = {
-            rules.STEP: number("step", step, above=0),
-            rules.QUANTIZATION: number("quantization", quantization, at_least=0),
+            "step": number("step", step, above=0),
+            "quantization": number("quantization", quantization, at_least=0),
         }
         self._compose(rules.QKLMS, Window(depth), tuning, checked_kernel(kernel), whole("capacity", capacity))
 
@@ -110,9 +110,9 @@ class KNLMS(Filter):
         depth: int = 1,
     ) -> None:
         tuning = {
-            rules.STEP: number("step", step, above=0),
-            rules.COHERENCE: number("coherence", coherence, above=0, at_most=1),
-            rules.REGULARIZATION: number("regularization", regularization, at_least=0),
+            "step": number("step", step, above=0),
+            "coherence": number("coherence", coherence, above=0, at_most=1),
+            "regularization": number("regularization", regularization, at_least=0),
         }
         self._compose(rules.KNLMS, Window(depth), tuning, checked_kernel(kernel), whole("capacity", capacity))
 
@@ -146,8 +146,8 @@ class BetaKLMS(Filter):
         depth: int = 1,
     ) -> None:
         tuning = {
-            rules.BETA: number("beta", beta, at_least=0),
-            rules.NOISE: number("noise", noise, above=0),
+            "beta": number("beta", beta, at_least=0),
+            "noise": number("noise", noise, above=0),
         }
         self._compose(rules.BETA_KLMS, Window(depth), tuning, checked_kernel(kernel), whole("capacity", capacity))
 
@@ -205,10 +205,10 @@ class NORMA(Filter):
         depth: int = 1,
     ) -> None:
         tuning = {
-            rules.STEP: number("step", step, above=0),
-            rules.REGULARIZATION: number("regularization", regularization, at_least=0),
+            "step": number("step", step, above=0),
+            "regularization": number("regularization", regularization, at_least=0),
         }
-        if tuning[rules.STEP] * tuning[rules.REGULARIZATION] >= 1:
+        if tuning["step"] * tuning["regularization"] >= 1:
             raise ValueError(
                 f"step * regularization must be below 1, or every row forgets all; got {step!r} * {regularization!r}. "
                 "Use a smaller regularization."

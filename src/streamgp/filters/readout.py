@@ -6,7 +6,7 @@ from typing import Any
 
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
-from streamgp.memory import Reservoir, described_reservoir
+from streamgp.process.memory import Reservoir, described_reservoir
 from streamgp.settings import number
 
 
@@ -48,5 +48,5 @@ class SGDESN(Filter):
         memory = described_reservoir(
             reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed
         )
-        tuning = {rules.STEP: number("step", step, above=0)}
+        tuning = {"step": number("step", step, above=0)}
         self._compose(rules.SGD, memory, tuning)

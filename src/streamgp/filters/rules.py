@@ -9,141 +9,91 @@ The terms lie in a ring: a new one takes the place of the oldest when there is n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import features, memory, posterior
-from streamgp.compiled import borrowed, compiled
-from streamgp.core import layout, stream
+from streamgp.arrays import Layout, Record, integers, matrix, vector
+from streamgp.checks import FINE, LARGEST, check
+from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
 from streamgp.kernels import program
-from streamgp.linalg import vector
-from streamgp.memory import MemoryState, memory_at, memory_size
+from streamgp.linalg.vector import copy, dot, fill
+from streamgp.process import features, memory, posterior
+from streamgp.process.state import ABSORBED, ADMITTED, NOTHING, REPLACED
+from streamgp.process.stream import arrive, remember_target
 
 Array = NDArray
 
 KLMS, QKLMS, KNLMS, BETA_KLMS, NORMA, SGD = range(6)
 
-# What a filter is: integers fixed when the first row arrives. The kernel's operations follow them.
-(
-    RULE,
-    INPUTS,
-    OUTPUTS,
-    DEPTH,
-    UNITS,
-    FEEDBACK,
-    WIDTH,
-    CAPACITY,
-    POINTS,
-    POWERS,
-    STEPS,
-    PARAMETERS,
-    PLAN_SIZE,
-) = range(13)
-
-# What changes: integer state. HEAD is the place of the oldest term.
-ROWS_SEEN, SIZE, HEAD, CHANGE, EVICTED, COUNTERS_SIZE = range(6)
-
-# The settings of the rules.
-STEP, QUANTIZATION, COHERENCE, REGULARIZATION, BETA, NOISE, RETENTION, TUNING_SIZE = range(8)
-
 # Places that are no place: the error goes to a new term, or to no term in particular.
 NEW, NOWHERE = -1, -2
 
+# Fixed when the first row arrives; the settings of the other rules are 0.
+PLAN = np.dtype(
+    [
+        ("rule", np.int64),
+        ("feedback", np.int64),  # whether the memory is fed with targets
+        ("retention", np.float64),
+        ("step", np.float64),
+        ("quantization", np.float64),
+        ("coherence", np.float64),
+        ("regularization", np.float64),
+        ("beta", np.float64),
+        ("noise", np.float64),
+    ]
+)
 
-class State(NamedTuple):
-    """Everything a filter knows, as views of its float array."""
+# What changes row by row. The oldest term is the one that leaves next.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "terms", "oldest", "change")])
 
-    tuning: Array  # (TUNING_SIZE,)
-    parameters: Array  # hyperparameters of the kernel
-    memory: MemoryState
-    basis: Array  # (points, width)
-    power: Array  # (powers,) k(b, b) of the basis points, for the coherence
-    alpha: Array  # (capacity, p)
+STATE = memory.ARRAYS | {
+    "parameters": "parameters",  # hyperparameters of the kernel
+    "basis": "points width",
+    "power": "powers",  # k(b, b) of the basis points, for the coherence
+    "alpha": "terms outputs",
+}
 
+WORK = {
+    "operations": "steps 4",  # of the kernel's program
+    "seen": "width",
+    "y": "outputs",  # the targets, then their errors
+    "mean_now": "outputs",
+    "k": "terms",
+    "kappa": "1",
+    "kernel_scratch": "kernel_scratch",
+}
 
-class Scratch(NamedTuple):
-    """Work space: nothing in it outlives a row."""
-
-    seen: Array
-    error: Array
-    mean: Array
-    k: Array
-    kappa: Array
-    kernel: Array
-
-
-@compiled
-def state_of(plan: Array, floats: Array) -> State:
-    p, width = plan[OUTPUTS], plan[WIDTH]
-    m, points, powers = plan[CAPACITY], plan[POINTS], plan[POWERS]
-    tuning = floats[:TUNING_SIZE]
-    o = TUNING_SIZE
-    parameters = floats[o : o + plan[PARAMETERS]]
-    o += plan[PARAMETERS]
-    remembered, o = memory_at(floats, o, plan[DEPTH], plan[INPUTS], plan[UNITS], p)
-    basis = floats[o : o + points * width].reshape(points, width)
-    o += points * width
-    power = floats[o : o + powers]
-    o += powers
-    alpha = floats[o : o + m * p].reshape(m, p)
-    return State(tuning, parameters, remembered, basis, power, alpha)
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 
 @compiled
-def scratch_of(plan: Array, work: Array) -> Scratch:
-    p, width, m = plan[OUTPUTS], plan[WIDTH], plan[CAPACITY]
-    seen = work[:width]
-    o = width
-    error = work[o : o + p]
-    o += p
-    mean = work[o : o + p]
-    o += p
-    k = work[o : o + m]
-    o += m
-    return Scratch(seen, error, mean, k, work[o : o + 1], work[o + 1 :])
-
-
-def float_size(plan: Array) -> int:
-    """Length of the float state."""
-    d, p, units, points = (int(plan[i]) for i in (INPUTS, OUTPUTS, UNITS, POINTS))
-    remembered = memory_size(int(plan[DEPTH]), d, units, p)
-    kept = points * int(plan[WIDTH]) + int(plan[POWERS]) + int(plan[CAPACITY]) * p
-    return TUNING_SIZE + int(plan[PARAMETERS]) + remembered + kept
-
-
-def work_size(plan: Array, kernel_scratch: int) -> int:
-    """Length of the work space."""
-    return int(plan[WIDTH]) + 2 * int(plan[OUTPUTS]) + int(plan[CAPACITY]) + 1 + kernel_scratch
-
-
-@compiled
-def operations_of(plan: Array) -> Array:
-    return plan[PLAN_SIZE : PLAN_SIZE + 4 * plan[STEPS]].reshape(plan[STEPS], 4)
-
-
-@compiled
-def predict_seen(plan: Array, n: int, state: State, w: Scratch) -> None:
-    """w.k = what the input seen has in common with each of the n terms, and w.mean = alpha'k."""
-    if plan[RULE] == SGD:
-        features.linear(w.seen, w.k)
+def predict_seen(m: Record, f: Array) -> None:
+    """k = what the input seen has in common with each of the terms, and the mean = alpha'k."""
+    n, seen, k = m.counters.terms, vector(f, m.at.seen), vector(f, m.at.k)
+    if m.plan.rule == SGD:
+        features.linear(seen, 1.0, k)
     else:
-        program.cross(operations_of(plan), state.parameters, state.basis, n, w.seen, w.k, w.kernel)
+        operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+        program.cross(operations, theta, matrix(f, m.at.basis), n, seen, k, vector(f, m.at.kernel_scratch))
     # [vanvaerenbergh2016] Eq. (6); [soh2014] Eq. (3)
-    posterior.means(state.alpha, w.k, n, w.mean)
+    posterior.means(matrix(f, m.at.alpha), k, n, vector(f, m.at.mean_now))
 
 
 @compiled
-def prior_variance(plan: Array, state: State, w: Scratch) -> float:
-    """k(x, x) of the input seen; w.kappa keeps it."""
-    return program.diagonal(operations_of(plan), state.parameters, w.seen, w.kappa, w.kernel)
+def prior_variance(m: Record, f: Array) -> float:
+    """k(x, x) of the input seen; kappa keeps it."""
+    operations, theta, scratch = (
+        integers(f, m.at.operations),
+        vector(f, m.at.parameters),
+        vector(f, m.at.kernel_scratch),
+    )
+    return program.diagonal(operations, theta, vector(f, m.at.seen), vector(f, m.at.kappa), scratch)
 
 
 @compiled
 def implied_variance(beta: float, kappa: float, k: Array, n: int) -> float:
     # [vanvaerenbergh2016] Eq. (14)
-    return kappa + beta * vector.dot(k, k, n)
+    return kappa + beta * dot(k, k, n)
 
 
 @compiled
@@ -175,10 +125,9 @@ def coherence(k: Array, power: Array, kappa: float, n: int) -> float:
 
 
 @compiled
-def share(plan: Array, counters: Array, state: State, w: Scratch) -> tuple[float, float, int]:
+def share(m: Record, f: Array) -> tuple[float, float, int]:
     """(spread, own, place): every coefficient takes spread * k_i of the error, the one at that place takes own."""
-    rule, n, tuning = plan[RULE], counters[SIZE], state.tuning
-    eta = tuning[STEP]
+    rule, n, k, eta = m.plan.rule, m.counters.terms, vector(f, m.at.k), m.plan.step
     if rule == SGD:
         # [soh2014] Eq. (5); x_t is printed where psi_t = [s_t; x_t] is meant.
         return eta, 0.0, NOWHERE
@@ -187,103 +136,94 @@ def share(plan: Array, counters: Array, state: State, w: Scratch) -> tuple[float
         return 0.0, eta, NEW
     if rule == QKLMS:
         # [vanvaerenbergh2016] 3.2.1: a datum similar to base i updates alpha_i.
-        place, distance = nearest(state.basis, counters[HEAD], n, w.seen)
-        return 0.0, eta, (place if distance <= tuning[QUANTIZATION] else NEW)
-    kappa = prior_variance(plan, state, w)
+        place, distance = nearest(matrix(f, m.at.basis), m.counters.oldest, n, vector(f, m.at.seen))
+        return 0.0, eta, (place if distance <= m.plan.quantization else NEW)
+    kappa = prior_variance(m, f)
     if rule == BETA_KLMS:
         # [vanvaerenbergh2016] Eq. (15)
-        beta = tuning[BETA]
-        gain = 1.0 / (tuning[NOISE] + implied_variance(beta, kappa, w.k, n))
-        return beta * gain, gain, NEW
+        gain = 1.0 / (m.plan.noise + implied_variance(m.plan.beta, kappa, k, n))
+        return m.plan.beta * gain, gain, NEW
     # [vanvaerenbergh2016] Eq. (10); a row that is not admitted has no k_{t+1} of its own in it.
-    admitted = coherence(w.k, state.power, kappa, n) < tuning[COHERENCE]
-    norm2 = vector.dot(w.k, w.k, n) + (kappa * kappa if admitted else 0.0)
-    denominator = tuning[REGULARIZATION] + norm2
+    admitted = coherence(k, vector(f, m.at.power), kappa, n) < m.plan.coherence
+    norm2 = dot(k, k, n) + (kappa * kappa if admitted else 0.0)
+    denominator = m.plan.regularization + norm2
     spread = eta / denominator if denominator > 0.0 else 0.0
     return spread, spread * kappa, (NEW if admitted else NOWHERE)
 
 
 @compiled
-def admit(plan: Array, counters: Array, state: State, w: Scratch) -> int:
+def admit(m: Record, f: Array) -> int:
     """The input seen becomes a term with coefficient 0, in place of the oldest where there is no room."""
-    place = counters[SIZE]
-    if place < plan[CAPACITY]:
-        counters[SIZE] += 1
-        counters[CHANGE] = layout.ADMITTED
+    seen, power, alpha = vector(f, m.at.seen), vector(f, m.at.power), matrix(f, m.at.alpha)
+    place, room = m.counters.terms, alpha.shape[0]
+    if place < room:
+        m.counters.terms += 1
+        m.counters.change = ADMITTED
     else:
-        place = counters[HEAD]
-        counters[HEAD] = (place + 1) % plan[CAPACITY]
-        counters[CHANGE] = layout.REPLACED
-        counters[EVICTED] = 0
-    vector.copy(w.seen, w.seen.size, state.basis[place])
-    vector.fill(state.alpha[place], plan[OUTPUTS], 0.0)
-    if plan[POWERS] > 0:
-        state.power[place] = w.kappa[0]
+        place = m.counters.oldest
+        m.counters.oldest = (place + 1) % room
+        m.counters.change = REPLACED
+    copy(seen, seen.size, matrix(f, m.at.basis)[place])
+    fill(alpha[place], alpha.shape[1], 0.0)
+    if power.size > 0:
+        power[place] = vector(f, m.at.kappa)[0]
     return place  # type: ignore[no-any-return]
 
 
 @compiled
-def learn(plan: Array, counters: Array, state: State, w: Scratch) -> None:
-    """Learn the target in w.error at the input that predict_seen() has just predicted."""
-    n, p, alpha = counters[SIZE], plan[OUTPUTS], state.alpha
+def learn(m: Record, f: Array) -> None:
+    """Learn the targets at the input that predict_seen() has just predicted."""
+    n, alpha, k = m.counters.terms, matrix(f, m.at.alpha), vector(f, m.at.k)
+    mean, error = vector(f, m.at.mean_now), vector(f, m.at.y)
     # NORMA forgets first: the error is that of the decayed coefficients. The others keep all.
-    kept = 1.0 - state.tuning[STEP] * state.tuning[REGULARIZATION] if plan[RULE] == NORMA else 1.0
-    for j in range(p):
-        w.error[j] -= kept * w.mean[j]
-    spread, own, place = share(plan, counters, state, w)
+    kept = 1.0 - m.plan.step * m.plan.regularization if m.plan.rule == NORMA else 1.0
+    for j in range(error.size):
+        error[j] -= kept * mean[j]
+    spread, own, place = share(m, f)
     if spread != 0.0 or kept != 1.0:
-        for j in range(p):
-            posterior.learn_mean(alpha, j, kept, w.k, spread * w.error[j], n)
-    counters[CHANGE] = layout.ABSORBED
-    counters[EVICTED] = -1
+        for j in range(error.size):
+            posterior.learn_mean(alpha, j, kept, k, spread * error[j], n)
+    m.counters.change = ABSORBED
     if place == NEW:
-        place = admit(plan, counters, state, w)
+        place = admit(m, f)
     if place >= 0:
-        for j in range(p):
-            alpha[place, j] += own * w.error[j]
+        for j in range(error.size):
+            alpha[place, j] += own * error[j]
 
 
-@compiled
-def predict(
-    plan: Array, counters: Array, floats: Array, work: Array, X: Array, mean: Array, implied: Array
-) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
+def predict(record: Array, f: Array, X: Array, mean: Array, implied: Array) -> tuple[int, int]:
     """Predict rows that would each come next, and Eq. (14) where there is room for it; the filter does not change."""
-    status, row = stream.check(X, X[:0], True)
-    if status != stream.FINE:
+    m, f, X, mean, implied = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(mean), borrowed(implied)
+    status, row = check(X, X[:0], True, LARGEST)
+    if status != FINE:
         return status, row
-    state, w, n = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work)), counters[SIZE]
     for t in range(X.shape[0]):
-        memory.look(state.memory, state.tuning[RETENTION], X[t], w.seen)
-        predict_seen(plan, n, state, w)
-        vector.copy(w.mean, w.mean.size, mean[t])
+        memory.look(m, f, X[t], vector(f, m.at.seen))
+        predict_seen(m, f)
+        copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
         if implied.shape[0] > 0:
-            implied[t, 0] = implied_variance(state.tuning[BETA], prior_variance(plan, state, w), w.k, n)
-    return stream.FINE, -1
+            k, n = vector(f, m.at.k), m.counters.terms
+            implied[t, 0] = implied_variance(m.plan.beta, prior_variance(m, f), k, n)
+    return FINE, -1
 
 
-@compiled
-def run(plan: Array, counters: Array, floats: Array, work: Array, X: Array, Y: Array, mean: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
+def run(record: Array, f: Array, X: Array, Y: Array, mean: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = stream.check(X, Y, True)
-    if status != stream.FINE:
+    m, f, X, Y, mean = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(mean)
+    status, row = check(X, Y, True, LARGEST)
+    if status != FINE:
         return status, row
-    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
-    report = mean.shape[0] > 0
+    tracking = mean.shape[0] > 0
     for t in range(X.shape[0]):
-        memory.look(state.memory, state.tuning[RETENTION], X[t], w.seen)
-        memory.keep(state.memory, X[t], w.seen)
-        counters[ROWS_SEEN] += 1
-        taught = Y.shape[0] > 0 and not np.isnan(Y[t, 0])  # a row has all its targets or none
-        if report or taught or plan[FEEDBACK]:
-            predict_seen(plan, counters[SIZE], state, w)
-        if report:
-            vector.copy(w.mean, w.mean.size, mean[t])
-        if taught or plan[FEEDBACK]:
-            vector.copy(Y[t] if taught else w.mean, w.mean.size, state.memory.last_target)
-        if taught:
-            vector.copy(Y[t], w.error.size, w.error)
-            learn(plan, counters, state, w)
-        else:
-            counters[CHANGE] = layout.NOTHING
-            counters[EVICTED] = -1
-    return stream.FINE, -1
+        learnt = arrive(m, f, X, Y, t)
+        if learnt or tracking or m.plan.feedback:
+            predict_seen(m, f)
+        if tracking:
+            copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
+        remember_target(m, f)
+        m.counters.change = NOTHING
+        if learnt:
+            learn(m, f)
+    return FINE, -1

@@ -173,7 +173,8 @@ def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Arra
 @compiled
 def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
     """k(x, x)."""
-    cross(operations, theta, x.reshape(1, x.size), 1, x, out, work)
+    alone = x.reshape(1, x.size)
+    cross(operations, theta, alone, alone.shape[0], x, out, work)  # for a literal 1 Numba would compile it again
     return out[0]  # type: ignore[no-any-return]
 
 
@@ -315,7 +316,7 @@ def weighted_diagonal_gradient(
     """total[h] = sum_i w[i] d k(X[i], X[i]) / d log theta[h]."""
     value = np.empty(1)
     for i in range(X.shape[0]):
-        cross_gradient(operations, theta, X[i : i + 1], 1, X[i], value, G, work)
+        cross_gradient(operations, theta, X[i : i + 1], value.size, X[i], value, G, work)
         for h in range(total.size):
             total[h] += w[i] * G[h, 0]
 

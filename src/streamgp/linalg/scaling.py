@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import CUBE, MATRIX, VECTOR, entry
 
 Array = NDArray
 
@@ -12,7 +12,7 @@ Array = NDArray
 FAR = 1e150
 
 
-@compiled
+@entry(MATRIX, VECTOR, VECTOR, MATRIX)
 def to_standard(values: Array, shift: Array, scale: Array, out: Array) -> None:
     """out = (values - shift) / scale, row by row; NaN stays."""
     for t in range(values.shape[0]):
@@ -25,7 +25,7 @@ def to_standard(values: Array, shift: Array, scale: Array, out: Array) -> None:
             out[t, j] = z
 
 
-@compiled
+@entry(MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE)
 def from_standard(mean: Array, variance: Array, noise: Array, shift: Array, scale: Array, out: Array) -> None:
     """Means, variances and noises into out[0], out[1] and out[2]; one column of variances stands for all."""
     several = variance.shape[1] > 1

@@ -67,42 +67,60 @@ def add_outer(A: Array, weight: float, h: Array, n: int) -> None:
 
 
 @compiled
-def read_column(A: Array, r: int, n: int, c: Array) -> None:
-    """c = A[:, r]."""
-    for j in range(r + 1):
-        c[j] = A[r, j]
+def rotate(A: Array, r: int, n: int, c: Array, s: Array, carried: Array) -> None:
+    """A = U A U' for the plane rotations U of triangular.delete(): coordinate r becomes the last one.
+
+    c[i], s[i] merge coordinate i into the carried one, for i = r + 1 ... n - 1.
+    """
+    # From the right, row by row. A rotation waits for the one before it, so four rows go side by side.
+    i = r + 1
+    while i + 4 <= n:
+        r0, r1, r2, r3 = A[i], A[i + 1], A[i + 2], A[i + 3]
+        t0, t1, t2, t3 = r0[r], r1[r], r2[r], r3[r]
+        for k in range(r + 1, i):
+            ck, sk = c[k], s[k]
+            x0, x1, x2, x3 = r0[k], r1[k], r2[k], r3[k]
+            r0[k - 1] = ck * x0 + sk * t0
+            r1[k - 1] = ck * x1 + sk * t1
+            r2[k - 1] = ck * x2 + sk * t2
+            r3[k - 1] = ck * x3 + sk * t3
+            t0 = ck * t0 - sk * x0
+            t1 = ck * t1 - sk * x1
+            t2 = ck * t2 - sk * x2
+            t3 = ck * t3 - sk * x3
+        r0[i - 1] = t0
+        _rotate_row(r1, c, s, t1, i, i + 1)
+        _rotate_row(r2, c, s, t2, i, i + 2)
+        _rotate_row(r3, c, s, t3, i, i + 3)
+        i += 4
+    while i < n:
+        _rotate_row(A[i], c, s, A[i, r], r + 1, i)
+        i += 1
+    # From the left: row i and the carried one give row i - 1 and the next carried one.
+    for j in range(r):
+        carried[j] = A[r, j]
+    corner = A[r, r]
     for i in range(r + 1, n):
-        c[i] = A[i, r]
+        source, target, ci, si = A[i], A[i - 1], c[i], s[i]
+        for j in range(i - 1):
+            x = source[j]
+            t = carried[j]
+            target[j] = ci * x + si * t
+            carried[j] = ci * t - si * x
+        y, z = source[i - 1], source[i]
+        target[i - 1] = ci * ci * z + 2.0 * ci * si * y + si * si * corner
+        carried[i - 1] = (ci * ci - si * si) * y + ci * si * (corner - z)
+        corner = ci * ci * corner - 2.0 * ci * si * y + si * si * z
+    last = A[n - 1]
+    for j in range(n - 1):
+        last[j] = carried[j]
+    last[n - 1] = corner
 
 
 @compiled
-def update_and_drop(A: Array, scale: float, h: Array, weight: float, a: Array, b: Array, r: int, n: int) -> None:
-    """A = scale A - weight h h' - a b' - b a' without row and column r, in one pass; the freed row is zero."""
-    for i in range(n):
-        if i == r:
-            continue
-        source = A[i]
-        target = A[i if i < r else i - 1]
-        hi, ai, bi = weight * h[i], a[i], b[i]
-        below = min(i + 1, r)
-        for j in range(below):
-            target[j] = scale * source[j] - hi * h[j] - ai * b[j] - bi * a[j]
-        if i > r:
-            tail_source, tail_target = source[r + 1 : i + 1], target[r:i]
-            tail_h, tail_a, tail_b = h[r + 1 : i + 1], a[r + 1 : i + 1], b[r + 1 : i + 1]
-            for j in range(tail_target.size):
-                tail_target[j] = scale * tail_source[j] - hi * tail_h[j] - ai * tail_b[j] - bi * tail_a[j]
-    for j in range(n):
-        A[n - 1, j] = 0.0
-
-
-@compiled
-def drop(A: Array, r: int, n: int) -> None:
-    """Take out row and column r; the rest moves up; the freed row is zero."""
-    for i in range(r + 1, n):
-        for j in range(r):
-            A[i - 1, j] = A[i, j]
-        for j in range(r + 1, i + 1):
-            A[i - 1, j - 1] = A[i, j]
-    for j in range(n):
-        A[n - 1, j] = 0.0
+def _rotate_row(row: Array, c: Array, s: Array, t: float, first: int, end: int) -> None:
+    for k in range(first, end):
+        x = row[k]
+        row[k - 1] = c[k] * x + s[k] * t
+        t = c[k] * t - s[k] * x
+    row[end - 1] = t

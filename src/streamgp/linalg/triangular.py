@@ -19,7 +19,13 @@ def solve_transposed(R: Array, b: Array, n: int, x: Array) -> None:
     """x = R^-T b. x may be b."""
     for i in range(n):
         x[i] = b[i]
-    i = 0
+    solve_transposed_from(R, n - n, n, x)  # not a literal 0, for which Numba would compile it again
+
+
+@compiled
+def solve_transposed_from(R: Array, first: int, n: int, x: Array) -> None:
+    """x = R^-T x in place, where the entries of x before the first are 0."""
+    i = first
     while i + 4 <= n:
         r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
         x0 = x[i] / r0[i]
@@ -74,12 +80,17 @@ def solve(R: Array, b: Array, n: int, x: Array) -> None:
 @compiled
 def inverse_column(R: Array, r: int, n: int, q: Array) -> None:
     """q = column r of (R'R)^-1."""
-    for i in range(n):
-        q[i] = 0.0
-    q[r] = 1.0
-    tail = q[r:n]
-    solve_transposed(R[r:n, r:n], tail, n - r, tail)
+    inverse_root(R, r, n, q)
     solve(R, q, n, q)
+
+
+@compiled
+def inverse_root(R: Array, r: int, n: int, z: Array) -> None:
+    """z = R^-T e_r, the part of (R'R)^-1 = R^-1 R^-T that belongs to r: z'z is its diagonal entry."""
+    for i in range(n):
+        z[i] = 0.0
+    z[r] = 1.0
+    solve_transposed_from(R, r, n, z)
 
 
 @compiled
@@ -135,23 +146,43 @@ def append(R: Array, column: Array, corner: float, n: int) -> None:
 
 
 @compiled
-def delete(R: Array, r: int, n: int, w: Array) -> None:
-    """Take row and column r out of A = R'R."""
+def delete(R: Array, r: int, n: int, column: Array, c: Array, s: Array, removed: Array) -> None:
+    """Take row and column r out of A = R'R by plane rotations.
+
+    Rotation i > r merges row i into the one that is carried down from r; c[i], s[i] are its cosine and sine. ``column``
+    gets the deleted column in the new coordinates: its last entry is what the other columns cannot express.
+    """
     for i in range(r):
+        column[i] = R[i, r]
         for j in range(r + 1, n):
             R[i, j - 1] = R[i, j]
         R[i, n - 1] = 0.0
-    removed = w[: n - r - 1]
-    for j in range(n - r - 1):
-        removed[j] = R[r, r + 1 + j]
-    # The rows below r move up and left; what row r held of their columns is rotated into them.
+    corner = R[r, r]
+    for j in range(r + 1, n):
+        removed[j] = R[r, j]
     for i in range(r + 1, n):
-        c, s, R[i - 1, i - 1] = rotation(R[i, i], removed[i - r - 1])
-        source, target, rest = R[i, i + 1 : n], R[i - 1, i : n - 1], removed[i - r :]
+        c[i], s[i], R[i - 1, i - 1] = rotation(R[i, i], removed[i])
+        ci, si = c[i], s[i]
+        column[i - 1] = si * corner
+        corner *= ci
+        source, target, rest = R[i, i + 1 : n], R[i - 1, i : n - 1], removed[i + 1 : n]
         for j in range(rest.size):
             t = source[j]
-            target[j] = c * t + s * rest[j]
-            rest[j] = c * rest[j] - s * t
+            target[j] = ci * t + si * rest[j]
+            rest[j] = ci * rest[j] - si * t
+    column[n - 1] = corner
     for j in range(n):
         R[n - 1, j] = 0.0
         R[j, n - 1] = 0.0
+
+
+@compiled
+def rotate(X: Array, r: int, n: int, c: Array, s: Array) -> None:
+    """X = U X, column by column, for the rotations of delete(): coordinate r becomes the last one."""
+    for j in range(X.shape[1]):
+        t = X[r, j]
+        for i in range(r + 1, n):
+            x = X[i, j]
+            X[i - 1, j] = c[i] * x + s[i] * t
+            t = c[i] * t - s[i] * x
+        X[n - 1, j] = t

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs, memory
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, borrowed, compile_now, compiled
-from streamgp.core import stream
-from streamgp.features import checked_kernel
+from streamgp import inputs
+from streamgp.arrays import Layout, Numbers, Record, block, integers, matrix, vector
+from streamgp.checks import FINE, LARGEST, check
+from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
 from streamgp.kernels import Kernel, program
-from streamgp.linalg import triangular, vector
-from streamgp.memory import MemoryState, Window, memory_at, memory_size
-from streamgp.model import Change, Health, MemoryModel
+from streamgp.linalg import triangular
+from streamgp.linalg.vector import copy, dot, fill
+from streamgp.model import Change, MemoryModel
 from streamgp.prediction import Prediction
+from streamgp.process import growing, memory
+from streamgp.process.features import checked_kernel
+from streamgp.process.memory import Window
+from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, choice, number, whole
 
 Array = NDArray
@@ -23,14 +25,51 @@ Array = NDArray
 DROPS = ("redundant", "oldest")
 REDUNDANT, OLDEST = range(2)
 
-# What a model is: integers fixed when the first row arrives. The kernel's operations follow them.
-INPUTS, OUTPUTS, DEPTH, WIDTH, EXPERTS, ROOM, NEIGHBOURS, DROP, STEPS, PLAN_SIZE = range(10)
+# Fixed when the first row arrives.
+PLAN = np.dtype(
+    [
+        ("retention", np.float64),  # of the memory, a window: none
+        ("noise", np.float64),
+        ("threshold", np.float64),
+        ("neighbours", np.int64),
+        ("drop", np.int64),
+    ]
+)
 
-# What changes: integer state. The number of points of each expert follows.
-ROWS_SEEN, SIZE, ADMITTED, EVICTED, FLOORED_PIVOTS, COUNTERS_SIZE = range(6)
+# What changes row by row; the experts are those in use, and the point that its expert has dropped may be none, -1.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "experts", "admitted", "evicted", "floored_pivots")])
 
-# Settings, as numbers. The kernel's hyperparameters follow.
-NOISE, THRESHOLD, NUMBERS = range(3)
+STATE = memory.ARRAYS | {
+    "centres": "experts width",
+    "centre_variances": "experts",  # k(c, c)
+    "counts": "experts",  # of the points
+    "points": "experts room width",  # oldest first
+    "targets": "experts room outputs",
+    "factors": "experts room room",  # R with K + noise I = R'R, upper triangle
+    "inverse_diagonals": "experts room",  # of (R'R)^-1
+    "weights": "experts room outputs",  # (R'R)^-1 y
+}
+
+WORK = {
+    "operations": "steps 4",  # of the kernel's program
+    "parameters": "parameters",  # its hyperparameters
+    "seen": "width",
+    "y": "outputs",
+    "mean_now": "outputs",
+    "variance_now": "outputs",
+    "first": "outputs",  # mean of the most similar expert
+    "similarity": "experts",
+    "rank": "experts",
+    "k": "room",
+    "column": "room",
+    "psi": "room",
+    "cosine": "room",
+    "sine": "room",
+    "carried": "room",
+    "kernel_scratch": "kernel_scratch",
+}
+
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 # Points as redundant as each other to this relative precision are told apart by age.
 TIE = 1e-6
@@ -68,12 +107,6 @@ class LocalGP(MemoryModel):
         True
     """
 
-    _plan: np.ndarray
-    _counters: np.ndarray
-    _floats: FloatArray
-    _numbers: FloatArray
-    _work: FloatArray
-
     def __init__(
         self,
         kernel: Kernel | None = None,
@@ -93,69 +126,60 @@ class LocalGP(MemoryModel):
         self._neighbours = self._experts if neighbours is None else whole("neighbours", neighbours)
         self._drop = choice("drop", drop, DROPS)
         self._memory = Window(depth)
-        compile_now(run, INTEGERS, INTEGERS, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
-        compile_now(predict, INTEGERS, INTEGERS, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+        compile_now(run, predict)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        width, depth = self._memory.width(d), self._memory.depth
-        kernel = self._kernel.program(width, depth)
-        plan = np.concatenate([np.zeros(PLAN_SIZE, dtype=np.int64), kernel.operations.ravel()])
-        for index, value in (
-            (INPUTS, d),
-            (OUTPUTS, p),
-            (DEPTH, depth),
-            (WIDTH, width),
-            (EXPERTS, self._experts),
-            (ROOM, self._capacity + 1),  # a point is dropped after the new one has come
-            (NEIGHBOURS, self._neighbours),
-            (DROP, self._drop),
-            (STEPS, len(kernel.operations)),
-        ):
-            plan[index] = value
-        floats = np.zeros(float_size(plan))
-        counters = np.zeros(COUNTERS_SIZE + self._experts, dtype=np.int64)
-        counters[EVICTED] = -1
-        state = state_of(plan, floats)
-        self._place_memory(state, counters, d, p)
-        self._state = state
-        self._plan, self._counters, self._floats = plan, counters, floats
-        self._numbers = np.concatenate([[self._noise, self._threshold], kernel.parameters])
-        self._work = np.zeros(work_size(plan) + kernel.scratch(max(self._experts, self._capacity + 1), width))
-        self._nothing = np.empty((0, p))
+        width, room = self._memory.width(d), self._capacity + 1  # a point is dropped after the new one has come
+        kernel = self._kernel.program(width, self._memory.depth)
+        sizes = memory.sizes(self._memory, d, p) | {
+            "width": width,
+            "experts": self._experts,
+            "room": room,
+            "steps": len(kernel.operations),
+            "parameters": kernel.parameters.size,
+            "kernel_scratch": kernel.scratch(max(self._experts, room), width),
+        }
+        plan = {
+            "noise": self._noise,
+            "threshold": self._threshold,
+            "neighbours": self._neighbours,
+            "drop": self._drop,
+        }
+        numbers = Numbers(LAYOUT, sizes, plan)
+        numbers.counters["evicted"] = -1
+        numbers.work.operations.view(np.int64)[:] = kernel.operations
+        numbers.work.parameters[:] = kernel.parameters
+        self._place(numbers)
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        nothing = self._nothing
-        mean, variance = (np.empty((len(X), nothing.shape[1])) for _ in range(2)) if report else (nothing, nothing)
-        targets = nothing if Y is None else Y
-        status, at = run(
-            self._plan, self._counters, self._floats, self._numbers, self._work, X, targets, mean, variance
-        )
+        out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
+        status, at = run(self._numbers.record, self._numbers.buffer, X, X[:0] if Y is None else Y, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(mean, variance, np.full_like(mean, self._noise)) if report else None
+        return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        mean, variance = (np.empty((len(X), self._nothing.shape[1])) for _ in range(2))
-        status, at = predict(self._plan, self._counters, self._floats, self._numbers, self._work, X, mean, variance)
+        out = np.empty((2, len(X), self._state.last_target.size))
+        status, at = predict(self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(mean, variance, np.full_like(mean, self._noise))
+        return Prediction(out[0], out[1], np.full_like(out[0], self._noise))
 
     def _check_restored(self) -> None:
-        size, points = int(self._counters[SIZE]), self._counters[COUNTERS_SIZE:]
-        if not 0 <= size <= self._experts:
-            raise ValueError(f"the snapshot says {size} experts, the model has room for {self._experts}")
-        if np.any(points[:size] < 1) or np.any(points > self._capacity):
-            raise ValueError(f"the snapshot says {points.tolist()} points, an expert holds 1 to {self._capacity}")
+        experts, counts = self.size, self._state.counts
+        if not 0 <= experts <= self._experts:
+            raise ValueError(f"the snapshot says {experts} experts, the model has room for {self._experts}")
+        if not (np.all(counts[:experts] >= 1) and np.all(counts >= 0) and np.all(counts <= self._capacity)):
+            raise ValueError(f"the snapshot says {counts.tolist()} points, an expert holds 1 to {self._capacity}")
 
     # What can be read.
 
     @property
     def size(self) -> int:
         """Experts in use."""
-        return 0 if self._d is None else int(self._counters[SIZE])
+        return 0 if self._d is None else self._numbers.count("experts")
 
     @property
     def basis(self) -> FloatArray:
@@ -167,224 +191,158 @@ class LocalGP(MemoryModel):
         """The points of each expert, oldest first: arrays (n, width)."""
         if self._d is None:
             return []
-        points, sizes = self._state.points, self._counters[COUNTERS_SIZE:]
-        return [points[k, : sizes[k]].copy() for k in range(self.size)]
+        points, counts = self._state.points, self._state.counts
+        return [points[e, : int(counts[e])].copy() for e in range(self.size)]
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
         named: dict[str, float | FloatArray] = {}
         if self._d is not None:
-            width = int(self._plan[WIDTH])
-            named |= self._kernel.hyperparameters(self._numbers[NUMBERS:], width, self._memory.depth)
+            width, depth = self._memory.width(self._d), self._memory.depth
+            named |= self._kernel.hyperparameters(self._numbers.work.parameters, width, depth)
         return named | {"noise": self._noise}
-
-    @property
-    def health(self) -> Health:
-        return Health() if self._d is None else Health(floored_pivots=int(self._counters[FLOORED_PIVOTS]))
 
     @property
     def last_change(self) -> Change:
         """Whether the last row became a point (admitted), and which point of its expert was dropped (-1: none)."""
         if self._d is None:
             return Change()
-        return Change(admitted=bool(self._counters[ADMITTED]), evicted=int(self._counters[EVICTED]))
-
-
-class State(NamedTuple):
-    """Everything a model knows, as views of its float array."""
-
-    memory: MemoryState
-    centres: Array  # (experts, width)
-    centre_variances: Array  # (experts,) k(c, c)
-    points: Array  # (experts, room, width), oldest first
-    targets: Array  # (experts, room, p)
-    factors: Array  # (experts, room, room): R with K + noise I = R'R, upper triangle
-    inverse_diagonals: Array  # (experts, room) of (R'R)^-1
-    weights: Array  # (experts, room, p): (R'R)^-1 y
-
-
-class Scratch(NamedTuple):
-    """Work space: nothing in it outlives a row."""
-
-    seen: Array  # (width,)
-    mean: Array  # (p,)
-    variance: Array  # (p,)
-    first: Array  # (p,)
-    similarity: Array  # (experts,)
-    rank: Array  # (experts,)
-    k: Array  # (room,)
-    column: Array  # (room,)
-    psi: Array  # (room,)
-    kernel: Array
+        evicted = self._numbers.count("evicted")
+        return Change(False, bool(self._numbers.count("admitted")), () if evicted < 0 else (evicted,))
 
 
 @compiled
-def state_of(plan: Array, floats: Array) -> State:
-    p, width, E, m = plan[OUTPUTS], plan[WIDTH], plan[EXPERTS], plan[ROOM]
-    remembered, o = memory_at(floats, 0, plan[DEPTH], plan[INPUTS], 0, p)
-    centres = floats[o : o + E * width].reshape(E, width)
-    o += E * width
-    centre_variances = floats[o : o + E]
-    o += E
-    points = floats[o : o + E * m * width].reshape(E, m, width)
-    o += E * m * width
-    targets = floats[o : o + E * m * p].reshape(E, m, p)
-    o += E * m * p
-    factors = floats[o : o + E * m * m].reshape(E, m, m)
-    o += E * m * m
-    inverse_diagonals = floats[o : o + E * m].reshape(E, m)
-    o += E * m
-    weights = floats[o : o + E * m * p].reshape(E, m, p)
-    return State(remembered, centres, centre_variances, points, targets, factors, inverse_diagonals, weights)
+def kernel_values(m: Record, f: Array, B: Array, n: int, out: Array) -> None:
+    """out = k(B, x) of the input seen."""
+    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+    program.cross(operations, theta, B, n, vector(f, m.at.seen), out, vector(f, m.at.kernel_scratch))
 
 
 @compiled
-def scratch_of(plan: Array, work: Array) -> Scratch:
-    p, width, E, m = plan[OUTPUTS], plan[WIDTH], plan[EXPERTS], plan[ROOM]
-    o = width
-    mean, variance, first = work[o : o + p], work[o + p : o + 2 * p], work[o + 2 * p : o + 3 * p]
-    o += 3 * p
-    similarity, rank = work[o : o + E], work[o + E : o + 2 * E]
-    o += 2 * E
-    k, column, psi = work[o : o + m], work[o + m : o + 2 * m], work[o + 2 * m : o + 3 * m]
-    return Scratch(work[:width], mean, variance, first, similarity, rank, k, column, psi, work[o + 3 * m :])
-
-
-def float_size(plan: Array) -> int:
-    """Length of the float state."""
-    p, width, E, m = (int(plan[i]) for i in (OUTPUTS, WIDTH, EXPERTS, ROOM))
-    remembered = memory_size(int(plan[DEPTH]), int(plan[INPUTS]), 0, p)
-    return remembered + E * (width + 1 + m * (width + 2 * p + m + 1))
-
-
-def work_size(plan: Array) -> int:
-    """Length of the work space without the kernel's."""
-    p, width, E, m = (int(plan[i]) for i in (OUTPUTS, WIDTH, EXPERTS, ROOM))
-    return width + 3 * p + 2 * E + 3 * m
+def prior_variance(m: Record, f: Array, x: Array) -> float:
+    """k(x, x)."""
+    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+    return program.diagonal(operations, theta, x, vector(f, m.at.k), vector(f, m.at.kernel_scratch))
 
 
 @compiled
-def operations_of(plan: Array) -> Array:
-    return plan[PLAN_SIZE : PLAN_SIZE + 4 * plan[STEPS]].reshape(plan[STEPS], 4)
-
-
-@compiled
-def compare(plan: Array, n: int, state: State, numbers: Array, w: Scratch) -> float:
-    """Similarities of the input seen to the n centres into w.similarity; returns kappa = k(x, x)."""
-    operations, theta = operations_of(plan), numbers[NUMBERS:]
-    kappa = program.diagonal(operations, theta, w.seen, w.k, w.kernel)
-    program.cross(operations, theta, state.centres, n, w.seen, w.similarity, w.kernel)
+def compare(m: Record, f: Array) -> float:
+    """Similarities of the input seen to the centres; returns kappa = k(x, x)."""
+    n, similarity, variances = m.counters.experts, vector(f, m.at.similarity), vector(f, m.at.centre_variances)
+    kappa = prior_variance(m, f, vector(f, m.at.seen))
+    kernel_values(m, f, matrix(f, m.at.centres), n, similarity)
     for i in range(n):
-        scale = np.sqrt(kappa * state.centre_variances[i])
+        scale = np.sqrt(kappa * variances[i])
         # A squared exponential gives exp(-1/2 (x - c)'W(x - c)), the published weight.
-        w.similarity[i] = w.similarity[i] / scale if scale > 0.0 else 0.0
+        similarity[i] = similarity[i] / scale if scale > 0.0 else 0.0
     return kappa
 
 
 @compiled
-def predict_seen(plan: Array, counters: Array, state: State, numbers: Array, kappa: float, w: Scratch) -> None:
-    """Mean and latent variance of the mixture into w.mean and w.variance; compare() has been called."""
-    operations, theta = operations_of(plan), numbers[NUMBERS:]
-    p, experts = plan[OUTPUTS], counters[SIZE]
-    vector.copy(w.similarity, experts, w.rank)
-    vector.fill(w.mean, p, 0.0)
-    vector.fill(w.variance, p, 0.0)
+def predict_seen(m: Record, f: Array, kappa: float) -> None:
+    """Mean and latent variance of the mixture; compare() has been called."""
+    experts, counts = m.counters.experts, vector(f, m.at.counts)
+    similarity, rank = vector(f, m.at.similarity), vector(f, m.at.rank)
+    k, column, first = vector(f, m.at.k), vector(f, m.at.column), vector(f, m.at.first)
+    mean, variance = vector(f, m.at.mean_now), vector(f, m.at.variance_now)
+    copy(similarity, experts, rank)
+    fill(mean, mean.size, 0.0)
+    fill(variance, mean.size, 0.0)
     total = 0.0
-    for _ in range(min(plan[NEIGHBOURS], experts)):
+    for _ in range(min(m.plan.neighbours, experts)):
         e = 0
         for i in range(1, experts):
-            if w.rank[i] > w.rank[e]:
+            if rank[i] > rank[e]:
                 e = i
-        w.rank[e] = -np.inf
-        weight, n = w.similarity[e], counters[COUNTERS_SIZE + e]
+        rank[e] = -np.inf
+        weight, n, weights = similarity[e], int(counts[e]), block(f, m.at.weights, e)
         if not weight > FAINTEST:
             if total > 0.0:
                 break
             weight = 1.0  # no centre is similar: the nearest expert answers alone
-        program.cross(operations, theta, state.points[e], n, w.seen, w.k, w.kernel)
-        triangular.solve_transposed(state.factors[e], w.k, n, w.column)
-        v = max(kappa - vector.dot(w.column, w.column, n), 0.0)
+        kernel_values(m, f, block(f, m.at.points, e), n, k)
+        triangular.solve_transposed(block(f, m.at.factors, e), k, n, column)
+        v = max(kappa - dot(column, column, n), 0.0)
         # Sums of differences from the first expert's mean: a common offset does not cancel digits.
-        for j in range(p):
-            m = 0.0
+        for j in range(mean.size):
+            own = 0.0
             for i in range(n):
-                m += w.k[i] * state.weights[e, i, j]
+                own += k[i] * weights[i, j]
             if total == 0.0:
-                w.first[j] = m
-            w.mean[j] += weight * (m - w.first[j])
-            w.variance[j] += weight * (v + (m - w.first[j]) * (m - w.first[j]))
+                first[j] = own
+            mean[j] += weight * (own - first[j])
+            variance[j] += weight * (v + (own - first[j]) * (own - first[j]))
         total += weight
-    for j in range(p):
+    for j in range(mean.size):
         if experts == 0:
-            w.variance[j] = kappa
+            variance[j] = kappa
             continue
-        shift = w.mean[j] / total
+        shift = mean[j] / total
         # Mixture: sum w (v + m^2) - mean^2, which no shift changes
-        w.mean[j] = w.first[j] + shift
-        w.variance[j] = max(w.variance[j] / total - shift * shift, 0.0)
+        mean[j] = first[j] + shift
+        variance[j] = max(variance[j] / total - shift * shift, 0.0)
 
 
 @compiled
-def learn_seen(plan: Array, counters: Array, state: State, numbers: Array, kappa: float, y: Array, w: Scratch) -> None:
+def learn_seen(m: Record, f: Array, kappa: float) -> None:
     """Hand the input seen and its targets to the most similar expert, or to a new one."""
     # [nguyentuong2009] partitioning of the data
-    experts = counters[SIZE]
+    experts, counts, similarity = m.counters.experts, vector(f, m.at.counts), vector(f, m.at.similarity)
     e = 0
     for i in range(1, experts):
-        if w.similarity[i] > w.similarity[e]:
+        if similarity[i] > similarity[e]:
             e = i
-    if experts == 0 or (w.similarity[e] < numbers[THRESHOLD] and experts < plan[EXPERTS]):
+    if experts == 0 or (similarity[e] < m.plan.threshold and experts < counts.size):
         e = experts
-        counters[SIZE] += 1
-    n = counters[COUNTERS_SIZE + e]
-    counters[FLOORED_PIVOTS] += admit(plan, state, e, n, numbers, kappa, y, w)
+        m.counters.experts += 1
+    points, targets, weights = block(f, m.at.points, e), block(f, m.at.targets, e), block(f, m.at.weights, e)
+    R, k, centre = block(f, m.at.factors, e), vector(f, m.at.k), matrix(f, m.at.centres)[e]
+    n, room = int(counts[e]), points.shape[0]
+    admit(m, f, e, n, kappa)
     n += 1
-    counters[ADMITTED] = 1
-    if n == plan[ROOM]:
-        r = redundant(state.inverse_diagonals[e], n) if plan[DROP] == REDUNDANT else 0
-        drop(state, e, r, n, w)
-        counters[EVICTED] = r
+    m.counters.admitted = 1
+    if n == room:
+        r = redundant(matrix(f, m.at.inverse_diagonals)[e], n) if m.plan.drop == REDUNDANT else 0
+        drop(m, f, e, r, n)
+        m.counters.evicted = r
         n -= 1
-    counters[COUNTERS_SIZE + e] = n
-    for j in range(plan[OUTPUTS]):
+    counts[e] = n
+    for j in range(targets.shape[1]):
         for i in range(n):
-            w.k[i] = state.targets[e, i, j]
-        triangular.solve_transposed(state.factors[e], w.k, n, w.k)
-        triangular.solve(state.factors[e], w.k, n, w.k)
+            k[i] = targets[i, j]
+        triangular.solve_transposed(R, k, n, k)
+        triangular.solve(R, k, n, k)
         for i in range(n):
-            state.weights[e, i, j] = w.k[i]
-        for i in range(n, plan[ROOM]):
-            state.weights[e, i, j] = 0.0
-    centre = state.centres[e]
+            weights[i, j] = k[i]
+        for i in range(n, room):
+            weights[i, j] = 0.0
     for j in range(centre.size):
         centre[j] = 0.0
         for i in range(n):
-            centre[j] += state.points[e, i, j]
+            centre[j] += points[i, j]
         centre[j] /= n
-    state.centre_variances[e] = program.diagonal(operations_of(plan), numbers[NUMBERS:], centre, w.k, w.kernel)
+    vector(f, m.at.centre_variances)[e] = prior_variance(m, f, centre)
 
 
 @compiled
-def admit(plan: Array, state: State, e: int, n: int, numbers: Array, kappa: float, y: Array, w: Scratch) -> int:
-    """The input seen becomes point n of expert e; returns 1 where arithmetic had lost the noise in its pivot."""
-    program.cross(operations_of(plan), numbers[NUMBERS:], state.points[e], n, w.seen, w.k, w.kernel)
-    triangular.solve_transposed(state.factors[e], w.k, n, w.column)
-    triangular.solve(state.factors[e], w.column, n, w.psi)
-    noise = numbers[NOISE]
-    gamma2 = kappa + noise - vector.dot(w.column, w.column, n)
-    floored = 1 if gamma2 < noise else 0
+def admit(m: Record, f: Array, e: int, n: int, kappa: float) -> None:
+    """The input seen becomes point n of expert e; pivots in which arithmetic had lost the noise are counted."""
+    points, R, noise = block(f, m.at.points, e), block(f, m.at.factors, e), m.plan.noise
+    seen, y, k = vector(f, m.at.seen), vector(f, m.at.y), vector(f, m.at.k)
+    column, psi, diagonal = vector(f, m.at.column), vector(f, m.at.psi), matrix(f, m.at.inverse_diagonals)[e]
+    kernel_values(m, f, points, n, k)
+    triangular.solve_transposed(R, k, n, column)
+    triangular.solve(R, column, n, psi)
+    gamma2 = kappa + noise - dot(column, column, n)
+    m.counters.floored_pivots += 1 if gamma2 < noise else 0
     gamma2 = max(gamma2, noise)
-    triangular.append(state.factors[e], w.column, np.sqrt(gamma2), n)
+    triangular.append(R, column, np.sqrt(gamma2), n)
     # The diagonal of the inverse of a bordered matrix, [vanvaerenbergh2016] Eq. (4).
-    diagonal = state.inverse_diagonals[e]
     for i in range(n):
-        diagonal[i] += w.psi[i] * w.psi[i] / gamma2
+        diagonal[i] += psi[i] * psi[i] / gamma2
     diagonal[n] = 1.0 / gamma2
-    for j in range(w.seen.size):
-        state.points[e, n, j] = w.seen[j]
-    for j in range(y.size):
-        state.targets[e, n, j] = y[j]
-    return floored
+    copy(seen, seen.size, points[n])
+    copy(y, y.size, block(f, m.at.targets, e)[n])
 
 
 @compiled
@@ -398,70 +356,55 @@ def redundant(inverse_diagonal: Array, n: int) -> int:
 
 
 @compiled
-def drop(state: State, e: int, r: int, n: int, w: Scratch) -> None:
+def drop(m: Record, f: Array, e: int, r: int, n: int) -> None:
     """Take point r out of the n points of expert e."""
-    diagonal = state.inverse_diagonals[e]
-    triangular.inverse_column(state.factors[e], r, n, w.psi)
+    R, column, psi = block(f, m.at.factors, e), vector(f, m.at.column), vector(f, m.at.psi)
+    diagonal = matrix(f, m.at.inverse_diagonals)[e]
+    triangular.inverse_column(R, r, n, psi)
     for i in range(n):
-        diagonal[i] = max(diagonal[i] - w.psi[i] * w.psi[i] / w.psi[r], TIE * diagonal[i])
-    triangular.delete(state.factors[e], r, n, w.column)
-    points, targets = state.points[e], state.targets[e]
-    for i in range(r, n - 1):
-        diagonal[i] = diagonal[i + 1]
-        vector.copy(points[i + 1], points.shape[1], points[i])
-        vector.copy(targets[i + 1], targets.shape[1], targets[i])
-    diagonal[n - 1] = 0.0
-    vector.fill(points[n - 1], points.shape[1], 0.0)
-    vector.fill(targets[n - 1], targets.shape[1], 0.0)
+        diagonal[i] = max(diagonal[i] - psi[i] * psi[i] / psi[r], TIE * diagonal[i])
+    triangular.delete(R, r, n, column, vector(f, m.at.cosine), vector(f, m.at.sine), vector(f, m.at.carried))
+    growing.drop(diagonal, r, n)
+    growing.drop_row(block(f, m.at.points, e), r, n)
+    growing.drop_row(block(f, m.at.targets, e), r, n)
 
 
 @compiled
-def predict(
-    plan: Array, counters: Array, floats: Array, numbers: Array, work: Array, X: Array, mean: Array, variance: Array
-) -> tuple[int, int]:
-    """Predict rows that would each come next."""
-    status, row = stream.check(X, X[:0], True)
-    if status != stream.FINE:
+def report(m: Record, f: Array, t: int, out: Array) -> None:
+    copy(vector(f, m.at.mean_now), out.shape[2], out[0, t])
+    copy(vector(f, m.at.variance_now), out.shape[2], out[1, t])
+
+
+@entry(LAYOUT.type, VECTOR, MATRIX, CUBE)
+def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
+    """Predict rows that would each come next: means and variances into out, (2, n, p)."""
+    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
+    status, row = check(X, X[:0], True, LARGEST)
+    if status != FINE:
         return status, row
-    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
     for t in range(X.shape[0]):
-        memory.look(state.memory, 0.0, X[t], w.seen)
-        kappa = compare(plan, counters[SIZE], state, numbers, w)
-        predict_seen(plan, counters, state, numbers, kappa, w)
-        vector.copy(w.mean, w.mean.size, mean[t])
-        vector.copy(w.variance, w.variance.size, variance[t])
-    return stream.FINE, -1
+        memory.look(m, f, X[t], vector(f, m.at.seen))
+        predict_seen(m, f, compare(m, f))
+        report(m, f, t, out)
+    return FINE, -1
 
 
-@compiled
-def run(
-    plan: Array,
-    counters: Array,
-    floats: Array,
-    numbers: Array,
-    work: Array,
-    X: Array,
-    Y: Array,
-    mean: Array,
-    variance: Array,
-) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, CUBE)
+def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = stream.check(X, Y, True)
-    if status != stream.FINE:
+    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    status, row = check(X, Y, True, LARGEST)
+    if status != FINE:
         return status, row
-    state, w = state_of(plan, borrowed(floats)), scratch_of(plan, borrowed(work))
     for t in range(X.shape[0]):
-        memory.look(state.memory, 0.0, X[t], w.seen)
-        memory.keep(state.memory, X[t], w.seen)
-        counters[ROWS_SEEN] += 1
-        counters[ADMITTED] = 0
-        counters[EVICTED] = -1
-        kappa = compare(plan, counters[SIZE], state, numbers, w)
-        if mean.shape[0] > 0:
-            predict_seen(plan, counters, state, numbers, kappa, w)
-            vector.copy(w.mean, w.mean.size, mean[t])
-            vector.copy(w.variance, w.variance.size, variance[t])
-        if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
-            vector.copy(Y[t], Y.shape[1], state.memory.last_target)
-            learn_seen(plan, counters, state, numbers, kappa, Y[t], w)
-    return stream.FINE, -1
+        learnt = arrive(m, f, X, Y, t)
+        m.counters.admitted = 0
+        m.counters.evicted = -1
+        kappa = compare(m, f)
+        if out.shape[1] > 0:
+            predict_seen(m, f, kappa)
+            report(m, f, t, out)
+        if learnt:
+            copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
+            learn_seen(m, f, kappa)
+    return FINE, -1

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs, memory
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, borrowed, compile_now, compiled
-from streamgp.core import stream
-from streamgp.linalg import vector
+from streamgp import inputs
+from streamgp.arrays import Layout, Numbers, Record, matrix, vector
+from streamgp.checks import FINE, LARGEST, check
+from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
+from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
-from streamgp.local.receptive_field import Scratch
-from streamgp.memory import MemoryState, Window, memory_at, memory_size
 from streamgp.model import Change, MemoryModel
 from streamgp.prediction import Prediction
+from streamgp.process import memory
+from streamgp.process.memory import Window
+from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, number, positive_vector, real_matrix, whole
 
 Array = NDArray
 
-# What a model is: integers fixed when the first row arrives.
-INPUTS, OUTPUTS, DEPTH, WIDTH, CAPACITY, PROJECTIONS, METRIC, META, UPDATE_D, PLAN_SIZE = range(10)
+# Fixed when the first row arrives.
+PLAN = np.dtype(
+    [
+        ("retention", np.float64),  # of the memory, a window: none
+        ("capacity", np.int64),
+        ("update_D", np.int64),
+        ("w_gen", np.float64),
+        ("w_prune", np.float64),
+        ("penalty", np.float64),
+        ("meta_rate", np.float64),
+        ("init_lambda", np.float64),
+        ("tau_lambda", np.float64),
+        ("final_lambda", np.float64),
+        ("init_S2", np.float64),
+        ("add_threshold", np.float64),
+        ("cutoff", np.float64),
+        ("horizon", np.float64),  # the squared distance beyond which no rule asks how active a field is
+    ]
+)
 
-# What changes: integer state. Behind these follow, for each output, FIELDS and LEARNT, and for each of its fields
-# DIRECTIONS, TRUSTED and LAST_ACTIVE.
-ROWS_SEEN, CHANGE, EVICTED, COUNTERS_SIZE = range(4)
-FIELDS, LEARNT, OUTPUT_COUNTERS = range(3)
-DIRECTIONS, TRUSTED, LAST_ACTIVE, FIELD_COUNTERS = range(4)
+# What changes row by row; the last three say what the last row did, and which field left, -1 for none.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "admitted", "evicted")])
 
-# Kinds of last change; both can be.
-ABSORBED, ADMITTED = 1, 2
+# Field k of output j is number j * capacity + k of all.
+STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learnt": "outputs"}  # the fields of each output
+
+WORK = rf.WORK | {
+    "seen": "width",
+    "y": "outputs",
+    "norm_in": "width",
+    "norm_out": "outputs",
+    "metric": "entries",  # of a new field
+    "rates": "entries",
+    "extents": "arrays 2",  # of each array of rf.STATE: where it starts, and how many numbers a field has in it
+}
+
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 # A new field takes over the metric of one whose activation there is above this part of w_gen.
 NEARLY_ACTIVE = 0.1
@@ -78,12 +106,6 @@ class LWPR(MemoryModel):
 
     _shared = False  # one sub-model for each output: any target may be missing
 
-    _plan: np.ndarray
-    _counters: np.ndarray
-    _floats: FloatArray
-    _numbers: FloatArray
-    _work: FloatArray
-
     def __init__(
         self,
         init_D: Any = 25.0,
@@ -112,29 +134,29 @@ class LWPR(MemoryModel):
         vector_given = self._init_alpha.ndim == 1 and self._init_alpha.size > 1
         if vector_given or np.any(self._init_alpha <= 0):
             raise ValueError(f"init_alpha must be a positive number or a (d, d) matrix of them; got {init_alpha!r}")
-        settings = np.zeros(rf.SETTINGS)
-        settings[rf.W_GEN] = number("w_gen", w_gen, above=0, at_most=1)
-        settings[rf.W_PRUNE] = number("w_prune", w_prune, above=float(settings[rf.W_GEN]), at_most=1)
-        settings[rf.PENALTY] = number("penalty", penalty, at_least=0)
-        settings[rf.META_RATE] = number("meta_rate", meta_rate, at_least=0)
-        settings[rf.INIT_LAMBDA] = number("init_lambda", init_lambda, above=0, at_most=1)
-        settings[rf.TAU_LAMBDA] = number("tau_lambda", tau_lambda, at_least=0, at_most=1)
-        settings[rf.FINAL_LAMBDA] = number("final_lambda", final_lambda, above=0, at_most=1)
-        settings[rf.INIT_S2] = number("init_S2", init_S2, above=0)
-        settings[rf.ADD_THRESHOLD] = number("add_threshold", add_threshold, at_least=0)
-        settings[rf.CUTOFF] = number("cutoff", cutoff, at_least=0, at_most=float(settings[rf.W_GEN]))
-        # The squared distance beyond which no rule asks how active a field is.
-        least = min(settings[rf.CUTOFF], NEARLY_ACTIVE * settings[rf.W_GEN])
-        settings[rf.HORIZON] = -2.0 * np.log(least) if least > 0 else np.inf
+        settings = {
+            "w_gen": number("w_gen", w_gen, above=0, at_most=1),
+            "penalty": number("penalty", penalty, at_least=0),
+            "meta_rate": number("meta_rate", meta_rate, at_least=0),
+            "init_lambda": number("init_lambda", init_lambda, above=0, at_most=1),
+            "tau_lambda": number("tau_lambda", tau_lambda, at_least=0, at_most=1),
+            "final_lambda": number("final_lambda", final_lambda, above=0, at_most=1),
+            "init_S2": number("init_S2", init_S2, above=0),
+            "add_threshold": number("add_threshold", add_threshold, at_least=0),
+            "update_D": bool(update_D),
+        }
+        settings["w_prune"] = number("w_prune", w_prune, above=settings["w_gen"], at_most=1)
+        settings["cutoff"] = number("cutoff", cutoff, at_least=0, at_most=settings["w_gen"])
+        least = min(settings["cutoff"], NEARLY_ACTIVE * settings["w_gen"])
+        settings["horizon"] = -2.0 * np.log(least) if least > 0 else np.inf
         self._rules = settings
-        self._meta, self._diagonal, self._update_D = bool(meta), bool(diag_only), bool(update_D)
+        self._meta, self._diagonal = bool(meta), bool(diag_only)
         self._capacity = whole("capacity", capacity)
         self._norm_in = None if norm_in is None else positive_vector("norm_in", norm_in)
         self._norm_out = None if norm_out is None else positive_vector("norm_out", norm_out)
         self._max_projections = None if max_projections is None else whole("max_projections", max_projections)
         self._memory = Window(depth)
-        compile_now(run, INTEGERS, INTEGERS, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX)
-        compile_now(predict, INTEGERS, INTEGERS, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+        compile_now(run, predict)
 
     # The state.
 
@@ -150,93 +172,80 @@ class LWPR(MemoryModel):
         alpha = np.full((width, width), self._init_alpha[0]) if self._init_alpha.ndim == 1 else self._init_alpha
         if alpha.shape != M.shape:
             raise ValueError(f"init_alpha has shape {alpha.shape}, but the inputs have {width} columns: give {M.shape}")
-        entries = np.diag_indices(width) if self._diagonal else np.triu_indices(width)
-        plan = np.zeros(PLAN_SIZE, dtype=np.int64)
-        for index, value in (
-            (INPUTS, d),
-            (OUTPUTS, p),
-            (DEPTH, self._memory.depth),
-            (WIDTH, width),
-            (CAPACITY, self._capacity),
-            (PROJECTIONS, min(width, self._max_projections or width)),
-            (METRIC, len(entries[0])),
-            (META, self._meta),
-            (UPDATE_D, self._update_D),
-        ):
-            plan[index] = value
-        norm_in = spread("norm_in", self._norm_in, d, "inputs")
-        norm_out = spread("norm_out", self._norm_out, p, "outputs")
-        numbers = np.concatenate(
-            [self._rules, np.tile(norm_in, self._memory.depth), norm_out, M[entries], alpha[entries]]
-        )
-        per_output = OUTPUT_COUNTERS + FIELD_COUNTERS * self._capacity
-        counters = np.zeros(COUNTERS_SIZE + p * per_output, dtype=np.int64)
-        counters[EVICTED] = -1
-        floats = np.zeros(float_size(plan))
-        state = state_of(plan, floats)
-        self._place_memory(state, counters, d, p)
-        self._state = state
-        self._plan, self._counters, self._floats, self._numbers = plan, counters, floats, numbers
-        self._work = np.zeros(work_size(plan))
-        self._nothing = np.empty((0, p))
+        entries = self._entries(width)
+        sizes = memory.sizes(self._memory, d, p) | {
+            "width": width,
+            "fields": p * self._capacity,
+            "projections": min(width, self._max_projections or width),
+            "entries": len(entries[0]),
+            "meta": len(entries[0]) if self._meta else 0,
+            "arrays": len(rf.STATE),
+        }
+        numbers = Numbers(LAYOUT, sizes, self._rules | {"capacity": self._capacity})
+        numbers.counters["evicted"] = -1
+        work, at = numbers.work, numbers.record["at"][0]
+        work.extents[:] = [(at[name]["start"], getattr(numbers.state, name)[0].size) for name in rf.STATE]
+        work.norm_in[:] = np.tile(spread("norm_in", self._norm_in, d, "inputs"), self._memory.depth)
+        work.norm_out[:] = spread("norm_out", self._norm_out, p, "outputs")
+        work.metric[:], work.rates[:] = M[entries], alpha[entries]
+        self._place(numbers)
+
+    def _entries(self, width: int) -> tuple[np.ndarray, ...]:
+        """Where the entries of a metric stand in its matrix."""
+        return np.diag_indices(width) if self._diagonal else np.triu_indices(width)
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        nothing = self._nothing
-        mean, variance = (np.empty((len(X), nothing.shape[1])) for _ in range(2)) if report else (nothing, nothing)
-        targets = nothing if Y is None else Y
-        status, at = run(
-            self._plan, self._counters, self._floats, self._numbers, self._work, X, targets, mean, variance
-        )
+        out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
+        status, at = run(self._numbers.record, self._numbers.buffer, X, X[:0] if Y is None else Y, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(mean, variance, np.zeros_like(mean)) if report else None
+        return Prediction(out[0], out[1], np.zeros_like(out[0])) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
-        mean, variance = (np.empty((len(X), self._nothing.shape[1])) for _ in range(2))
-        status, at = predict(self._plan, self._counters, self._floats, self._numbers, self._work, X, mean, variance)
+        out = np.empty((2, len(X), self._state.last_target.size))
+        status, at = predict(self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return Prediction(mean, variance, np.zeros_like(mean))
+        return Prediction(out[0], out[1], np.zeros_like(out[0]))
+
+    def _in_use(self) -> np.ndarray:
+        """The numbers of the fields in use, one output after the other."""
+        number = np.arange(len(self._state.centres))
+        return number[number % self._capacity < np.repeat(self._state.counts, self._capacity)]
 
     def _check_restored(self) -> None:
-        sizes, fields = counts_of(self._plan, self._counters)
-        if np.any(sizes[:, FIELDS] < 0) or np.any(sizes[:, FIELDS] > self._capacity):
+        counts, most = self._state.counts, self._state.ss2.shape[1]
+        if not np.all((counts >= 0) & (counts <= self._capacity)):
             raise ValueError(
-                f"the snapshot says {sizes[:, FIELDS].tolist()} fields, there is room for {self._capacity}"
+                f"the snapshot says {counts.astype(int).tolist()} fields, there is room for {self._capacity}"
             )
-        for j, size in enumerate(sizes[:, FIELDS]):
-            directions = fields[j, :size, DIRECTIONS]
-            if np.any(directions < 1) or np.any(directions > self._plan[PROJECTIONS]):
-                raise ValueError(f"the snapshot has fields of {int(directions.max())} directions")
+        directions = self._state.directions[self._in_use()]
+        if not np.all((directions >= 1) & (directions <= most)):
+            raise ValueError(f"the snapshot has fields of {int(directions.max())} directions")
 
     # What can be read.
 
     @property
     def size(self) -> int:
         """Receptive fields in use, of all outputs together."""
-        return 0 if self._d is None else int(counts_of(self._plan, self._counters)[0][:, FIELDS].sum())
+        return 0 if self._d is None else int(self._state.counts.sum())
 
     @property
     def basis(self) -> FloatArray:
         """The centres of the fields in the units of the inputs, one output after the other."""
         if self._d is None:
             return np.empty((0, 0))
-        state, sizes = self._state, counts_of(self._plan, self._counters)[0]
-        centres = np.concatenate([state.centres[j, :size] for j, size in enumerate(sizes[:, FIELDS])])
-        return np.asarray(centres * rules_of(self._plan, self._numbers).norm_in)
+        return np.asarray(self._state.centres[self._in_use()] * self._numbers.work.norm_in)
 
     @property
     def metrics(self) -> FloatArray:
         """The distance metrics D of the fields, (size, d, d), in the order of ``basis``, of normalised inputs."""
         if self._d is None:
             return np.empty((0, 0, 0))
-        state, sizes = self._state, counts_of(self._plan, self._counters)[0]
-        width = int(self._plan[WIDTH])
+        width = self._memory.width(self._d)
         M = np.zeros((self.size, width, width))
-        entries = np.diag_indices(width) if self._diagonal else np.triu_indices(width)
-        M[:, entries[0], entries[1]] = np.concatenate(
-            [state.metrics[j, :size] for j, size in enumerate(sizes[:, FIELDS])]
-        )
+        rows, columns = self._entries(width)
+        M[:, rows, columns] = self._state.metrics[self._in_use()]
         return np.asarray(M.transpose(0, 2, 1) @ M)
 
     @property
@@ -245,15 +254,15 @@ class LWPR(MemoryModel):
             name: float(values[0]) if values.size == 1 else values.copy()
             for name, values in (("init_D", self._init_D), ("init_alpha", self._init_alpha))
         }
-        return named | {"penalty": float(self._rules[rf.PENALTY])}
+        return named | {"penalty": self._rules["penalty"]}
 
     @property
     def last_change(self) -> Change:
         """Whether fields learnt the last row (absorbed), one was created (admitted) or left (its index, -1: none)."""
         if self._d is None:
             return Change()
-        change = int(self._counters[CHANGE])
-        return Change(bool(change & ABSORBED), bool(change & ADMITTED), int(self._counters[EVICTED]))
+        absorbed, admitted, evicted = (self._numbers.count(name) for name in ("absorbed", "admitted", "evicted"))
+        return Change(bool(absorbed), bool(admitted), () if evicted < 0 else (evicted,))
 
 
 def positive_or_matrix(name: str, value: Any) -> FloatArray:
@@ -287,111 +296,31 @@ def spread(name: str, value: FloatArray | None, n: int, what: str) -> FloatArray
     return np.resize(value, n)
 
 
-class State(NamedTuple):
-    """Everything a model knows, as views of its float array."""
-
-    memory: MemoryState
-    centres: Array  # (outputs, capacity, width)
-    metrics: Array  # (outputs, capacity, m)
-    records: Array  # (outputs, capacity, rf.record_size)
-
-
-class Rules(NamedTuple):
-    """The settings, as views of one array."""
-
-    settings: Array  # (rf.SETTINGS,)
-    norm_in: Array  # (width,)
-    norm_out: Array  # (outputs,)
-    metric: Array  # (m,)
-    rates: Array  # (m,)
+@compiled
+def normalise(m: Record, f: Array) -> None:
+    """x = the input seen, over its norms."""
+    x, seen, norm = vector(f, m.at.x), vector(f, m.at.seen), vector(f, m.at.norm_in)
+    for j in range(x.size):
+        x[j] = seen[j] / norm[j]
 
 
 @compiled
-def state_of(plan: Array, floats: Array) -> State:
-    p, width, capacity = plan[OUTPUTS], plan[WIDTH], plan[CAPACITY]
-    m = plan[METRIC]
-    length = rf.record_size(width, plan[PROJECTIONS], m, plan[META])
-    remembered, o = memory_at(floats, 0, plan[DEPTH], plan[INPUTS], 0, p)
-    centres = floats[o : o + p * capacity * width].reshape(p, capacity, width)
-    o += p * capacity * width
-    metrics = floats[o : o + p * capacity * m].reshape(p, capacity, m)
-    o += p * capacity * m
-    records = floats[o : o + p * capacity * length].reshape(p, capacity, length)
-    return State(remembered, centres, metrics, records)
+def activate(m: Record, f: Array, j: int) -> None:
+    """The activations at x of the fields of output j."""
+    first = j * m.plan.capacity
+    rf.activate(m, f, first, first + int(vector(f, m.at.counts)[j]))
 
 
 @compiled
-def counts_of(plan: Array, counters: Array) -> tuple[Array, Array]:
-    """The counters of the outputs, (outputs, 2), and those of their fields, (outputs, capacity, 3)."""
-    p, capacity = plan[OUTPUTS], plan[CAPACITY]
-    o = COUNTERS_SIZE + p * OUTPUT_COUNTERS
-    outputs = counters[COUNTERS_SIZE:o].reshape(p, OUTPUT_COUNTERS)
-    return outputs, counters[o:].reshape(p, capacity, FIELD_COUNTERS)
-
-
-@compiled
-def rules_of(plan: Array, numbers: Array) -> Rules:
-    width, p, m = plan[WIDTH], plan[OUTPUTS], plan[METRIC]
-    o = rf.SETTINGS
-    norm_in = numbers[o : o + width]
-    o += width
-    norm_out = numbers[o : o + p]
-    o += p
-    return Rules(numbers[: rf.SETTINGS], norm_in, norm_out, numbers[o : o + m], numbers[o + m : o + 2 * m])
-
-
-@compiled
-def scratch_of(plan: Array, work: Array) -> Scratch:
-    d, R, m, p, capacity = plan[WIDTH], plan[PROJECTIONS], plan[METRIC], plan[OUTPUTS], plan[CAPACITY]
-    x, x_mz, dx, z = work[:d], work[d : 2 * d], work[2 * d : 3 * d], work[3 * d : 4 * d]
-    o = 4 * d
-    s, target, e_cv = work[o : o + R], work[o + R : o + 2 * R], work[o + 2 * R : o + 3 * R]
-    o += 3 * R
-    x_res = work[o : o + R * d].reshape(R, d)
-    o += R * d
-    D = work[o : o + d * d].reshape(d, d)
-    o += d * d
-    gradient, curvature = work[o : o + m], work[o + m : o + 2 * m]
-    o += 2 * m
-    activation = work[o : o + p * capacity].reshape(p, capacity)
-    return Scratch(x, x_mz, dx, z, s, target, e_cv, x_res, D, gradient, curvature, activation)
-
-
-def float_size(plan: Array) -> int:
-    """Length of the float state."""
-    width, m = int(plan[WIDTH]), int(plan[METRIC])
-    field = width + m + rf.record_size(width, int(plan[PROJECTIONS]), m, int(plan[META]))
-    p = int(plan[OUTPUTS])
-    return memory_size(int(plan[DEPTH]), int(plan[INPUTS]), 0, p) + p * int(plan[CAPACITY]) * field
-
-
-def work_size(plan: Array) -> int:
-    """Length of the work space."""
-    d, R, m = int(plan[WIDTH]), int(plan[PROJECTIONS]), int(plan[METRIC])
-    return 4 * d + 3 * R + R * d + d * d + 2 * m + int(plan[OUTPUTS]) * int(plan[CAPACITY]) + d
-
-
-@compiled
-def look(plan: Array, state: State, rules: Rules, x: Array, seen: Array, w: Scratch) -> None:
-    """What the memory would hand over if x came next, into seen, and normalised into w.x."""
-    memory.look(state.memory, 0.0, x, seen)
-    for j in range(plan[WIDTH]):
-        w.x[j] = seen[j] / rules.norm_in[j]
-
-
-@compiled
-def predict_seen(
-    plan: Array, state: State, rules: Rules, j: int, n: int, fields: Array, w: Scratch
-) -> tuple[float, float]:
-    """Mean and variance of output j at w.x; rf.activate() has been called."""
-    cutoff = rules.settings[rf.CUTOFF]
+def predict_seen(m: Record, f: Array, j: int) -> tuple[float, float]:
+    """Mean and variance of output j at x; activate() has been called."""
+    activation, trusted, begin = vector(f, m.at.activation), vector(f, m.at.trusted), j * m.plan.capacity
     first = total = shifted = squares = 0.0
-    for k in range(n):
-        weight = w.activation[j, k]
-        if not weight > cutoff or fields[k, TRUSTED] == 0:
+    for g in range(begin, begin + int(vector(f, m.at.counts)[j])):
+        weight = activation[g]
+        if not weight > m.plan.cutoff or trusted[g] == 0.0:
             continue
-        f = rf.field_of(state.centres[j, k], state.metrics[j, k], state.records[j, k], plan[PROJECTIONS], plan[META])
-        y, sigma2 = rf.predict(f, fields[k, DIRECTIONS], weight, w)
+        y, sigma2 = rf.predict(m, f, g, weight)
         if total == 0.0:
             first = y
         # Sums of differences from the first field's prediction: a common offset does not cancel digits.
@@ -403,167 +332,120 @@ def predict_seen(
     shift = shifted / total
     # [vijayakumar2005] predictive variance of the weighted average
     variance = max(squares / total - shift * shift, 0.0) / total
-    scale = rules.norm_out[j]
+    scale = vector(f, m.at.norm_out)[j]
     return scale * (first + shift), scale * scale * variance
 
 
 @compiled
-def learn_seen(
-    plan: Array,
-    counters: Array,
-    state: State,
-    rules: Rules,
-    j: int,
-    y: float,
-    outputs: Array,
-    fields: Array,
-    w: Scratch,
-) -> None:
-    """Learn the target y of output j at w.x; rf.activate() has been called."""
-    n, d = outputs[FIELDS], plan[WIDTH]
-    settings = rules.settings
-    outputs[LEARNT] += 1
+def learn_seen(m: Record, f: Array, j: int, y: float) -> None:
+    """Learn the target y of output j at x; activate() has been called."""
+    activation, rows_learnt, metrics = vector(f, m.at.activation), vector(f, m.at.rows_learnt), matrix(f, m.at.metrics)
+    n_data, trusted, last_active = matrix(f, m.at.n_data), vector(f, m.at.trusted), vector(f, m.at.last_active)
+    first, d = j * m.plan.capacity, vector(f, m.at.x).size
+    rows_learnt[j] += 1.0
     most = second = 0.0
     most_active = second_active = -1
-    for k in range(n):
-        weight = w.activation[j, k]
+    for g in range(first, first + int(vector(f, m.at.counts)[j])):
+        weight = activation[g]
         if weight > most:
             second, second_active = most, most_active
-            most, most_active = weight, k
+            most, most_active = weight, g
         elif weight > second:
-            second, second_active = weight, k
-        if weight > settings[rf.CUTOFF]:
-            f = rf.field_of(
-                state.centres[j, k], state.metrics[j, k], state.records[j, k], plan[PROJECTIONS], plan[META]
-            )
+            second, second_active = weight, g
+        if weight > m.plan.cutoff:
             # A field can be trusted once it had seen more than 2 d rows before this one.
-            if f.stats[rf.N_DATA, 0] > 2.0 * d:
-                fields[k, TRUSTED] = 1
-            rf.activate(state.centres[j], state.metrics[j], k, k + 1, settings[rf.HORIZON], w, w.activation[j])
-            fields[k, DIRECTIONS] = rf.learn(f, fields[k, DIRECTIONS], y, weight, plan[UPDATE_D], settings, w)
-            fields[k, LAST_ACTIVE] = outputs[LEARNT]
-            counters[CHANGE] |= ABSORBED
-    if most <= settings[rf.W_GEN]:
-        create(plan, counters, state, rules, j, y, most, most_active, outputs, fields, w)
-    elif second > settings[rf.W_PRUNE]:
+            if n_data[g, 0] > 2.0 * d:
+                trusted[g] = 1.0
+            rf.activate(m, f, g, g + 1)
+            rf.learn(m, f, g, y, weight)
+            last_active[g] = rows_learnt[j]
+            m.counters.absorbed = 1
+    if most <= m.plan.w_gen:
+        create(m, f, j, y, most, most_active)
+    elif second > m.plan.w_prune:
         # The trace of D = M'M says how narrow a field is. The wider one leaves, as in the library [klanke2008].
-        narrow = vector.dot(state.metrics[j, most_active], state.metrics[j, most_active], plan[METRIC])
-        other = vector.dot(state.metrics[j, second_active], state.metrics[j, second_active], plan[METRIC])
-        remove(counters, state, j, most_active if narrow < other else second_active, outputs, fields)
+        narrow = dot(metrics[most_active], metrics[most_active], metrics.shape[1])
+        other = dot(metrics[second_active], metrics[second_active], metrics.shape[1])
+        remove(m, f, j, most_active if narrow < other else second_active)
 
 
 @compiled
-def create(
-    plan: Array,
-    counters: Array,
-    state: State,
-    rules: Rules,
-    j: int,
-    y: float,
-    most: float,
-    most_active: int,
-    outputs: Array,
-    fields: Array,
-    w: Scratch,
-) -> None:
-    """Put a field on w.x; it takes over the metric of a field that is nearly active there and can be trusted."""
-    copied = most > NEARLY_ACTIVE * rules.settings[rf.W_GEN] and fields[most_active, TRUSTED] == 1
-    if outputs[FIELDS] == plan[CAPACITY]:
+def create(m: Record, f: Array, j: int, y: float, most: float, most_active: int) -> None:
+    """Put a field on x; it takes over the metric of a field that is nearly active there and can be trusted."""
+    counts, directions, last_active = vector(f, m.at.counts), vector(f, m.at.directions), vector(f, m.at.last_active)
+    metrics, alpha = matrix(f, m.at.metrics), matrix(f, m.at.alpha)
+    copied = most > NEARLY_ACTIVE * m.plan.w_gen and vector(f, m.at.trusted)[most_active] == 1.0
+    first = j * m.plan.capacity
+    g = first + int(counts[j])
+    if counts[j] == m.plan.capacity:
         oldest = -1
-        for k in range(outputs[FIELDS]):
-            if (oldest < 0 or fields[k, LAST_ACTIVE] < fields[oldest, LAST_ACTIVE]) and not (
-                copied and k == most_active
-            ):
+        for k in range(first, g):
+            if (oldest < 0 or last_active[k] < last_active[oldest]) and not (copied and k == most_active):
                 oldest = k
         if oldest < 0:
-            oldest, copied = 0, False
-        if most_active == outputs[FIELDS] - 1:  # the last one moves into the gap
+            oldest, copied = first, False
+        g -= 1
+        if most_active == g:  # the last one moves into the gap
             most_active = oldest
-        remove(counters, state, j, oldest, outputs, fields)
-    n = outputs[FIELDS]
-    outputs[FIELDS] += 1
-    counters[CHANGE] |= ADMITTED
-    f = rf.field_of(state.centres[j, n], state.metrics[j, n], state.records[j, n], plan[PROJECTIONS], plan[META])
-    m = plan[METRIC]
-    fields[n, DIRECTIONS] = min(2, plan[PROJECTIONS])
-    if copied:
-        # alpha stands first in a record
-        vector.copy(state.metrics[j, most_active], m, f.M)
-        vector.copy(state.records[j, most_active], m, f.alpha)
-        fields[n, DIRECTIONS] = fields[most_active, DIRECTIONS]
-    else:
-        vector.copy(rules.metric, m, f.M)
-        vector.copy(rules.rates, m, f.alpha)
-    fields[n, LAST_ACTIVE] = outputs[LEARNT]
-    rf.begin(f, fields[n, DIRECTIONS], w.x, y, rules.settings)
+        remove(m, f, j, oldest)
+    counts[j] += 1.0
+    m.counters.admitted = 1
+    directions[g] = directions[most_active] if copied else min(2, m.at.ss2.columns)
+    copy(metrics[most_active] if copied else vector(f, m.at.metric), metrics.shape[1], metrics[g])
+    copy(alpha[most_active] if copied else vector(f, m.at.rates), alpha.shape[1], alpha[g])
+    last_active[g] = vector(f, m.at.rows_learnt)[j]
+    rf.begin(m, f, g, y)
 
 
 @compiled
-def remove(counters: Array, state: State, j: int, k: int, outputs: Array, fields: Array) -> None:
-    """Take field k out; the last one takes its place."""
-    last = outputs[FIELDS] - 1
-    for array in (state.centres, state.metrics, state.records):
-        vector.copy(array[j, last], array.shape[2], array[j, k])
-        vector.fill(array[j, last], array.shape[2], 0.0)
-    for i in range(FIELD_COUNTERS):
-        fields[k, i] = fields[last, i]
-        fields[last, i] = 0
-    outputs[FIELDS] = last
-    counters[EVICTED] = k
+def remove(m: Record, f: Array, j: int, g: int) -> None:
+    """Take field g out; the last one of output j takes its place."""
+    counts, extents, first = vector(f, m.at.counts), matrix(f, m.at.extents), j * m.plan.capacity
+    last = first + int(counts[j]) - 1
+    for i in range(extents.shape[0]):
+        start, size = int(extents[i, 0]), int(extents[i, 1])
+        moved = f[start + last * size : start + (last + 1) * size]
+        copy(moved, size, f[start + g * size :])
+        fill(moved, size, 0.0)
+    counts[j] -= 1.0
+    m.counters.evicted = g - first
 
 
-@compiled
-def predict(
-    plan: Array, counters: Array, floats: Array, numbers: Array, work: Array, X: Array, mean: Array, variance: Array
-) -> tuple[int, int]:
-    """Predict rows that would each come next."""
-    status, row = stream.check(X, X[:0], True)
-    if status != stream.FINE:
+@entry(LAYOUT.type, VECTOR, MATRIX, CUBE)
+def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
+    """Predict rows that would each come next: means and variances into out, (2, n, p)."""
+    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
+    status, row = check(X, X[:0], True, LARGEST)
+    if status != FINE:
         return status, row
-    state, rules, w = state_of(plan, borrowed(floats)), rules_of(plan, numbers), scratch_of(plan, borrowed(work))
-    outputs, fields = counts_of(plan, counters)
-    seen = work[work.size - plan[WIDTH] :]
     for t in range(X.shape[0]):
-        look(plan, state, rules, X[t], seen, w)
-        for j in range(plan[OUTPUTS]):
-            n = outputs[j, FIELDS]
-            rf.activate(state.centres[j], state.metrics[j], 0, n, rules.settings[rf.HORIZON], w, w.activation[j])
-            mean[t, j], variance[t, j] = predict_seen(plan, state, rules, j, n, fields[j], w)
-    return stream.FINE, -1
+        memory.look(m, f, X[t], vector(f, m.at.seen))
+        normalise(m, f)
+        for j in range(out.shape[2]):
+            activate(m, f, j)
+            out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+    return FINE, -1
 
 
-@compiled
-def run(
-    plan: Array,
-    counters: Array,
-    floats: Array,
-    numbers: Array,
-    work: Array,
-    X: Array,
-    Y: Array,
-    mean: Array,
-    variance: Array,
-) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, CUBE)
+def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    status, row = stream.check(X, Y, False)
-    if status != stream.FINE:
+    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    status, row = check(X, Y, False, LARGEST)
+    if status != FINE:
         return status, row
-    state, rules, w = state_of(plan, borrowed(floats)), rules_of(plan, numbers), scratch_of(plan, borrowed(work))
-    outputs, fields = counts_of(plan, counters)
-    seen = work[work.size - plan[WIDTH] :]
+    y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
     for t in range(X.shape[0]):
-        look(plan, state, rules, X[t], seen, w)
-        memory.keep(state.memory, X[t], seen)
-        counters[ROWS_SEEN] += 1
-        counters[CHANGE] = 0
-        counters[EVICTED] = -1
-        for j in range(plan[OUTPUTS]):
-            n = outputs[j, FIELDS]
-            rf.activate(state.centres[j], state.metrics[j], 0, n, rules.settings[rf.HORIZON], w, w.activation[j])
-            if mean.shape[0] > 0:
-                mean[t, j], variance[t, j] = predict_seen(plan, state, rules, j, n, fields[j], w)
-            if Y.shape[0] > 0 and not np.isnan(Y[t, j]):
-                state.memory.last_target[j] = Y[t, j]
-                y = Y[t, j] / rules.norm_out[j]
-                learn_seen(plan, counters, state, rules, j, y, outputs[j], fields[j], w)
-    return stream.FINE, -1
+        arrive(m, f, X, Y, t)
+        normalise(m, f)
+        m.counters.absorbed = 0
+        m.counters.admitted = 0
+        m.counters.evicted = -1
+        for j in range(y.size):
+            activate(m, f, j)
+            if out.shape[1] > 0:
+                out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+            if not np.isnan(y[j]):
+                last_target[j] = y[j]
+                learn_seen(m, f, j, y[j] / norm_out[j])
+    return FINE, -1

@@ -7,37 +7,14 @@ is learnt and e the one after.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.arrays import Record, block, matrix, vector
 from streamgp.compiled import compiled
-from streamgp.linalg.vector import dot
+from streamgp.linalg.vector import copy, dot
 
 Array = NDArray
-
-# Numbers of a field.
-BETA0, SPREAD, SUM_E2, SSP, SCALARS = range(5)
-
-# Statistics of each of its directions.
-SS2, SSY, LENGTH, LAMBDA, N_DATA, SUM_W, SUM_E_CV2, H, R, STATISTICS = range(10)
-
-# Settings, as numbers.
-(
-    W_GEN,
-    W_PRUNE,
-    PENALTY,
-    META_RATE,
-    INIT_LAMBDA,
-    TAU_LAMBDA,
-    FINAL_LAMBDA,
-    INIT_S2,
-    ADD_THRESHOLD,
-    CUTOFF,
-    HORIZON,
-    SETTINGS,
-) = range(12)
 
 # Counts and sums start a little above 0, so that means and errors can be divided by them from the first row on.
 ALMOST_NOTHING = 1e-10
@@ -55,94 +32,79 @@ SMALLEST_REST = 1e-6
 LARGEST_META_STEP, LARGEST_META = 0.1, 10.0
 
 
-class Field(NamedTuple):
-    """Everything a field knows, as views of one row of the model's arrays."""
+# What fields know; of those that are not in use all is 0.
+STATE = {
+    "centres": "fields width",
+    "metrics": "fields entries",  # M: its diagonal, or its upper triangle row by row
+    "alpha": "fields entries",  # learning rates of M
+    "b": "fields meta",  # their logarithms, with meta learning
+    "h": "fields meta",  # memory of past steps, with meta learning
+    "mean_x": "fields width",
+    "beta0": "fields",  # mean target
+    "spread": "fields",  # its variance
+    "sum_e2": "fields",
+    "ssp": "fields",  # degrees of freedom used
+    "directions": "fields",  # in use
+    "trusted": "fields",  # whether the field has seen enough to predict
+    "last_active": "fields",
+    "ss2": "fields projections",  # sum of w s^2
+    "ssy": "fields projections",  # sum of w s y_res
+    "length": "fields projections",  # of SXY
+    "forget": "fields projections",  # lambda
+    "n_data": "fields projections",
+    "sum_w": "fields projections",
+    "sum_e_cv2": "fields projections",
+    "H": "fields projections",  # memory traces of the derivatives
+    "R": "fields projections",
+    "SXY": "fields projections width",  # sum of w x_res y_res: the directions, up to their length
+    "SXS": "fields projections width",  # sum of w x_res s: the loadings, times sum of w s^2
+}
 
-    c: Array  # (d,) centre
-    M: Array  # (m,) factor of the metric: its diagonal, or its upper triangle row by row
-    alpha: Array  # (m,) learning rates of M
-    b: Array  # (m,) their logarithms, with meta learning
-    h: Array  # (m,) memory of past steps, with meta learning
-    mean_x: Array  # (d,)
-    scalars: Array  # (SCALARS,)
-    stats: Array  # (STATISTICS, directions)
-    SXY: Array  # (directions, d) sum of w x_res y_res: the directions, up to their length
-    SXS: Array  # (directions, d) sum of w x_res s: the loadings, times sum of w s^2
-
-
-class Scratch(NamedTuple):
-    """Work space: nothing in it outlives a row."""
-
-    x: Array  # (d,) normalised input
-    x_mz: Array  # (d,) less the field's mean
-    dx: Array  # (d,) less the field's centre
-    z: Array  # (d,) M dx
-    s: Array  # (directions,) projections
-    target: Array  # (directions,)
-    e_cv: Array  # (directions,)
-    x_res: Array  # (directions, d)
-    D: Array  # (d, d) metric
-    gradient: Array  # (m,)
-    curvature: Array  # (m,)
-    activation: Array  # (outputs, capacity)
-
-
-@compiled
-def record_size(d: int, directions: int, m: int, meta: int) -> int:
-    """How many numbers a field keeps beside its centre and its metric."""
-    return m + 2 * m * meta + d + SCALARS + STATISTICS * directions + 2 * directions * d
-
-
-@compiled
-def field_of(centre: Array, metric: Array, record: Array, directions: int, meta: int) -> Field:
-    d, m = centre.size, metric.size
-    o = m
-    alpha = record[:o]
-    b = record[o : o + m * meta]
-    o += m * meta
-    h = record[o : o + m * meta]
-    o += m * meta
-    mean_x = record[o : o + d]
-    o += d
-    scalars = record[o : o + SCALARS]
-    o += SCALARS
-    stats = record[o : o + STATISTICS * directions].reshape(STATISTICS, directions)
-    o += STATISTICS * directions
-    SXY = record[o : o + directions * d].reshape(directions, d)
-    o += directions * d
-    SXS = record[o : o + directions * d].reshape(directions, d)
-    return Field(centre, metric, alpha, b, h, mean_x, scalars, stats, SXY, SXS)
+WORK = {
+    "x": "width",  # normalised input
+    "x_mz": "width",  # less the field's mean
+    "dx": "width",  # less the field's centre
+    "z": "width",  # M dx
+    "s": "projections",
+    "target": "projections",
+    "e_cv": "projections",
+    "x_res": "projections width",
+    "D": "width width",  # metric
+    "gradient": "entries",
+    "curvature": "entries",
+    "activation": "fields",
+}
 
 
 @compiled
-def begin(f: Field, n: int, x: Array, y: float, settings: Array) -> None:
-    """A field that has seen nothing, centred on x; c, M and alpha are set, all else is zero."""
-    f.scalars[BETA0] = y
-    for i in range(f.b.size):
-        f.b[i] = np.log(f.alpha[i])
-    for i in range(n):
-        begin_direction(f, i, settings)
-        f.stats[N_DATA, i] = ALMOST_NOTHING
-    for j in range(x.size):
-        f.c[j] = x[j]
+def begin(m: Record, f: Array, g: int, y: float) -> None:
+    """Centre field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
+    x, alpha, b = vector(f, m.at.x), matrix(f, m.at.alpha)[g], matrix(f, m.at.b)[g]
+    n_data = matrix(f, m.at.n_data)[g]
+    vector(f, m.at.beta0)[g] = y
+    for i in range(b.size):
+        b[i] = np.log(alpha[i])
+    for i in range(int(vector(f, m.at.directions)[g])):
+        begin_direction(m, f, g, i)
+        n_data[i] = ALMOST_NOTHING
+    copy(x, x.size, matrix(f, m.at.centres)[g])
 
 
 @compiled
-def begin_direction(f: Field, i: int, settings: Array) -> None:
+def begin_direction(m: Record, f: Array, g: int, i: int) -> None:
     """Direction i before any data: the axis i."""
-    f.SXY[i, i] = SHORTEST
-    f.stats[LENGTH, i] = SHORTEST
-    f.stats[SS2, i] = settings[INIT_S2]
-    f.stats[SUM_W, i] = ALMOST_NOTHING
-    f.stats[LAMBDA, i] = settings[INIT_LAMBDA]
+    block(f, m.at.SXY, g)[i, i] = SHORTEST
+    matrix(f, m.at.length)[g, i] = SHORTEST
+    matrix(f, m.at.ss2)[g, i] = m.plan.init_S2
+    matrix(f, m.at.sum_w)[g, i] = ALMOST_NOTHING
+    matrix(f, m.at.forget)[g, i] = m.plan.init_lambda
 
 
 @compiled
-def activate(
-    centres: Array, metrics: Array, first: int, last: int, horizon: float, w: Scratch, activation: Array
-) -> None:
-    """Activations at w.x of the fields first..last-1, 0 beyond the horizon; w.dx and w.z are left of the last one."""
-    x, dx, z = w.x, w.dx, w.z
+def activate(m: Record, f: Array, first: int, last: int) -> None:
+    """Activations at x of the fields first..last-1, 0 beyond the horizon; dx and z are left of the last one."""
+    x, dx, z, activation = vector(f, m.at.x), vector(f, m.at.dx), vector(f, m.at.z), vector(f, m.at.activation)
+    centres, metrics, horizon = matrix(f, m.at.centres), matrix(f, m.at.metrics), m.plan.horizon
     d = x.size
     diagonal = metrics.shape[1] == d
     for k in range(first, last):
@@ -161,76 +123,84 @@ def activate(
 
 
 @compiled
-def project(f: Field, n: int, x: Array, s: Array, x_res: Array) -> None:
-    """Projections s_i = u_i'x_res,i of a mean-free input, each taken out of it before the next: x_res - p_i s_i."""
-    stats, SXY, SXS = f.stats, f.SXY, f.SXS
+def project(m: Record, f: Array, g: int, n: int) -> None:
+    """Projections s_i = u_i'x_res,i of the mean-free input, each taken out of it before the next: x_res - p_i s_i."""
+    x, s, x_res = vector(f, m.at.x_mz), vector(f, m.at.s), matrix(f, m.at.x_res)
+    ss2, length = matrix(f, m.at.ss2)[g], matrix(f, m.at.length)[g]
+    SXY, SXS = block(f, m.at.SXY, g), block(f, m.at.SXS, g)
     for i in range(n):
-        step = s[i - 1] / stats[SS2, i - 1] if i > 0 else 0.0
+        step = s[i - 1] / ss2[i - 1] if i > 0 else 0.0
         total = 0.0
         for j in range(x.size):
             x_res[i, j] = x_res[i - 1, j] - step * SXS[i - 1, j] if i > 0 else x[j]
             total += SXY[i, j] * x_res[i, j]
-        s[i] = total / stats[LENGTH, i]
+        s[i] = total / length[i]
 
 
 @compiled
-def grown_directions(f: Field, n: int) -> int:
+def grown_directions(m: Record, f: Array, g: int) -> int:
     """Directions that count in predictions: the newest only when it has seen data enough."""
-    return n if f.stats[N_DATA, n - 1] > 2.0 * f.c.size else n - 1
+    n = int(vector(f, m.at.directions)[g])
+    return n if matrix(f, m.at.n_data)[g, n - 1] > 2.0 * vector(f, m.at.x).size else n - 1
 
 
 @compiled
-def learn_means(f: Field, y: float, weight: float, w: Scratch) -> float:
-    """Learn the weighted means; returns the mean-free target and leaves the mean-free input in w.x_mz."""
-    old = f.stats[SUM_W, 0] * f.stats[LAMBDA, 0]
+def learn_means(m: Record, f: Array, g: int, y: float, weight: float) -> float:
+    """Learn the weighted means; returns the mean-free target and leaves the mean-free input in x_mz."""
+    x, x_mz, mean_x = vector(f, m.at.x), vector(f, m.at.x_mz), matrix(f, m.at.mean_x)[g]
+    beta0, spread = vector(f, m.at.beta0), vector(f, m.at.spread)
+    old = matrix(f, m.at.sum_w)[g, 0] * matrix(f, m.at.forget)[g, 0]
     total = old + weight
     # [vijayakumar2005] incremental PLS: the means
-    for j in range(w.x.size):
-        f.mean_x[j] = (old * f.mean_x[j] + weight * w.x[j]) / total
-        w.x_mz[j] = w.x[j] - f.mean_x[j]
-    f.scalars[BETA0] = (old * f.scalars[BETA0] + weight * y) / total
-    y_mz = y - f.scalars[BETA0]
-    f.scalars[SPREAD] = (old * f.scalars[SPREAD] + weight * y_mz * y_mz) / total
+    for j in range(x.size):
+        mean_x[j] = (old * mean_x[j] + weight * x[j]) / total
+        x_mz[j] = x[j] - mean_x[j]
+    beta0[g] = (old * beta0[g] + weight * y) / total
+    y_mz = y - beta0[g]
+    spread[g] = (old * spread[g] + weight * y_mz * y_mz) / total
     return y_mz  # type: ignore[no-any-return]
 
 
 @compiled
-def learn_regression(f: Field, n: int, y: float, weight: float, init_S2: float, w: Scratch) -> tuple[float, float]:
-    """Learn a mean-free row by partial least squares; returns e and e_cv and leaves the new projections in w.s."""
-    d = w.x_mz.size
-    project(f, n, w.x_mz, w.s, w.x_res)
+def learn_regression(m: Record, f: Array, g: int, y: float, weight: float) -> tuple[float, float]:
+    """Learn a mean-free row by partial least squares; returns e and e_cv and leaves the new projections in s."""
+    n, init_S2, x_res = int(vector(f, m.at.directions)[g]), m.plan.init_S2, matrix(f, m.at.x_res)
+    s, target, e_cv = vector(f, m.at.s), vector(f, m.at.target), vector(f, m.at.e_cv)
+    ss2, ssy, forget = matrix(f, m.at.ss2)[g], matrix(f, m.at.ssy)[g], matrix(f, m.at.forget)[g]
+    sum_w, sum_e_cv2, length = matrix(f, m.at.sum_w)[g], matrix(f, m.at.sum_e_cv2)[g], matrix(f, m.at.length)[g]
+    SXY, SXS = block(f, m.at.SXY, g), block(f, m.at.SXS, g)
+    ssp, sum_e2 = vector(f, m.at.ssp), vector(f, m.at.sum_e2)
+    project(m, f, g, n)
     y_res = y
     for i in range(n):
-        w.target[i] = y_res
-        y_res -= f.stats[SSY, i] / f.stats[SS2, i] * w.s[i]
-        w.e_cv[i] = y_res
+        target[i] = y_res
+        y_res -= ssy[i] / ss2[i] * s[i]
+        e_cv[i] = y_res
     leverage = 0.0
     for i in range(n):
-        s, target, lam = w.s[i], w.target[i], f.stats[LAMBDA, i]
-        f.stats[SUM_W, i] = lam * f.stats[SUM_W, i] + weight
+        lam = forget[i]
+        sum_w[i] = lam * sum_w[i] + weight
         # [vijayakumar2005] incremental PLS: the univariate regressions. Directions forget ten times more slowly.
         slow = 0.9 + 0.1 * lam
-        for j in range(d):
-            f.SXY[i, j] = slow * f.SXY[i, j] + weight * target * w.x_res[i, j]
-            f.SXS[i, j] = lam * f.SXS[i, j] + weight * s * w.x_res[i, j]
-        f.stats[LENGTH, i] = keep_length(f.SXY[i], i)
+        for j in range(x_res.shape[1]):
+            SXY[i, j] = slow * SXY[i, j] + weight * target[i] * x_res[i, j]
+            SXS[i, j] = lam * SXS[i, j] + weight * s[i] * x_res[i, j]
+        length[i] = keep_length(SXY[i], i)
         # The initial variance is not forgotten: a direction without data then stays at slope 0.
-        f.stats[SS2, i] = init_S2 + lam * (f.stats[SS2, i] - init_S2) + weight * s * s
-        f.stats[SSY, i] = lam * f.stats[SSY, i] + weight * target * s
-        leverage += weight * weight * s * s / f.stats[SS2, i]
-    newest_lam = f.stats[LAMBDA, n - 1]
-    f.scalars[SSP] = newest_lam * f.scalars[SSP] + leverage
-    project(f, n, w.x_mz, w.s, w.x_res)
-    grown = grown_directions(f, n)
+        ss2[i] = init_S2 + lam * (ss2[i] - init_S2) + weight * s[i] * s[i]
+        ssy[i] = lam * ssy[i] + weight * target[i] * s[i]
+        leverage += weight * weight * s[i] * s[i] / ss2[i]
+    ssp[g] = forget[n - 1] * ssp[g] + leverage
+    project(m, f, g, n)
+    grown = grown_directions(m, f, g)
     e = y
     for i in range(grown):
-        e -= f.stats[SSY, i] / f.stats[SS2, i] * w.s[i]
-    e_cv = w.e_cv[grown - 1] if grown > 0 else y
-    if has_enough(f, 0, 0, ENOUGH_TO_DESCEND):
-        f.scalars[SUM_E2] = newest_lam * f.scalars[SUM_E2] + weight * e * e
+        e -= ssy[i] / ss2[i] * s[i]
+    if may_descend(m, f, g, 0):
+        sum_e2[g] = forget[n - 1] * sum_e2[g] + weight * e * e
         for i in range(n):
-            f.stats[SUM_E_CV2, i] = f.stats[LAMBDA, i] * f.stats[SUM_E_CV2, i] + weight * w.e_cv[i] * w.e_cv[i]
-    return e, e_cv
+            sum_e_cv2[i] = forget[i] * sum_e_cv2[i] + weight * e_cv[i] * e_cv[i]
+    return e, (e_cv[grown - 1] if grown > 0 else y)
 
 
 @compiled
@@ -247,23 +217,25 @@ def keep_length(direction: Array, i: int) -> float:
 
 
 @compiled
-def has_enough(f: Field, i: int, reference: int, part: float) -> bool:
-    """Whether direction i has seen this part of the 1 / (1 - lambda) rows that forgetting lets a field remember."""
-    return f.stats[N_DATA, i] * (1.0 - f.stats[LAMBDA, reference]) > part  # type: ignore[no-any-return]
+def may_descend(m: Record, f: Array, g: int, i: int) -> bool:
+    """Whether direction i has seen enough of the 1 / (1 - lambda) rows that forgetting lets a field remember."""
+    n_data, forget = matrix(f, m.at.n_data)[g], matrix(f, m.at.forget)[g]
+    return n_data[i] * (1.0 - forget[0]) > ENOUGH_TO_DESCEND  # type: ignore[no-any-return]
 
 
 @compiled
 def cost_slope(
-    f: Field, n: int, s: Array, weight: float, e: float, e_cv: float, E: float, W: float
+    m: Record, f: Array, g: int, weight: float, e: float, e_cv: float, E: float, W: float
 ) -> tuple[float, float, float]:
     """dJ1/dw and d2J1/dw2 of the leave-one-out cost J1 = E / W, and the leverage of the row."""
+    s, ss2, H, R = vector(f, m.at.s), matrix(f, m.at.ss2)[g], matrix(f, m.at.H)[g], matrix(f, m.at.R)[g]
     h = slope = inner = quadratic = 0.0
-    for i in range(n):
-        if has_enough(f, i, 0, ENOUGH_TO_DESCEND):
-            Ps = s[i] / f.stats[SS2, i]
+    for i in range(int(vector(f, m.at.directions)[g])):
+        if may_descend(m, f, g, i):
+            Ps = s[i] / ss2[i]
             h += s[i] * Ps
-            inner += 2.0 * Ps * f.stats[H, i]
-            quadratic += 2.0 * Ps * Ps * f.stats[R, i]
+            inner += 2.0 * Ps * H[i]
+            quadratic += 2.0 * Ps * Ps * R[i]
     # [vijayakumar2005] derivatives for the distance metric: dJ1/dw
     slope = (-E / W + e_cv * e_cv - e * inner - quadratic) / W
     # The second derivative as in the library of [klanke2008].
@@ -273,16 +245,18 @@ def cost_slope(
 
 @compiled
 def metric_derivatives(
-    M: Array, weight: float, slope: float, bend: float, share: float, penalty: float, w: Scratch
+    m: Record, f: Array, g: int, weight: float, slope: float, bend: float, share: float, penalty: float
 ) -> None:
-    """Gradient and curvature of J = J1 + penalty sum D_ij^2 by the entries of M, for the row with M dx in w.z."""
-    d = w.dx.size
+    """Gradient and curvature of J = J1 + penalty sum D_ij^2 by the entries of M, for the row with M dx in z."""
+    M, D, dx, z = matrix(f, m.at.metrics)[g], matrix(f, m.at.D), vector(f, m.at.dx), vector(f, m.at.z)
+    gradient, curvature = vector(f, m.at.gradient), vector(f, m.at.curvature)
+    d = dx.size
     diagonal = M.size == d
     if diagonal:
         for i in range(d):
-            w.D[0, i] = M[i] * M[i]
+            D[0, i] = M[i] * M[i]
     else:
-        metric_of(M, w.D)
+        metric_of(M, D)
     k = 0
     for i in range(d):
         first = k
@@ -291,18 +265,18 @@ def metric_derivatives(
             row2 += M[first + j - i] * M[first + j - i]
         for j in range(i, i + 1 if diagonal else d):
             # q = |M dx|^2: dq/dM_ij = 2 z_i dx_j, and w = exp(-q/2)
-            by_M = -weight * w.z[i] * w.dx[j]
-            by_MM = weight * w.dx[j] * w.dx[j] * (w.z[i] * w.z[i] - 1.0)
+            by_M = -weight * z[i] * dx[j]
+            by_MM = weight * dx[j] * dx[j] * (z[i] * z[i] - 1.0)
             # sum D^2 = |M'M|^2: its gradient is 4 M D
             if diagonal:
-                D_jj = w.D[0, i]
+                D_jj = D[0, i]
                 MD = M[k] * D_jj
             else:
-                D_jj = w.D[j, j]
-                MD = dot(M[first : first + d - i], w.D[j, i:], d - i)
+                D_jj = D[j, j]
+                MD = dot(M[first : first + d - i], D[j, i:], d - i)
             # [vijayakumar2005] dJ/dM = dJ1/dw dw/dM + (w / W) dJ2/dM: each row has its part of the penalty
-            w.gradient[k] = slope * by_M + share * penalty * 4.0 * MD
-            w.curvature[k] = slope * by_MM + bend * by_M * by_M + share * penalty * 4.0 * (D_jj + row2 + M[k] * M[k])
+            gradient[k] = slope * by_M + share * penalty * 4.0 * MD
+            curvature[k] = slope * by_MM + bend * by_M * by_M + share * penalty * 4.0 * (D_jj + row2 + M[k] * M[k])
             k += 1
 
 
@@ -323,99 +297,102 @@ def metric_of(M: Array, D: Array) -> None:
 
 
 @compiled
-def descend(f: Field, n: int, weight: float, e: float, e_cv: float, settings: Array, w: Scratch) -> None:
-    """Move the metric down the gradient of the leave-one-out cost; w.s, w.dx and w.z belong to the row."""
-    if not has_enough(f, 0, 0, ENOUGH_TO_DESCEND):
+def descend(m: Record, f: Array, g: int, weight: float, e: float, e_cv: float) -> None:
+    """Move the metric down the gradient of the leave-one-out cost; s, dx and z belong to the row."""
+    if not may_descend(m, f, g, 0):
         return
-    W = f.stats[SUM_W, 0]
-    E = f.stats[SUM_E_CV2, max(grown_directions(f, n), 1) - 1]
-    slope, bend, h = cost_slope(f, n, w.s, weight, e, e_cv, E, W)
+    M, alpha, gradient = matrix(f, m.at.metrics)[g], matrix(f, m.at.alpha)[g], vector(f, m.at.gradient)
+    s, H, R, forget = vector(f, m.at.s), matrix(f, m.at.H)[g], matrix(f, m.at.R)[g], matrix(f, m.at.forget)[g]
+    W = matrix(f, m.at.sum_w)[g, 0]
+    E = matrix(f, m.at.sum_e_cv2)[g, max(grown_directions(m, f, g), 1) - 1]
+    slope, bend, h = cost_slope(m, f, g, weight, e, e_cv, E, W)
     # Small while the errors after learning are far below those before: the field is not settled yet.
-    transient = min((f.scalars[SUM_E2] / (E + ALMOST_NOTHING)) ** 4, 1.0)
-    penalty = settings[PENALTY] / w.dx.size
-    metric_derivatives(f.M, weight, slope, bend, weight / W, penalty, w)
-    if f.b.size > 0:
-        adapt_rates(f, settings[META_RATE], transient, w)
+    transient = min((vector(f, m.at.sum_e2)[g] / (E + ALMOST_NOTHING)) ** 4, 1.0)
+    metric_derivatives(m, f, g, weight, slope, bend, weight / W, m.plan.penalty / vector(f, m.at.x).size)
+    adapt_rates(m, f, g, transient)
     largest = 0.0
-    for k in range(f.M.size):
-        largest = max(largest, abs(f.M[k]))
-    for k in range(f.M.size):
-        step = transient * f.alpha[k] * w.gradient[k]
+    for k in range(M.size):
+        largest = max(largest, abs(M[k]))
+    for k in range(M.size):
+        step = transient * alpha[k] * gradient[k]
         if step <= LARGEST_STEP * largest:
-            f.M[k] -= step
+            M[k] -= step
         else:
-            f.alpha[k] *= 0.5
+            alpha[k] *= 0.5
     if abs(1.0 - h) > SMALLEST_REST:
-        for i in range(n):
-            if has_enough(f, i, 0, ENOUGH_TO_DESCEND):
-                lam, part = f.stats[LAMBDA, i], transient * weight / (1.0 - h)
+        part = transient * weight / (1.0 - h)
+        for i in range(int(vector(f, m.at.directions)[g])):
+            if may_descend(m, f, g, i):
                 # [vijayakumar2005] the memory traces of the derivatives
-                f.stats[H, i] = lam * f.stats[H, i] + part * e_cv * w.s[i]
-                f.stats[R, i] = lam * f.stats[R, i] + part * weight * e_cv * e_cv * w.s[i] * w.s[i]
+                H[i] = forget[i] * H[i] + part * e_cv * s[i]
+                R[i] = forget[i] * R[i] + part * weight * e_cv * e_cv * s[i] * s[i]
 
 
 @compiled
-def adapt_rates(f: Field, meta_rate: float, transient: float, w: Scratch) -> None:
+def adapt_rates(m: Record, f: Array, g: int, transient: float) -> None:
     """Learning rates exp(b) by incremental delta-bar-delta [sutton1992]: up where successive steps agree."""
-    for k in range(f.M.size):
-        move = meta_rate * transient * w.gradient[k] * f.h[k]
-        b = f.b[k] - min(max(move, -LARGEST_META_STEP), LARGEST_META_STEP)
-        f.b[k] = min(max(b, -LARGEST_META), LARGEST_META)
-        f.alpha[k] = np.exp(f.b[k])
-        rate = transient * f.alpha[k]
-        f.h[k] = f.h[k] * max(1.0 - rate * w.curvature[k], 0.0) - rate * w.gradient[k]
+    alpha, b, h = matrix(f, m.at.alpha)[g], matrix(f, m.at.b)[g], matrix(f, m.at.h)[g]
+    gradient, curvature = vector(f, m.at.gradient), vector(f, m.at.curvature)
+    for k in range(b.size):
+        move = m.plan.meta_rate * transient * gradient[k] * h[k]
+        moved = b[k] - min(max(move, -LARGEST_META_STEP), LARGEST_META_STEP)
+        b[k] = min(max(moved, -LARGEST_META), LARGEST_META)
+        alpha[k] = np.exp(b[k])
+        rate = transient * alpha[k]
+        h[k] = h[k] * max(1.0 - rate * curvature[k], 0.0) - rate * gradient[k]
 
 
 @compiled
-def add_direction(f: Field, n: int, settings: Array) -> int:
-    """Add a direction if the newest made the error much smaller and knows enough; returns how many there are."""
-    if n >= f.stats.shape[1] or n < 2:
-        return n
-    newest, before = f.stats[:, n - 1], f.stats[:, n - 2]
-    mse = newest[SUM_E_CV2] / newest[SUM_W] + ALMOST_NOTHING
-    mse_before = before[SUM_E_CV2] / before[SUM_W] + ALMOST_NOTHING
+def add_direction(m: Record, f: Array, g: int) -> None:
+    """Add a direction if the newest made the error much smaller and knows enough."""
+    n, forget = int(vector(f, m.at.directions)[g]), matrix(f, m.at.forget)[g]
+    n_data, sum_w, sum_e_cv2 = matrix(f, m.at.n_data)[g], matrix(f, m.at.sum_w)[g], matrix(f, m.at.sum_e_cv2)[g]
+    if n >= n_data.size or n < 2:
+        return
+    mse = sum_e_cv2[n - 1] / sum_w[n - 1] + ALMOST_NOTHING
+    mse_before = sum_e_cv2[n - 2] / sum_w[n - 2] + ALMOST_NOTHING
     if (
-        mse < settings[ADD_THRESHOLD] * mse_before
-        and newest[N_DATA] > 0.99 * f.stats[N_DATA, 0]
-        and has_enough(f, n - 1, n - 1, ENOUGH_TO_ADD)
+        mse < m.plan.add_threshold * mse_before
+        and n_data[n - 1] > 0.99 * n_data[0]
+        and n_data[n - 1] * (1.0 - forget[n - 1]) > ENOUGH_TO_ADD
     ):
-        begin_direction(f, n, settings)
-        f.scalars[SSP] = 0.0
-        return n + 1
-    return n
+        begin_direction(m, f, g, n)
+        vector(f, m.at.ssp)[g] = 0.0
+        vector(f, m.at.directions)[g] = n + 1
 
 
 @compiled
-def learn(f: Field, n: int, y: float, weight: float, move: int, settings: Array, w: Scratch) -> int:
-    """Learn a row at w.x with this activation, which has left w.dx and w.z; returns how many directions there are."""
-    y_mz = learn_means(f, y, weight, w)
-    e, e_cv = learn_regression(f, n, y_mz, weight, settings[INIT_S2], w)
-    if move:
-        descend(f, n, weight, e, e_cv, settings, w)
-    n = add_direction(f, n, settings)
-    tau, final = settings[TAU_LAMBDA], settings[FINAL_LAMBDA]
-    for i in range(n):
-        f.stats[N_DATA, i] = f.stats[LAMBDA, i] * f.stats[N_DATA, i] + 1.0
-        f.stats[LAMBDA, i] = tau * f.stats[LAMBDA, i] + (1.0 - tau) * final
-    return n
+def learn(m: Record, f: Array, g: int, y: float, weight: float) -> None:
+    """Learn a row at x with this activation, which has left dx and z."""
+    n_data, forget, tau = matrix(f, m.at.n_data)[g], matrix(f, m.at.forget)[g], m.plan.tau_lambda
+    y_mz = learn_means(m, f, g, y, weight)
+    e, e_cv = learn_regression(m, f, g, y_mz, weight)
+    if m.plan.update_D:
+        descend(m, f, g, weight, e, e_cv)
+    add_direction(m, f, g)
+    for i in range(int(vector(f, m.at.directions)[g])):
+        n_data[i] = forget[i] * n_data[i] + 1.0
+        forget[i] = tau * forget[i] + (1.0 - tau) * m.plan.final_lambda
 
 
 @compiled
-def predict(f: Field, n: int, weight: float, w: Scratch) -> tuple[float, float]:
-    """The field's own mean at w.x and the variance of its prediction."""
-    for j in range(w.x.size):
-        w.x_mz[j] = w.x[j] - f.mean_x[j]
-    grown = grown_directions(f, n)
-    project(f, grown, w.x_mz, w.s, w.x_res)
-    y = f.scalars[BETA0]
+def predict(m: Record, f: Array, g: int, weight: float) -> tuple[float, float]:
+    """The field's own mean at x and the variance of its prediction."""
+    x, x_mz, mean_x, s = vector(f, m.at.x), vector(f, m.at.x_mz), matrix(f, m.at.mean_x)[g], vector(f, m.at.s)
+    ss2, ssy, sum_e_cv2 = matrix(f, m.at.ss2)[g], matrix(f, m.at.ssy)[g], matrix(f, m.at.sum_e_cv2)[g]
+    for j in range(x.size):
+        x_mz[j] = x[j] - mean_x[j]
+    grown = grown_directions(m, f, g)
+    project(m, f, g, grown)
+    y = vector(f, m.at.beta0)[g]
     leverage = 0.0
     for i in range(grown):
-        y += f.stats[SSY, i] / f.stats[SS2, i] * w.s[i]
-        leverage += w.s[i] * w.s[i] / f.stats[SS2, i]
+        y += ssy[i] / ss2[i] * s[i]
+        leverage += s[i] * s[i] / ss2[i]
     # [vijayakumar2005] confidence of one model: the error per row, less the degrees of freedom used
     newest = max(grown, 1) - 1
-    freedom = f.stats[SUM_W, newest] - f.scalars[SSP]
-    noise = f.scalars[SPREAD]
-    if f.stats[SUM_E_CV2, newest] > 0.0 and freedom > 0.0:
-        noise = f.stats[SUM_E_CV2, newest] / freedom
+    freedom = matrix(f, m.at.sum_w)[g, newest] - vector(f, m.at.ssp)[g]
+    noise = vector(f, m.at.spread)[g]
+    if sum_e_cv2[newest] > 0.0 and freedom > 0.0:
+        noise = sum_e_cv2[newest] / freedom
     return y, max(noise, ALMOST_NOTHING) * (1.0 + weight * leverage)

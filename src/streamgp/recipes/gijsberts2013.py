@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.features import Fourier
-from streamgp.memory import Window
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.features import Fourier
+from streamgp.process.memory import Window
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
 if TYPE_CHECKING:

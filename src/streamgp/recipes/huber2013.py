@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.core import layout
-from streamgp.features import Basis
 from streamgp.kernels import Kernel
-from streamgp.onlinegp import OnlineGP
 from streamgp.prediction import Prediction
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.features import Basis
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, real_matrix, whole
 
 Noise = float | list[float] | FloatArray
@@ -25,7 +24,7 @@ class RecursiveGP(OnlineGP):
         basis: (m, d) basis points; see ``grid`` and ``kmeans``.
         kernel: covariance function; None: SquaredExponential().
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         mean: prior mean, a function of (n, d) rows that returns n numbers; None: 0. It is not saved: load(path,
             mean=f).
         batch: rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch of
@@ -80,12 +79,12 @@ class RecursiveGP(OnlineGP):
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
             # identity the new ones are independent of all that was learnt.
             m, before, after = len(old), self._state, grown._state
-            after.mean[:m] = before.mean
+            after.mu[:m] = before.mu
             after.covariance[:, :m, :m] = before.covariance
-            after.memory.window[:] = before.memory.window
-            after.memory.last_target[:] = before.memory.last_target
-            grown._counters[:] = self._counters
-            grown._counters[layout.SIZE] = len(old) + len(new)
+            after.window[:] = before.window
+            after.last_target[:] = before.last_target
+            grown._numbers.counters[:] = self._numbers.counters
+            grown._numbers.counters["points"] = len(old) + len(new)
         shape = self._d, self._p, self._scalar, self._certain
         self.__dict__.update(grown.__dict__)
         self._d, self._p, self._scalar, self._certain = shape

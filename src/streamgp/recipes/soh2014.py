@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.budget import Budget
-from streamgp.features import Basis, Linear
-from streamgp.forgetting import Injection, NoForgetting
 from streamgp.kernels import Kernel, RecursiveSquaredExponential, SquaredExponential
-from streamgp.memory import Reservoir, Window, described_reservoir
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import Budget
+from streamgp.process.features import Basis, Linear
+from streamgp.process.forgetting import Injection, NoForgetting
+from streamgp.process.memory import Reservoir, Window, described_reservoir
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, number
 
 Noise = float | list[float] | FloatArray
@@ -27,7 +27,7 @@ class SOGP(OnlineGP):
         capacity: most basis points.
         novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         depth: inputs in the window, the present one included; 1 is no memory.
         absorb: "fitc" (as printed: the residual counts as noise) or "dtc" (Csato and Opper's projection).
         evict: who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q,
@@ -85,7 +85,7 @@ class OESGP(OnlineGP):
         capacity: most basis points.
         novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         absorb: "fitc" or "dtc"; see SOGP.
         evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
         removal: "marginal" or "kl"; see SOGP.
@@ -146,7 +146,7 @@ class OIESGP(OnlineGP):
         capacity: most basis points.
         novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         absorb: "fitc" or "dtc"; see SOGP.
         evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
         removal: "marginal" or "kl"; see SOGP.

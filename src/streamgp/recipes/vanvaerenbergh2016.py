@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.budget import Budget
-from streamgp.features import Basis
-from streamgp.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
 from streamgp.kernels import Kernel
-from streamgp.memory import Window
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import Budget
+from streamgp.process.features import Basis
+from streamgp.process.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
+from streamgp.process.memory import Window
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, choice
 
 Noise = float | list[float] | FloatArray
@@ -46,7 +46,7 @@ class KRLS(OnlineGP):
             features=Basis(kernel),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty, absorb="dtc", evict="never", admit_untested=False),
+            budget=Budget(capacity, novelty, absorb="dtc", evict="never"),
         )
 
 
@@ -61,7 +61,7 @@ class KRLST(OnlineGP):
         forgetting: factor in (0, 1]; 1 forgets nothing.
         mode: "back-to-prior" or "injection" (of uncertainty).
         noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, part of the prior; a row with gamma2 below it is absorbed.
+        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
         depth: inputs in the window, the present one included; 1 is no memory.
         outputs: "shared" or "separate" covariance of several outputs.
         estimate_power: noise and the kernel's variance count only as a ratio; the power of the signal is estimated from
@@ -94,7 +94,7 @@ class KRLST(OnlineGP):
             features=Basis(kernel, jitter),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty=0.0, evict="error", admit_untested=False),
+            budget=Budget(capacity, novelty=0.0, evict="error"),
             forgetting=forgetting_of(mode, forgetting),
             adapt=adapt,
             outputs=outputs,

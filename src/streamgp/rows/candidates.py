@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.adapt.sngd import SNGD
-from streamgp.features import Linear
-from streamgp.forgetting import Injection
 from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
 from streamgp.model import StreamModel
-from streamgp.onlinegp import OnlineGP
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.features import Linear
+from streamgp.process.forgetting import Injection
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import KRLST

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.arrays import Record, integers, matrix, vector
 from streamgp.compiled import compiled
-from streamgp.kernels import Kernel, SquaredExponential
+from streamgp.kernels import Kernel, SquaredExponential, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import dot
 from streamgp.settings import FloatArray, Part, number, positive_vector, real_matrix, whole
@@ -34,7 +35,8 @@ class Basis(Features):
 
     Args:
         kernel: the covariance function; None: SquaredExponential().
-        jitter: independent variance of every function value, part of the prior: K + jitter I, k(x, x) + jitter.
+        jitter: independent variance of every function value, relative to its own and part of the prior: k(x, x) counts
+            (1 + jitter) times.
         points: an (m, d) array: the basis stays on these points; None: rows of the stream become points.
     """
 
@@ -135,14 +137,8 @@ def checked_kernel(kernel: Any) -> Kernel:
 def whiten(R: Array, k: Array, n: int, kappa: float, phi: Array) -> float:
     """phi = R^-T k: features of unit prior on basis points with K = R'R; returns the residual gamma2."""
     triangular.solve_transposed(R, k, n, phi)
-    return residual(phi, n, kappa)
-
-
-@compiled
-def residual(phi: Array, n: int, kappa: float) -> float:
-    """gamma2: what of k(x, x) features of unit prior do not express."""
     # [soh2014] Eq. (23)
-    return max(kappa - dot(phi, phi, n), 0.0)
+    return kappa - dot(phi, phi, n)
 
 
 @compiled
@@ -157,8 +153,19 @@ def fourier(frequencies: Array, variance: float, x: Array, phi: Array) -> None:
 
 
 @compiled
-def linear(x: Array, phi: Array) -> None:
+def linear(x: Array, scale: float, phi: Array) -> None:
+    """What the memory hands over and, where there is room for it, a constant, times the scale of a weight."""
     for j in range(x.size):
-        phi[j] = x[j]
+        phi[j] = scale * x[j]
     for j in range(x.size, phi.size):
-        phi[j] = 1.0
+        phi[j] = scale
+
+
+@compiled
+def kernel_values(m: Record, f: Array, x: Array, n: int) -> float:
+    """Fill k = k(B, x) on the first n basis points; return kappa = (1 + jitter) k(x, x)."""
+    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+    scratch = vector(f, m.at.kernel_scratch)
+    program.cross(operations, theta, matrix(f, m.at.basis), n, x, vector(f, m.at.k), scratch)
+    variance: float = program.diagonal(operations, theta, x, vector(f, m.at.one), scratch)
+    return (1.0 + m.plan.jitter) * variance

@@ -6,16 +6,16 @@ from streamgp.settings import Part, number
 
 
 class Forgetting(Part):
-    """How what was learnt fades; see :class:`BackToPrior` and :class:`Injection`.
+    """How what was learnt fades, S <- covariance_scale S + covariance_fresh I and mu <- mean_scale mu, at every row.
 
-    ``relative_to_prior`` says what the stored matrix holds, so that forgetting only has to scale it: C itself (the
-    change from the prior) when the posterior goes back to the prior, P + C when uncertainty is injected.
+    See :class:`BackToPrior` and :class:`Injection`.
     """
 
     covariance_scale: float = 1.0
+    covariance_fresh: float = 0.0
     mean_scale: float = 1.0
-    relative_to_prior: bool = True
     factor: float = 1.0
+    injects: bool = False
 
 
 class NoForgetting(Forgetting):
@@ -26,7 +26,9 @@ class NoForgetting(Forgetting):
 
 
 class BackToPrior(Forgetting):
-    """Every row the posterior moves towards the prior: C <- factor C, alpha <- sqrt(factor) alpha [vanvaerenbergh2016].
+    """Every row the posterior moves towards the prior [vanvaerenbergh2016].
+
+    S <- factor S + (1 - factor) I, mu <- sqrt(factor) mu.
 
     Args:
         factor: in (0, 1]; the memory is about 1 / (1 - factor) rows long.
@@ -35,11 +37,12 @@ class BackToPrior(Forgetting):
     def __init__(self, factor: float = 0.999) -> None:
         self.factor = number("forgetting", factor, above=0, at_most=1)
         self.covariance_scale = self.factor
+        self.covariance_fresh = 1.0 - self.factor
         self.mean_scale = self.factor**0.5
 
 
 class Injection(Forgetting):
-    """Every row the covariance grows: P + C <- (P + C) / factor; the mean stays (exponential forgetting of RLS).
+    """Every row the covariance grows: S <- S / factor; the mean stays (exponential forgetting of RLS).
 
     Directions that no row excites would grow without bound; the covariance is capped at the prior's, and
     ``model.health`` counts how often.
@@ -48,7 +51,8 @@ class Injection(Forgetting):
         factor: in (0, 1]; the memory is about 1 / (1 - factor) rows long.
     """
 
+    injects = True
+
     def __init__(self, factor: float = 0.999) -> None:
         self.factor = number("forgetting", factor, above=0, at_most=1)
         self.covariance_scale = 1.0 / self.factor
-        self.relative_to_prior = False

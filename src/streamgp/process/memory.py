@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled, inlined
+from streamgp.arrays import Layout, Numbers, Record, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.linalg.vector import dot
 from streamgp.settings import FloatArray, Part, number, real_matrix, whole
 
 Array = NDArray
@@ -121,9 +123,9 @@ class Reservoir(Memory):
             )
         if self.recurrent is not None and self.recurrent.shape != (self.units, self.units):
             raise ValueError(f"recurrent must have shape {(self.units, self.units)}; got {self.recurrent.shape}")
-        for name, matrix in (("input", self.input), ("feedback", self.feedback)):
-            if isinstance(matrix, np.ndarray) and matrix.shape[0] != self.units:
-                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {matrix.shape}")
+        for name, given in (("input", self.input), ("feedback", self.feedback)):
+            if isinstance(given, np.ndarray) and given.shape[0] != self.units:
+                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {given.shape}")
 
     @property
     def feeds_back(self) -> bool:
@@ -191,82 +193,67 @@ def described_reservoir(
     return reservoir
 
 
-class MemoryState(NamedTuple):
-    """What is remembered, and the weights by which it is."""
+# What is remembered, and the fixed weights by which it is; a model has these arrays among its own.
+ARRAYS = {
+    "window": "depth inputs",
+    "units": "units",
+    "last_target": "outputs",
+    "recurrent": "units units",
+    "input": "units inputs",
+    "bias": "units",
+    "feedback": "units outputs",
+}
 
-    window: Array  # (depth, d)
-    units: Array  # (units,)
-    last_target: Array  # (p,)
-    recurrent: Array
-    input: Array
-    bias: Array
-    feedback: Array
+LAYOUT = Layout(np.dtype([("retention", np.float64)]), np.dtype([("rows_seen", np.int64)]), ARRAYS, {})
+
+
+def sizes(memory: Memory, d: int, p: int) -> dict[str, int]:
+    """What the symbols in the arrays' shapes stand for."""
+    return {"depth": memory.depth, "inputs": d, "units": memory.units, "outputs": p}
+
+
+def place(memory: Memory, numbers: Numbers) -> None:
+    """Fill in the fixed weights."""
+    state = numbers.state
+    weights = memory.weights(state.window.shape[1], state.last_target.size)
+    for name, values in zip(weights._fields, weights, strict=True):
+        getattr(state, name)[:] = values
 
 
 @compiled
-def memory_at(floats: Array, o: int, depth: int, d: int, units: int, p: int) -> tuple[MemoryState, int]:
-    """Cut a memory out of a float array from position o on; returns where it ends."""
-    window = floats[o : o + depth * d].reshape(depth, d)
-    o += depth * d
-    state = floats[o : o + units]
-    o += units
-    last_target = floats[o : o + p]
-    o += p
-    recurrent = floats[o : o + units * units].reshape(units, units)
-    o += units * units
-    inputs = floats[o : o + units * d].reshape(units, d)
-    o += units * d
-    bias = floats[o : o + units]
-    o += units
-    feedback = floats[o : o + units * p].reshape(units, p)
-    o += units * p
-    return MemoryState(window, state, last_target, recurrent, inputs, bias, feedback), o
-
-
-def memory_size(depth: int, d: int, units: int, p: int) -> int:
-    """How many numbers memory_at() cuts out."""
-    return depth * d + units + p + units * (units + d + 1 + p)
-
-
-@inlined
-def look(memory: MemoryState, retention: float, x: Array, seen: Array) -> None:
+def look(m: Record, f: Array, x: Array, seen: Array) -> None:
     """seen = what the memory would hand over if x came next."""
-    units = memory.units.size
-    d = x.size
-    if units > 0:
-        for i in range(units):
-            total = memory.bias[i]
-            row = memory.recurrent[i]
-            for j in range(units):
-                total += row[j] * memory.units[j]
-            for j in range(d):
-                total += memory.input[i, j] * x[j]
-            for j in range(memory.last_target.size):
-                total += memory.feedback[i, j] * memory.last_target[j]
+    d, past = x.size, vector(f, m.at.units)
+    if past.size > 0:
+        bias, last_target = vector(f, m.at.bias), vector(f, m.at.last_target)
+        W, W_i, W_b = matrix(f, m.at.recurrent), matrix(f, m.at.input), matrix(f, m.at.feedback)
+        retention = m.plan.retention
+        for i in range(past.size):
+            total = (
+                bias[i] + dot(W[i], past, past.size) + dot(W_i[i], x, d) + dot(W_b[i], last_target, last_target.size)
+            )
             # [soh2014] Eq. (1); gamma weights the old state.
-            seen[i] = (1.0 - retention) * np.tanh(total) + retention * memory.units[i]
-        for j in range(seen.size - units):
-            seen[units + j] = x[j]
+            seen[i] = (1.0 - retention) * np.tanh(total) + retention * past[i]
+        for j in range(seen.size - past.size):
+            seen[past.size + j] = x[j]
     else:
-        lags = memory.window.shape[0] - 1
-        for lag in range(lags):
-            for j in range(d):
-                seen[lag * d + j] = memory.window[lag + 1, j]
+        window = vector(f, m.at.window)
+        for j in range(window.size - d):
+            seen[j] = window[d + j]
         for j in range(d):
-            seen[lags * d + j] = x[j]
+            seen[window.size - d + j] = x[j]
 
 
-@inlined
-def keep(memory: MemoryState, x: Array, seen: Array) -> None:
+@compiled
+def keep(m: Record, f: Array, x: Array, seen: Array) -> None:
     """Advance the memory by x to what look() saw; the last row of the window is always the last input."""
-    for i in range(memory.units.size):
-        memory.units[i] = seen[i]
-    lags, d = memory.window.shape
-    for lag in range(lags - 1):
-        for j in range(d):
-            memory.window[lag, j] = memory.window[lag + 1, j]
+    past, window, d = vector(f, m.at.units), vector(f, m.at.window), x.size
+    for i in range(past.size):
+        past[i] = seen[i]
+    for j in range(window.size - d):
+        window[j] = window[d + j]
     for j in range(d):
-        memory.window[lags - 1, j] = x[j]
+        window[window.size - d + j] = x[j]
 
 
 def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -274,17 +261,20 @@ def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
 
     A reservoir with feedback is fed the targets, and zeros, the prior's mean, where they are missing.
     """
-    d, p = X.shape[1], Y.shape[1]
-    state = MemoryState(np.zeros((memory.depth, d)), np.zeros(memory.units), np.zeros(p), *memory.weights(d, p))
+    d = X.shape[1]
+    numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
+    place(memory, numbers)
     seen = np.empty((len(X), memory.width(d)))
-    _remember(state, memory.retention, X, np.nan_to_num(Y, nan=0.0), seen)
+    _remember(numbers.record, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
     return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
 
 
 @compiled
-def _remember(memory: MemoryState, retention: float, X: Array, Y: Array, seen: Array) -> None:
+def _remember(record: Array, f: Array, X: Array, Y: Array, seen: Array) -> None:
+    m = record[0]
+    last_target = vector(f, m.at.last_target)
     for t in range(X.shape[0]):
-        look(memory, retention, X[t], seen[t])
-        keep(memory, X[t], seen[t])
+        look(m, f, X[t], seen[t])
+        keep(m, f, X[t], seen[t])
         for j in range(Y.shape[1]):
-            memory.last_target[j] = Y[t, j]
+            last_target[j] = Y[t, j]

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import features as feature_kinds
 from streamgp import inputs
-from streamgp.adapt.sngd import SNGD
-from streamgp.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
-from streamgp.compiled import INTEGERS, MATRIX, VECTOR, compile_now
-from streamgp.core import layout, stream
-from streamgp.core.fade import fade
-from streamgp.features import Basis, Features, Fourier
-from streamgp.forgetting import Forgetting, NoForgetting
+from streamgp.arrays import Numbers
+from streamgp.compiled import compile_now
 from streamgp.linalg import triangular
-from streamgp.memory import Memory, Window
-from streamgp.model import Change, Health, MemoryModel, Relevance
+from streamgp.model import Change, MemoryModel, Relevance
 from streamgp.prediction import Prediction
+from streamgp.process import features as feature_kinds
+from streamgp.process import memory as memory_part
+from streamgp.process import posterior, stream
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
+from streamgp.process.features import Basis, Features, Fourier
+from streamgp.process.forgetting import Forgetting, NoForgetting
+from streamgp.process.memory import Memory, Window
+from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED
 from streamgp.settings import FloatArray, choice, number, positive_vector
 
 REBUILD = 1
@@ -67,10 +69,6 @@ class OnlineGP(MemoryModel):
     _batch = 1
     _estimate_power = False
     _direct = True  # predictions are what compiled code says, with nothing to add
-    _integers: np.ndarray  # counters, then plan
-    _plan: np.ndarray
-    _floats: FloatArray  # state, then work space
-    _state: layout.State
 
     def _compose(
         self,
@@ -94,14 +92,12 @@ class OnlineGP(MemoryModel):
         )
         self._shared = choice("outputs", outputs, OUTPUTS) == 0
         growing = self._features.kind == feature_kinds.DICTIONARY
-        least_squares = growing and np.ndim(noise) == 0 and noise == 0
-        self._noise = np.zeros(1) if least_squares else positive_vector("noise", noise)
-        self._engine = layout.DICTIONARY if growing else layout.WEIGHTED
-        if least_squares:
-            self._engine = layout.LEAST_SQUARES
+        self._least_squares = growing and np.ndim(noise) == 0 and noise == 0
+        self._noise = np.zeros(1) if self._least_squares else positive_vector("noise", noise)
+        self._keeps_rows = growing and self._budget.removal == DISCARD
+        if self._least_squares:
             self._check_least_squares()
-        elif growing and self._budget.removal == DISCARD:
-            self._engine = layout.KEPT
+        elif self._keeps_rows:
             self._check_kept()
         if self._shared and self._noise.size != 1:
             raise ValueError(
@@ -114,22 +110,30 @@ class OnlineGP(MemoryModel):
                 'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
                 'use form="covariance" with a basis that grows'
             )
-        if self._factored and self._forgetting.factor < 1 and self._forgetting.relative_to_prior:
+        if self._factored and self._forgetting.factor < 1 and not self._forgetting.injects:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
-        compile_now(stream.run, INTEGERS, VECTOR, MATRIX, MATRIX, MATRIX)
-        compile_now(stream.predict, INTEGERS, VECTOR, MATRIX, MATRIX)
+        self._run, self._predict = self._loops()
+        compile_now(self._run, self._predict)
+
+    def _loops(self) -> tuple[Any, Any]:
+        """The compiled loops for this kind of process: to learn and to predict."""
+        if self._keeps_rows:
+            return stream.run_kept, stream.predict_kept
+        if self._features.kind == feature_kinds.DICTIONARY:
+            return (stream.run_growing if self._adapt is None else stream.run_growing_adapting), stream.predict_growing
+        return (stream.run_fixed if self._adapt is None else stream.run_fixed_adapting), stream.predict_fixed
 
     def _check_adaptable(self, adapt: SNGD) -> None:
-        if self._engine not in (layout.DICTIONARY, layout.WEIGHTED) or self._features.kind == feature_kinds.LINEAR:
+        if self._least_squares or self._keeps_rows or self._features.kind == feature_kinds.LINEAR:
             raise ValueError("adapt works on a posterior over a Basis or Fourier features; this model has another")
         if self._batch > 1:
             raise ValueError("adapt learns from each next row: use batch=1, or adapt=None")
         if self._factored and self._features.kind == feature_kinds.POINTS:
             raise ValueError('adapt needs form="covariance" with given basis points')
-        if adapt.on_move == REBUILD and self._engine != layout.DICTIONARY:
+        if adapt.on_move == REBUILD and self._features.kind != feature_kinds.DICTIONARY:
             raise ValueError('on_move="rebuild" needs basis points with targets of their own; use on_move="rebase"')
 
     def _check_least_squares(self) -> None:
@@ -151,119 +155,114 @@ class OnlineGP(MemoryModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        parts, memory = self._features, self._memory
-        q = 1 if self._shared else p
+        parts, memory, budget, adapt = self._features, self._memory, self._budget, self._adapt
         if not self._shared and self._noise.size not in (1, p):
             raise ValueError(f"noise has {self._noise.size} values, but there are {p} outputs; give 1 or {p}")
-        width = memory.width(d)
-        plan = np.zeros(layout.PLAN_SIZE, dtype=np.int64)
-        kernel_scratch = 0
+        width, q = memory.width(d), 1 if self._shared else p
+        frequencies = parts.features if isinstance(parts, Fourier) else 0
+        points = kernel_scratch = 0
+        operations = np.zeros((0, 4), dtype=np.int64)
+        parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
         if parts.kernel is not None:
+            points = budget.capacity + 1 if parts.points is None else len(parts.points)
             program = parts.kernel.program(width, memory.depth)
-            parameters = program.parameters
-            plan = np.concatenate([plan, program.operations.ravel()])
-            plan[layout.STEPS] = len(program.operations)
-        else:
-            parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
-        if parts.kind == feature_kinds.DICTIONARY:
-            weights = points = self._budget.capacity + 1
-        elif parts.points is not None:
-            weights = points = len(parts.points)
-            if parts.points.shape[1] != width:
-                raise ValueError(f"the basis points have {parts.points.shape[1]} columns, but the inputs have {width}")
-        else:
-            points = 0
-            weights = 2 * parts.features if isinstance(parts, Fourier) else width + int(parts.constant)
-        if parts.kernel is not None:
-            kernel_scratch = program.scratch(max(points, 1), width)
-        relative = self._forgetting.relative_to_prior
-        for index, value in (
-            (layout.INPUTS, d),
-            (layout.OUTPUTS, p),
-            (layout.COVARIANCES, q),
-            (layout.DEPTH, memory.depth),
-            (layout.UNITS, memory.units),
-            (layout.FEEDBACK, memory.feeds_back),
-            (layout.WIDTH, width),
-            (layout.ENGINE, self._engine),
-            (layout.FEATURES, parts.kind),
-            (layout.POINTS, points),
-            (layout.FREQUENCIES, parts.features if isinstance(parts, Fourier) else 0),
-            (layout.WEIGHTS, weights),
-            (layout.MATRICES, 0 if self._engine == layout.KEPT else q),
-            (layout.BATCH, self._batch),
-            (layout.CAPACITY, self._budget.capacity),
-            (layout.FACTORED, self._factored),
-            (layout.RELATIVE, relative),
-            (layout.ABSORB, self._budget.absorb),
-            (layout.EVICT, self._budget.evict),
-            (layout.REMOVAL, self._budget.removal),
-            (layout.UNTESTED, self._budget.admit_untested),
-            (layout.CHECK_EVERY, self._rows_between_checks()),
-            (layout.POWER, self._estimate_power),
-            (layout.THETA, 0 if self._adapt is None else parameters.size + q),
-            (layout.TRACE, 0 if self._adapt is None else TRACE_LENGTH),
-            (layout.PARAMETERS, parameters.size),
-        ):
-            plan[index] = value
-        if self._adapt is not None:
-            plan[layout.INTERVAL], plan[layout.REST] = self._adapt.interval, self._adapt.rest
-            plan[layout.PER_ROW], plan[layout.PATIENCE] = self._adapt.parameters_per_row, self._adapt.patience
-            plan[layout.REBUILD] = self._adapt.on_move == REBUILD
-        plan[layout.STATE_SIZE] = layout.float_size(plan)
-        floats = np.zeros(plan[layout.STATE_SIZE] + layout.work_size(plan, kernel_scratch))
-        integers = np.concatenate([np.zeros(layout.COUNTERS_SIZE, dtype=np.int64), plan])
-        counters, plan = integers[: layout.COUNTERS_SIZE], integers[layout.COUNTERS_SIZE :]
-        counters[layout.EVICTED] = -1
-        state = layout.state_of(plan, floats)
-        prior = 1.0 / parts.delta
-        state.scalars[layout.JITTER] = parts.jitter
-        state.scalars[layout.NOVELTY] = self._budget.novelty
-        state.scalars[layout.COVARIANCE_SCALE] = self._forgetting.covariance_scale
-        state.scalars[layout.MEAN_SCALE] = self._forgetting.mean_scale
-        state.scalars[layout.RETENTION] = memory.retention
-        state.scalars[layout.PRIOR] = prior
-        if self._adapt is not None:
-            state.scalars[layout.RATE], state.scalars[layout.DECAY] = self._adapt.rate, self._adapt.decay
-            state.scalars[layout.CLIP], state.scalars[layout.TOLERANCE] = self._adapt.clip, self._adapt.tolerance
-            state.scalars[layout.DAMPING] = self._adapt.damping
-            counters[layout.TRACE_STRIDE] = 1
+            operations, parameters = program.operations, program.parameters
+            kernel_scratch = program.scratch(points, width)
+        if parts.points is not None and parts.points.shape[1] != width:
+            raise ValueError(f"the basis points have {parts.points.shape[1]} columns, but the inputs have {width}")
+        weights = points or 2 * frequencies or width + int(parts.constant)
+        theta = 0 if adapt is None else parameters.size + q
+        rebuilds = adapt is not None and adapt.on_move == REBUILD
+        scored = parts.kind == feature_kinds.DICTIONARY and budget.evict in (PAPER, KL) and not self._keeps_rows
+        sizes = memory_part.sizes(memory, d, p) | {
+            "covariances": q,
+            "width": width,
+            "parameters": parameters.size,
+            "frequencies": frequencies,
+            "points": points,
+            "scored": q if scored else 0,
+            "weights": weights,
+            "matrices": 0 if self._keeps_rows else q,
+            "kept": points if self._keeps_rows or rebuilds else 0,
+            "theta": theta,
+            "path": TRACE_LENGTH if theta else 0,
+            "path_columns": 2 + theta,
+            "steps": len(operations),
+            "derivatives": parameters.size if theta else 0,
+            "kernel_scratch": kernel_scratch,
+        }
+        plan = {
+            "outputs": p,
+            "covariances": q,
+            "weights": weights,
+            "features": parts.kind,
+            "feedback": memory.feeds_back,
+            "retention": memory.retention,
+            "jitter": parts.jitter,
+            "weight_scale": parts.delta**-0.5,
+            "factored": self._factored,
+            "least_squares": self._least_squares,
+            "batch": self._batch,
+            "capacity": budget.capacity,
+            "novelty": budget.novelty,
+            "absorb": budget.absorb,
+            "evict": budget.evict,
+            "removal": budget.removal,
+            "covariance_scale": self._forgetting.covariance_scale,
+            "covariance_fresh": self._forgetting.covariance_fresh,
+            "mean_scale": self._forgetting.mean_scale,
+            "check_every": self._rows_between_checks(),
+            "power": self._estimate_power,
+            "theta": theta,
+        }
+        if adapt is not None:
+            plan |= {
+                "interval": adapt.interval,
+                "rest": adapt.rest,
+                "per_row": adapt.parameters_per_row,
+                "patience": adapt.patience,
+                "rebuild": rebuilds,
+                "rate": adapt.rate,
+                "decay": adapt.decay,
+                "longest": adapt.clip,
+                "tolerance": adapt.tolerance,
+                "damping": adapt.damping,
+            }
+        numbers = Numbers(LAYOUT, sizes, plan)
+        numbers.counters["path_stride"] = 1
+        numbers.work.operations.view(np.int64)[:] = operations
+        state = numbers.state
         state.noise[:] = self._noise
         state.parameters[:] = parameters
-        self._place_memory(state, counters, d, p)
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(width, memory.depth)
         if parts.points is not None:
-            counters[layout.SIZE] = points
+            numbers.counters["points"] = points
             _place_points(parts, state, memory.depth)
         if parts.kind != feature_kinds.DICTIONARY:
             diagonal = np.einsum("jii->ji", state.covariance)
-            if self._factored:
-                diagonal[:] = np.sqrt(state.noise / prior)[:, None]
-            elif not relative:
-                diagonal[:] = prior
-        self._integers, self._floats = integers, floats
-        self._plan, self._counters, self._state = plan, counters, state
+            diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
+        self._place(numbers)
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
         self._one_prediction = np.empty((p + 2 * q, 1))
 
     def _rows_between_checks(self) -> int:
         """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
-        if self._forgetting.relative_to_prior or self._forgetting.factor == 1.0:
+        if not self._forgetting.injects or self._forgetting.factor == 1.0:
             return 0
         return max(1, int(np.log(0.5) / np.log(self._forgetting.factor)))
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
-        status, at = stream.run(self._integers, self._floats, X, targets, out)
+        status, at = self._run(self._numbers.record, self._numbers.buffer, X, targets, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
-        status, at = stream.predict(self._integers, self._floats, X, out)
+        status, at = self._predict(self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -273,7 +272,7 @@ class OnlineGP(MemoryModel):
             return super().predict_one(x)
         X = inputs.row(x, self._d)  # the usual case without arrays in between
         out = self._one_prediction
-        status, at = stream.predict(self._integers, self._floats, X, out)
+        status, at = self._predict(self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=False)
         mean, variance, noise = out[:, 0].tolist()
@@ -290,28 +289,48 @@ class OnlineGP(MemoryModel):
         return Prediction(out[:p].T, out[p : p + q].T, out[p + q :].T)
 
     def _check_restored(self) -> None:
-        size = int(self._counters[layout.SIZE])
-        growing = self._features.kind == feature_kinds.DICTIONARY
-        most = self._budget.capacity if growing else int(self._plan[layout.POINTS])
+        size, growing = self._numbers.count("points"), self._features.kind == feature_kinds.DICTIONARY
+        most = self._budget.capacity if growing else len(self._state.basis)
         if not (0 if growing else most) <= size <= most:
             raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
-        points, stride = (int(self._counters[i]) for i in (layout.TRACE_SIZE, layout.TRACE_STRIDE))
-        if not 0 <= points <= int(self._plan[layout.TRACE]) or (self._adapt is not None and stride < 1):
+        if not 0 <= self._numbers.count("evictions") <= size + 1:
+            raise ValueError(f"the snapshot says {self._numbers.count('evictions')} points left at the last row")
+        points, stride = self._numbers.count("path_points"), self._numbers.count("path_stride")
+        if not 0 <= points <= len(self._state.path) or stride < 1:
             raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
 
     def forget(self, factor: float) -> None:
         number("factor", factor, above=0, at_most=1)
         if why := self._why_unforgetting():
             raise ValueError(why)
-        if self._d is not None and factor < 1:
-            fade(self._plan, int(self._counters[layout.SIZE]), self._state, factor)
+        if self._d is None or factor == 1:
+            return
+        n, state = self._weights_in_use(), self._state
+        for j, S in enumerate(state.covariance):
+            mean = state.mu[:, j : j + 1] if len(state.covariance) > 1 else state.mu
+            if self._factored:
+                posterior.scale_factor(S, mean, factor**0.5, n)
+                posterior.cap_information(S, mean, state.noise[j], n)
+            elif self._forgetting.injects:  # cut back to the prior at once, since one step may go far beyond it
+                S[:n, :n] /= factor
+                posterior.clip_to_prior(S, n)
+            else:
+                S[:n, :n] *= factor
+                S[range(n), range(n)] += 1.0 - factor
+                mean[:n] *= factor**0.5
+        if len(state.weight_variance):
+            held, inverse = state.weight_variance, state.inverse_diagonal
+            held[:] = held / factor if self._forgetting.injects else factor * held + (1.0 - factor) * inverse
+        state.power[...] *= factor
 
     forget.__doc__ = MemoryModel.forget.__doc__
 
+    def _weights_in_use(self) -> int:
+        growing = self._features.kind == feature_kinds.DICTIONARY
+        return self._numbers.count("points") if growing else len(self._state.mu)
+
     def _why_unforgetting(self) -> str:
-        if self._engine in (layout.DICTIONARY, layout.WEIGHTED):
-            return ""
-        return super()._why_unforgetting()
+        return super()._why_unforgetting() if self._least_squares or self._keeps_rows else ""
 
     # What can be read.
 
@@ -319,15 +338,13 @@ class OnlineGP(MemoryModel):
     def size(self) -> int:
         if self._d is None:
             return 0 if self._features.points is None else len(self._features.points)
-        if self._plan[layout.POINTS] == 0:
-            return int(self._plan[layout.WEIGHTS])
-        return int(self._counters[layout.SIZE])
+        return self._numbers.count("points") if self._features.kernel is not None else len(self._state.mu)
 
     @property
     def basis(self) -> FloatArray:
         if self._d is None:
             return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
-        return self._state.basis[: self._counters[layout.SIZE]].copy()
+        return self._state.basis[: self._numbers.count("points")].copy()
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
@@ -336,7 +353,7 @@ class OnlineGP(MemoryModel):
         named: dict[str, float | FloatArray] = {}
         parts = self._features
         if parts.kernel is not None and self._d is not None:
-            width = int(self._plan[layout.WIDTH])
+            width = self._memory.width(self._d)
             named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
         elif isinstance(parts, Fourier):
             named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
@@ -357,26 +374,11 @@ class OnlineGP(MemoryModel):
             steps = float(memory.depth)
         else:
             assert self._features.kernel is not None
-            weights, steps = self._features.kernel.relevance(
-                self._state.parameters, int(self._plan[layout.WIDTH]), memory.depth
-            )
+            weights, steps = self._features.kernel.relevance(self._state.parameters, memory.width(d), memory.depth)
         # The inputs' own columns, summed over the lags of a window; a reservoir's units are not inputs.
         own = weights[memory.units :] if memory.augment else np.ones(d)
         total = own.reshape(-1, d).sum(0)
         return Relevance(total / total.sum(), steps)
-
-    @property
-    def health(self) -> Health:
-        if self._d is None:
-            return Health()
-        c = self._counters
-        return Health(
-            int(c[layout.FLOORED_PIVOTS]),
-            int(c[layout.CAPPED_DIRECTIONS]),
-            int(c[layout.NEGATIVE_VARIANCES]),
-            int(c[layout.RESTORED_DIRECTIONS]),
-            int(c[layout.REDUCED_STEPS]),
-        )
 
     @property
     def trace(self) -> dict[str, FloatArray]:
@@ -385,7 +387,7 @@ class OnlineGP(MemoryModel):
             raise ValueError("this model does not adapt its hyperparameters: build it with adapt=SNGD()")
         if self._d is None:
             return {"row": np.empty(0), "log_density": np.empty(0)}
-        held = self._state.adapt.trace[: self._counters[layout.TRACE_SIZE]].copy()
+        held = self._state.path[: self._numbers.count("path_points")].copy()
         named = {"row": held[:, 0], "log_density": held[:, 1]}
         first = 2
         for name, value in self.hyperparameters.items():
@@ -400,12 +402,8 @@ class OnlineGP(MemoryModel):
     def last_change(self) -> Change:
         if self._d is None:
             return Change()
-        change = int(self._counters[layout.CHANGE])
-        return Change(
-            absorbed=change == layout.ABSORBED,
-            admitted=change in (layout.ADMITTED, layout.REPLACED),
-            evicted=int(self._counters[layout.EVICTED]),
-        )
+        change, left = self._numbers.count("change"), self._state.evicted[: self._numbers.count("evictions")]
+        return Change(change == ABSORBED, change in (ADMITTED, REPLACED), tuple(int(r) for r in left))
 
 
 def _part(name: str, value: Any, kind: type, example: str) -> Any:
@@ -418,14 +416,15 @@ def _plain(values: FloatArray) -> float | FloatArray:
     return float(values[0]) if values.size == 1 else values.copy()
 
 
-def _place_points(parts: Features, state: layout.State, depth: int) -> None:
+def _place_points(parts: Features, state: Any, depth: int) -> None:
     """Put the given points into the state, with the factor of their covariance."""
     assert isinstance(parts, Basis)
     assert parts.points is not None
     assert parts.kernel is not None
     points = parts.points if depth == 1 else parts.points.reshape(len(parts.points), depth, -1)
-    K = parts.kernel(points) + parts.jitter * np.eye(len(points))
+    K = parts.kernel(points) * (1.0 + parts.jitter * np.eye(len(points)))
     state.basis[:] = parts.points
+    state.prior[:] = np.diag(K)
     try:
         state.factor[:] = np.linalg.cholesky(K).T
     except np.linalg.LinAlgError:

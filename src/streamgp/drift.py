@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, compiled, entry
 
 Array = NDArray
 
@@ -24,7 +24,7 @@ LARGEST = 20.0
 BET = 0.5
 
 
-@compiled
+@entry(MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, NUMBER, VECTOR, VECTOR)
 def watch(
     mean: Array, variance: Array, noise: Array, Y: Array, plain: bool, stop: float, counts: Array, evidence: Array
 ) -> int:
@@ -34,7 +34,7 @@ def watch(
         mean: (n, p) predictions; variance and noise (n, p), or one column for all.
         Y: (n, p) targets; a row that misses all of them does not count.
         plain: whether errors are taken as they are, for models without a variance.
-        counts: (BINS + 1,) how many errors lay in each bin; the last one is their number.
+        counts: (BINS,) how many errors lay in each bin.
         evidence: (1,) the sum so far.
     """
     for t in range(mean.shape[0]):
@@ -68,12 +68,13 @@ def rank(z2: float, counts: Array) -> float:
     place = 0
     if z2 > 0.0:
         place = int(min(max((0.5 * np.log(min(z2, 1e300)) + LARGEST) * (BINS / (2.0 * LARGEST)), 0.0), BINS - 1.0))
-    larger = 0
+    smaller, larger = 0.0, 0.0
+    for b in range(place):
+        smaller += counts[b]
     for b in range(place, BINS):
         larger += counts[b]
-    p: float = (1.0 + larger) / (1.0 + counts[BINS])
-    counts[place] += 1
-    counts[BINS] += 1
+    counts[place] += 1.0
+    p: float = (1.0 + larger) / (1.0 + larger + smaller)
     return p
 
 

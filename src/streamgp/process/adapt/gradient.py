@@ -1,0 +1,196 @@
+"""The gradient of the log density of the next observation by the logarithms of the hyperparameters.
+
+It is the gradient along the way the posterior really goes (move.py): with the kernel's hyperparameters
+
+    d mean = dk'alpha + g'dK alpha       d v = dkappa + 2 dk'g + g'dK g       g = R^-1 (h - phi), alpha = R^-1 mu
+
+and what was absorbed counts 1 / r as much when its noise is multiplied by r:
+
+    d mean = -h'mu d log r               d v = -h'(h - phi) d log r
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.kernels import program
+from streamgp.linalg import triangular
+from streamgp.linalg.symmetric import multiply
+from streamgp.linalg.vector import copy, dot
+from streamgp.process import features
+
+Array = NDArray
+
+
+@compiled
+def prepare(m: Record, f: Array, n: int) -> None:
+    """The derivatives of K on the frozen basis, lower triangles, and of the logarithm of its mean diagonal."""
+    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+    basis, scratch, growth = matrix(f, m.at.basis), vector(f, m.at.kernel_scratch), vector(f, m.at.growth)
+    value, gradient, total = np.empty(n), np.empty((theta.size, n)), 0.0
+    for h in range(theta.size):
+        growth[h] = 0.0
+    for i in range(n):
+        program.cross_gradient(operations, theta, basis, i + 1, basis[i], value, gradient, scratch)
+        total += value[i]
+        for h in range(theta.size):
+            growth[h] += gradient[h, i]
+            gradient[h, i] *= 1.0 + m.plan.jitter
+            copy(gradient[h], i + 1, block(f, m.at.derivatives, h)[i])
+    for h in range(theta.size):
+        growth[h] /= total
+    vector(f, m.at.prepared)[0] = 1.0
+
+
+@compiled
+def residual_noise(m: Record, f: Array, j: int) -> float:
+    """g: what the residuals of the learnt rows add to their noise, on (harmonic) average."""
+    sums = matrix(f, m.at.residual)
+    return max(sums[1, j] / sums[0, j] - vector(f, m.at.noise)[j], 0.0) if sums[1, j] > 0.0 else 0.0
+
+
+@compiled
+def chosen(m: Record, f: Array, order: Array) -> int:
+    """Which derivatives this row computes: the first so many of a random order; returns how many."""
+    theta, count = m.plan.theta, m.plan.per_row
+    for h in range(theta):
+        order[h] = h
+    if count == 0 or count >= theta:
+        return theta
+    bits = np.uint64(m.counters.rows_seen)
+    for h in range(count):
+        # Steele, Lea, Flood 2014: splitmix64, so that the order is random and yet a function of the row's number.
+        bits += np.uint64(0x9E3779B97F4A7C15)
+        mixed = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        other = h + np.int64((mixed >> np.uint64(33)) % np.uint64(theta - h))
+        order[h], order[other] = order[other], order[h]
+    return count
+
+
+@compiled
+def gather(m: Record, f: Array) -> None:
+    """Add the gradient of the log density of the row that was just predicted, and its square to the Fisher matrix."""
+    p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
+    fourier = m.plan.features == features.FOURIER
+    n = m.plan.weights if fourier else m.counters.points
+    if not fourier and vector(f, m.at.prepared)[0] == 0.0:
+        prepare(m, f, n)
+    parameters, y, seen = vector(f, m.at.parameters), vector(f, m.at.y), vector(f, m.at.seen)
+    count, row = parameters.size, np.zeros(theta)
+    d_k, d_kappa, value, one = np.empty((count, n)), np.empty((count, 1)), np.empty(n), np.empty(1)
+    if not fourier:
+        operations, scratch = integers(f, m.at.operations), vector(f, m.at.kernel_scratch)
+        program.cross_gradient(operations, parameters, matrix(f, m.at.basis), n, seen, value, d_k, scratch)
+        program.cross_gradient(
+            operations, parameters, seen.reshape(1, seen.size), one.size, seen, one, d_kappa, scratch
+        )
+    order = np.empty(theta, np.int64)
+    used = chosen(m, f, order)
+    mu, alpha, h, g, u = np.empty((n, p)), np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
+    by_mean = np.empty(p)
+    for j in range(q):
+        first, last = (j, j + 1) if q > 1 else (0, p)
+        if np.isnan(y[first]):
+            continue
+        weights(m, f, j, n, mu, alpha, h, g)
+        phi, noise, rest = vector(f, m.at.phi), vector(f, m.at.noise)[j], residual_noise(m, f, j)
+        for o in range(used):
+            i = order[o]
+            for c in range(first, last):
+                by_mean[c] = 0.0
+            by_variance = by_ratio = by_noise = 0.0
+            if i >= count:
+                if q > 1 and i != count + j:
+                    continue
+                by_ratio, by_noise = noise / (noise + rest), noise
+            elif fourier:  # the variance scales phi: dK = K = I, dk = phi
+                by_variance = parameters[0] + 2.0 * dot(phi, g, n) + dot(g, g, n)
+                for c in range(first, last):
+                    for k in range(n):
+                        by_mean[c] += h[k] * mu[k, c]
+            else:
+                multiply(block(f, m.at.derivatives, i), g, n, u)
+                by_variance = (1.0 + m.plan.jitter) * d_kappa[i, 0] + 2.0 * dot(d_k[i], g, n) + dot(g, u, n)
+                for c in range(first, last):
+                    for k in range(n):
+                        by_mean[c] += (d_k[i, k] + u[k]) * alpha[k, c]
+                by_ratio = rest / (noise + rest) * vector(f, m.at.growth)[i]
+            if by_ratio != 0.0:
+                for k in range(n):
+                    by_variance -= by_ratio * h[k] * (h[k] - phi[k])
+                    for c in range(first, last):
+                        by_mean[c] -= by_ratio * h[k] * mu[k, c]
+            row[i] += log_density_derivative(m, f, j, first, last, by_mean, by_variance + by_noise)
+    add_row(m, f, row, order, used)
+
+
+@compiled
+def log_density_derivative(
+    m: Record, f: Array, j: int, first: int, last: int, by_mean: Array, by_variance: float
+) -> float:
+    """Of the outputs first..last-1, given the derivatives of their means and of s."""
+    y, mean = vector(f, m.at.y), vector(f, m.at.mean_now)
+    s = vector(f, m.at.variance_now)[j] + vector(f, m.at.noise)[j]
+    total = 0.0
+    for o in range(first, last):
+        e = y[o] - mean[o]
+        # [soh2014] Eq. (46), ascending: the signs of (44), (47) and (48) clash.
+        total += e / s * by_mean[o] + 0.5 * (e * e / s - 1.0) / s * by_variance
+    return total
+
+
+@compiled
+def add_row(m: Record, f: Array, row: Array, order: Array, used: int) -> None:
+    """Add a row's gradient and its square, each divided by the probability that its entries were computed."""
+    theta = m.plan.theta
+    gradient, fisher = vector(f, m.at.gradient), matrix(f, m.at.fisher)
+    alone = used / theta
+    together = alone * (used - 1) / (theta - 1) if used < theta else 1.0
+    # [soh2014] Eq. (50): (1 - e) F + e g g'
+    e = 1.0 / m.plan.interval
+    for i in range(theta):
+        for k in range(theta):
+            fisher[i, k] *= 1.0 - e
+    for a in range(used):
+        i = order[a]
+        gradient[i] += row[i] / alone
+        fisher[i, i] += e * row[i] * row[i] / alone
+        for b in range(a):
+            k = order[b]
+            fisher[i, k] += e * row[i] * row[k] / together
+            fisher[k, i] = fisher[i, k]
+
+
+@compiled
+def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
+    """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi."""
+    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+    phi, held, one = vector(f, m.at.phi), matrix(f, m.at.mu), vector(f, m.at.score)
+    basis = m.plan.features != features.FOURIER
+    if m.plan.factored:  # mu = R^-1 z and S = noise (R'R)^-1
+        R, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
+        triangular.solve_transposed(R, phi, n, h)
+        triangular.solve(R, h, n, h)
+        for i in range(n):
+            h[i] *= noise
+    else:
+        copy(matrix(f, m.at.h)[j], n, h)
+    for o in range(first, last):
+        for i in range(n):
+            one[i] = held[i, o]
+        if m.plan.factored:
+            triangular.solve(R, one, n, one)
+        for i in range(n):
+            mu[i, o] = one[i]
+        if basis:
+            triangular.solve(matrix(f, m.at.factor), one, n, one)
+            for i in range(n):
+                alpha[i, o] = one[i]
+    for i in range(n):
+        g[i] = h[i] - phi[i]
+    if basis:
+        triangular.solve(matrix(f, m.at.factor), g, n, g)

@@ -1,0 +1,259 @@
+"""Moving a posterior to other hyperparameters: what the data said stays, the prior under it is exchanged.
+
+When K = R'R becomes K' = R''R' and the noise of what was learnt is multiplied by r, then with P = R R'^-1, S = L L',
+W = P'L and B = W'W + (I - L'L) / r = U'U
+
+    S' = V V'      mu' = V U^-T L^-1 mu / r      V = W U^-1
+
+positive by construction, without an inverse of S or K. Equal to the batch GP under the new hyperparameters. Fourier
+features under another variance are the case P = I / c. The other way, ``rebuild``, is the paper's: learn the basis
+points' own targets again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.kernels import program
+from streamgp.linalg import symmetric, triangular
+from streamgp.linalg.vector import copy, dot
+from streamgp.process import budget, features, growing, posterior
+from streamgp.process.adapt.gradient import residual_noise
+
+Array = NDArray
+
+
+@compiled
+def move_to(m: Record, f: Array, here: Array, step: Array) -> bool:
+    """Take the posterior from exp(here) to exp(here + step); False, and hyperparameters as before, where that fails."""
+    count, q = m.at.parameters.columns, m.plan.covariances
+    parameters, noise = np.empty(count), np.empty(q)
+    for h in range(count):
+        parameters[h] = np.exp(here[h] + step[h])
+    for j in range(q):
+        noise[j] = np.exp(here[count + j] + step[count + j])
+    if m.plan.features == features.FOURIER:
+        moved = rescale(m, f, parameters[0], noise)
+    else:
+        moved = move_basis(m, f, parameters, noise)
+    if moved:
+        copy(parameters, count, vector(f, m.at.parameters))
+        copy(noise, q, vector(f, m.at.noise))
+    return moved
+
+
+@compiled
+def rescale(m: Record, f: Array, variance: float, noise: Array) -> bool:
+    """Fourier features under another variance and noise."""
+    if m.plan.factored:
+        return scale_information(m, f, variance, noise)
+    P = np.eye(m.plan.weights) * np.sqrt(vector(f, m.at.parameters)[0] / variance)
+    return rebase(m, f, m.plan.weights, P, 1.0, noise)
+
+
+@compiled
+def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
+    """Basis points under another kernel and noise."""
+    K = prior(m, f, parameters)
+    n = K.shape[0]
+    R, Q = np.zeros((n, n)), np.empty(n)
+    if m.plan.features == features.DICTIONARY:
+        n = keep_distinct(m, f, K, R, Q, np.min(noise))
+    elif not triangular.factorize(K, n, R):
+        return False
+    before = after = 0.0
+    for i in range(n):
+        before += vector(f, m.at.prior)[i]
+        after += K[i, i]
+    if m.plan.rebuild:
+        rebuild(m, f, n, R, noise)
+    else:
+        P, old = np.zeros((n, n)), matrix(f, m.at.factor)
+        for i in range(n):  # row i of P solves P R' = R
+            for c in range(i, n):
+                P[i, c] = old[i, c]
+            triangular.solve_transposed(R, P[i], n, P[i])
+        if not rebase(m, f, n, P, after / before, noise):
+            return False
+    for i in range(n):
+        vector(f, m.at.prior)[i] = K[i, i]
+        copy(R[i], n, matrix(f, m.at.factor)[i])
+    score(m, f, n)
+    return True
+
+
+@compiled
+def prior(m: Record, f: Array, parameters: Array) -> Array:
+    """K under other hyperparameters, full."""
+    n, basis = m.counters.points, matrix(f, m.at.basis)
+    operations, scratch, K = integers(f, m.at.operations), vector(f, m.at.kernel_scratch), np.empty((n, n))
+    for i in range(n):
+        program.cross(operations, parameters, basis, i + 1, basis[i], K[i], scratch)
+        K[i, i] *= 1.0 + m.plan.jitter
+        for j in range(i):
+            K[j, i] = K[i, j]
+    return K
+
+
+@compiled
+def keep_distinct(m: Record, f: Array, K: Array, R: Array, Q: Array, noise: float) -> int:
+    """Factorize K = R'R after evicting the points that would not be distinct under it; returns how many are left."""
+    n = m.counters.points
+    while True:
+        if triangular.factorize(K, n, R):
+            diagonal_of_inverse(R, n, Q)
+            r = budget.least_distinct(Q, np.diag(K), n, noise, True)
+            if r < 0:
+                return n
+        else:  # the point whose pivot failed
+            r = 0
+            while R[r, r] > 0.0:
+                r += 1
+        growing.evict(m, f, r)
+        for i in range(n):
+            growing.drop(K[i], r, n)
+        growing.drop_row(K, r, n)
+        n -= 1
+
+
+@compiled
+def diagonal_of_inverse(R: Array, n: int, Q: Array) -> None:
+    """The diagonal of (R'R)^-1."""
+    z = np.empty(n)
+    for i in range(n):
+        triangular.inverse_root(R, i, n, z)
+        Q[i] = dot(z, z, n)
+
+
+@compiled
+def rebase(m: Record, f: Array, n: int, P: Array, growth: float, noise: Array) -> bool:
+    """Exchange the prior under all outputs; False, and nothing changed, where one of them cannot be solved."""
+    q, mu = m.plan.covariances, matrix(f, m.at.mu)
+    moved, means = np.empty((q, n, n)), np.empty((n, m.plan.outputs))
+    for j in range(q):
+        first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
+        g, held = residual_noise(m, f, j), vector(f, m.at.noise)[j]
+        # The residuals of absorbed rows grow with the prior, not with the noise.
+        ratio = (noise[j] + growth * g) / (held + g)
+        if not exchange_prior(block(f, m.at.covariance, j), mu, first, last, P, ratio, n, moved[j], means):
+            return False
+    sums = matrix(f, m.at.residual)
+    for j in range(q):
+        if sums[1, j] > 0.0:
+            sums[0, j] = sums[1, j] / (noise[j] + growth * residual_noise(m, f, j))
+        for i in range(n):
+            copy(moved[j, i], i + 1, block(f, m.at.covariance, j)[i])
+    for i in range(n):
+        copy(means[i], m.plan.outputs, mu[i])
+    return True
+
+
+@compiled
+def exchange_prior(
+    S: Array, mu: Array, first: int, last: int, P: Array, r: float, n: int, moved: Array, means: Array
+) -> bool:
+    """The formulas above for one covariance and its outputs; False where S or B is not positive."""
+    upper = np.zeros((n, n))
+    if not triangular.factorize(S, n, upper):
+        return False
+    L = np.ascontiguousarray(upper.T)
+    W = np.dot(np.ascontiguousarray(P.T), L)
+    B = np.dot(np.ascontiguousarray(W.T), W) - np.dot(upper, L) / r
+    for i in range(n):
+        B[i, i] += 1.0 / r
+    U, V, z = np.zeros((n, n)), np.empty((n, n)), np.empty(n)
+    if not triangular.factorize(B, n, U):
+        return False
+    for i in range(n):  # row i of V solves V U = W
+        triangular.solve_transposed(U, W[i], n, V[i])
+    moved[:] = np.dot(V, np.ascontiguousarray(V.T))
+    for o in range(first, last):
+        for i in range(n):
+            z[i] = mu[i, o]
+        triangular.solve_transposed(upper, z, n, z)
+        triangular.solve_transposed(U, z, n, z)
+        for i in range(n):
+            means[i, o] = dot(V[i], z, n) / r
+    return bool(np.isfinite(moved).all() and np.isfinite(means[:, first:last]).all())
+
+
+@compiled
+def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
+    """The paper's way: forget all, and learn the basis points' own targets under the new prior."""
+    mu, targets, phi, h = matrix(f, m.at.mu), matrix(f, m.at.targets), np.empty(n), np.empty(n)
+    mean = np.empty(m.plan.outputs)
+    for i in range(n):
+        for o in range(m.plan.outputs):
+            mu[i, o] = 0.0
+    for j in range(m.plan.covariances):
+        S, first, last = block(f, m.at.covariance, j), j, j + 1
+        if m.plan.covariances == 1:
+            first, last = 0, m.plan.outputs
+        for i in range(n):
+            for c in range(i + 1):
+                S[i, c] = 1.0 if c == i else 0.0
+        for i in range(n):
+            if np.isnan(targets[i, first]):
+                continue
+            for c in range(n):
+                phi[c] = R[c, i]
+            symmetric.multiply(S, phi, n, h)
+            posterior.means(mu, phi, n, mean)
+            s = dot(phi, h, n) + noise[j]
+            for o in range(first, last):
+                posterior.learn_mean(mu, o, 1.0, h, (targets[i, o] - mean[o]) / s, n)
+            posterior.learn_covariance(S, 1.0, 0.0, h, 1.0 / s, n)
+        matrix(f, m.at.residual)[0, j] = matrix(f, m.at.residual)[1, j] / noise[j]  # no residual any more
+
+
+@compiled
+def score(m: Record, f: Array, n: int) -> None:
+    """The diagonals of Q and of R^-1 S R^-T on the new basis."""
+    R, held = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
+    diagonal_of_inverse(R, n, vector(f, m.at.inverse_diagonal))
+    if held.shape[0] == 0:
+        return
+    root, upper, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
+    for j in range(m.plan.covariances):
+        if not triangular.factorize(block(f, m.at.covariance, j), n, upper):
+            continue  # refreshed point by point
+        for i in range(n):
+            copy(upper[i], n, z)
+            triangular.solve(R, z, n, root[i])
+        for i in range(n):
+            held[j, i] = dot(root[:, i], root[:, i], n)
+
+
+@compiled
+def scale_information(m: Record, f: Array, variance: float, noise: Array) -> bool:
+    """Fourier features in the information form: noise I + sum phi phi', whose sums scale with c^2 and c."""
+    n, q, z = m.plan.weights, m.plan.covariances, matrix(f, m.at.mu)
+    held, c2 = vector(f, m.at.noise), variance / vector(f, m.at.parameters)[0]
+    moved, means, A, b = np.zeros((q, n, n)), np.empty(z.shape), np.empty((n, n)), np.empty(n)
+    for j in range(q):
+        first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
+        R = block(f, m.at.covariance, j)
+        posterior.information(R, n, A)
+        for i in range(n):
+            A[i, i] -= held[j]
+            for k in range(i + 1):
+                A[i, k] *= c2
+            A[i, i] += noise[j]
+        if not triangular.factorize(A, n, moved[j]):
+            return False
+        for o in range(first, last):
+            for i in range(n):
+                b[i] = 0.0
+            for k in range(n):
+                for i in range(k, n):
+                    b[i] += np.sqrt(c2) * R[k, i] * z[k, o]
+            triangular.solve_transposed(moved[j], b, n, b)
+            for i in range(n):
+                means[i, o] = b[i]
+    for j in range(q):
+        block(f, m.at.covariance, j)[:] = moved[j]
+    z[:] = means
+    return True

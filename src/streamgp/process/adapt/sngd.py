@@ -1,0 +1,210 @@
+"""Stochastic natural gradient: hyperparameters that keep learning from the density of each next observation.
+
+One cycle is ``interval`` rows over which gradients are gathered while the basis is frozen (rows are absorbed), one
+move, and ``rest`` rows in which the basis may change. It begins when the basis has filled, or has not grown for an
+interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.linalg import triangular
+from streamgp.linalg import vector as vectors
+from streamgp.process import features
+from streamgp.process.adapt.gradient import gather
+from streamgp.process.adapt.move import move_to
+from streamgp.process.state import ADMITTED, GATHERING, RESTING, SETTLING, STOPPED
+from streamgp.settings import Part, choice, number, whole
+
+Array = NDArray
+
+MOVE = ("rebase", "rebuild")
+
+
+class SNGD(Part):
+    """Adapt hyperparameters online by stochastic natural gradient ascent of the one-step log density [soh2014 V].
+
+    Adapted are the logarithms of the kernel's hyperparameters and of the noise. For Fourier features that is the
+    variance and the noise: other lengthscales would need the rows that were absorbed, and those are not kept.
+
+    Args:
+        interval: rows over which a gradient is averaged, with the basis frozen.
+        rest: rows between two such intervals, in which the basis may change; None: as many.
+        rate: size of the first step, without unit; step j is rate / j^decay.
+        decay: in [0, 1].
+        damping: the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient
+            ascent.
+        clip: most that a logarithm may move in one step.
+        tolerance: adaptation stops when the squared length of the steps stays below this, 50 steps in a row; 0: never.
+        patience: how many steps in a row.
+        parameters_per_row: derivatives computed at each row, drawn at random; None: all.
+        on_move: "rebase" (nothing absorbed is lost) or "rebuild" (the paper's, from the basis points' own targets).
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, (4000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=4000)
+        >>> model = sg.SOGP(sg.SquaredExponential(1.0), noise=0.1, adapt=sg.SNGD())
+        >>> model.learn_many(X, y)
+        >>> 0.005 < model.hyperparameters["noise"] < 0.02
+        True
+    """
+
+    def __init__(
+        self,
+        interval: int = 50,
+        rest: int | None = None,
+        rate: float = 1.0,
+        decay: float = 0.25,
+        damping: float = 0.1,
+        clip: float = 0.1,
+        tolerance: float = 1e-4,
+        patience: int = 50,
+        parameters_per_row: int | None = None,
+        on_move: str = "rebase",
+    ) -> None:
+        self.interval = whole("interval", interval)
+        self.rest = self.interval if rest is None else whole("rest", rest)
+        self.rate = number("rate", rate, above=0)
+        self.decay = number("decay", decay, at_least=0, at_most=1)
+        self.damping = number("damping", damping, above=0)
+        self.clip = number("clip", clip, above=0)
+        self.tolerance = number("tolerance", tolerance, at_least=0)
+        self.patience = whole("patience", patience)
+        self.parameters_per_row = 0 if parameters_per_row is None else whole("parameters_per_row", parameters_per_row)
+        self.on_move = choice("on_move", on_move, MOVE)
+
+
+@compiled
+def before(m: Record, f: Array) -> None:
+    """Before a row is learnt: gather its gradient, if it is time to, and weigh its log density."""
+    if m.counters.phase == GATHERING:
+        gather(m, f)
+    y, mean, variance, noise = (
+        vector(f, m.at.y),
+        vector(f, m.at.mean_now),
+        vector(f, m.at.variance_now),
+        vector(f, m.at.noise),
+    )
+    total, outputs = 0.0, 0
+    for o in range(m.plan.outputs):
+        if not np.isnan(y[o]):
+            j = o if m.plan.covariances > 1 else 0
+            s, e = variance[j] + noise[j], y[o] - mean[o]
+            total -= 0.5 * (np.log(2.0 * np.pi * s) + e * e / s)
+            outputs += 1
+    m.counters.rows_adapted += 1
+    keep = min(1.0 - 1.0 / m.counters.rows_adapted, 0.99)  # a running mean over about a hundred rows
+    density = vector(f, m.at.density)
+    density[0] = keep * density[0] + (1.0 - keep) * total / outputs
+
+
+@compiled
+def after(m: Record, f: Array) -> None:
+    """After a row was learnt: count it, and move where an interval ends."""
+    phase = m.counters.phase
+    m.counters.phase_rows += 1
+    growing = m.plan.features == features.DICTIONARY
+    if phase == SETTLING:
+        if m.counters.change == ADMITTED:
+            m.counters.phase_rows = 0
+        full = growing and m.counters.points >= m.plan.capacity
+        if full or m.counters.phase_rows >= m.plan.interval:
+            begin_interval(m, f)
+    elif phase == GATHERING and m.counters.phase_rows >= m.plan.interval:
+        move(m, f)
+        m.counters.phase = RESTING if m.counters.phase == GATHERING else m.counters.phase
+        m.counters.phase_rows = 0
+        if not growing and m.counters.phase == RESTING:  # nothing can change in between
+            begin_interval(m, f)
+    elif phase == RESTING and m.counters.phase_rows >= m.plan.rest:
+        begin_interval(m, f)
+    if m.counters.rows_seen % m.counters.path_stride == 0:
+        record(m, f)
+
+
+@compiled
+def begin_interval(m: Record, f: Array) -> None:
+    m.counters.phase = GATHERING
+    m.counters.phase_rows = 0
+    vector(f, m.at.prepared)[0] = 0.0
+    vectors.fill(vector(f, m.at.gradient), m.plan.theta, 0.0)
+    fisher = matrix(f, m.at.fisher)
+    for i in range(m.plan.theta):
+        vectors.fill(fisher[i], m.plan.theta, 0.0)
+        fisher[i, i] = m.plan.damping
+
+
+@compiled
+def record(m: Record, f: Array) -> None:
+    """One more point of the trace; a full one is thinned to every other point, and the stride doubles."""
+    trace, points = matrix(f, m.at.path), m.counters.path_points
+    if points == trace.shape[0]:
+        for i in range(points // 2):
+            vectors.copy(trace[2 * i + 1], trace.shape[1], trace[i])
+        for i in range(points // 2, points):
+            vectors.fill(trace[i], trace.shape[1], 0.0)
+        points = points // 2
+        m.counters.path_stride *= 2
+        if m.counters.rows_seen % m.counters.path_stride != 0:
+            m.counters.path_points = points
+            return
+    parameters, noise = vector(f, m.at.parameters), vector(f, m.at.noise)
+    trace[points, 0] = m.counters.rows_seen
+    trace[points, 1] = vector(f, m.at.density)[0]
+    for h in range(parameters.size):
+        trace[points, 2 + h] = parameters[h]
+    for j in range(noise.size):
+        trace[points, 2 + parameters.size + j] = noise[j]
+    m.counters.path_points = points + 1
+
+
+@compiled
+def logarithms(m: Record, f: Array, out: Array) -> None:
+    """The present theta: log hyperparameters of the kernel, then log noise."""
+    parameters, noise = vector(f, m.at.parameters), vector(f, m.at.noise)
+    for h in range(out.size):
+        out[h] = np.log(parameters[h] if h < parameters.size else noise[h - parameters.size])
+
+
+@compiled
+def move(m: Record, f: Array) -> None:
+    """One natural step of theta and the posterior with it; a step that cannot be solved well is halved."""
+    theta = m.plan.theta
+    m.counters.moves += 1
+    rate = m.plan.rate / m.counters.moves**m.plan.decay
+    step, factor, here = vector(f, m.at.gradient).copy(), np.zeros((theta, theta)), np.empty(theta)
+    # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
+    fisher = matrix(f, m.at.fisher)
+    if not triangular.factorize(fisher, theta, factor):  # possible where rows computed a part of it only: its diagonal
+        for i in range(theta):
+            for k in range(theta):
+                factor[i, k] = np.sqrt(fisher[i, i]) if i == k else 0.0
+    triangular.solve_transposed(factor, step, theta, step)
+    triangular.solve(factor, step, theta, step)
+    for i in range(theta):
+        step[i] = min(max(rate * step[i] / m.plan.interval, -m.plan.longest), m.plan.longest)
+    length2 = vectors.dot(step, step, theta)
+    m.counters.calm = m.counters.calm + 1 if length2 < m.plan.tolerance else 0
+    logarithms(m, f, here)
+    average = vector(f, m.at.average)
+    if m.plan.tolerance > 0.0 and m.counters.calm >= m.plan.patience:  # Polyak's average of the path is where it ends
+        for h in range(theta):
+            step[h] = average[h] - here[h]
+        m.counters.phase = STOPPED
+    for _ in range(6):
+        if move_to(m, f, here, step):
+            break
+        m.counters.reduced_steps += 1
+        for h in range(theta):
+            step[h] *= 0.5
+    logarithms(m, f, here)
+    weight = 4.0 / (m.counters.moves + 3.0) if m.counters.moves > 1 else 1.0  # recent steps count more
+    for h in range(theta):
+        average[h] += weight * (here[h] - average[h])

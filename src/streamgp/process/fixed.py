@@ -1,0 +1,217 @@
+"""A fixed number of weights: Fourier features, a linear readout, given basis points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, block, integers, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.kernels import program
+from streamgp.linalg import triangular
+from streamgp.linalg.symmetric import multiply
+from streamgp.linalg.vector import dot
+from streamgp.process import features, posterior
+from streamgp.process.state import ABSORBED, NOTHING
+
+Array = NDArray
+
+
+@compiled
+def featurize(m: Record, f: Array) -> tuple[float, float]:
+    """Fill phi for the input seen; return kappa = k(x, x) and the residual gamma2."""
+    seen, phi = vector(f, m.at.seen), vector(f, m.at.phi)
+    if m.plan.features == features.FOURIER:
+        variance = vector(f, m.at.parameters)[0]
+        features.fourier(matrix(f, m.at.frequencies), variance, seen, phi)
+        return variance, 0.0
+    if m.plan.features == features.LINEAR:
+        features.linear(seen, m.plan.weight_scale, phi)
+        return dot(phi, phi, phi.size), 0.0
+    n = m.plan.weights
+    kappa = features.kernel_values(m, f, seen, n)
+    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi)
+    return kappa, max(gamma2, 0.0)
+
+
+@compiled
+def predict(m: Record, f: Array) -> tuple[float, float]:
+    """Mean and latent variance of the input seen; returns kappa and gamma2."""
+    n, phi = m.plan.weights, vector(f, m.at.phi)
+    kappa, gamma2 = featurize(m, f)
+    variance = vector(f, m.at.variance_now)
+    if not m.plan.factored:
+        project(m, f)
+    for j in range(m.plan.covariances):
+        h = matrix(f, m.at.h)[j]
+        if m.plan.factored:
+            first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+            mu, mean = matrix(f, m.at.mu), vector(f, m.at.mean_now)
+            u2 = posterior.factor_predict(block(f, m.at.covariance, j), mu, phi, n, h, mean, first, last)
+            # [gijsberts2013] Alg. 1, line 9, without the noise.
+            known = vector(f, m.at.noise)[j] * u2
+        else:
+            known = dot(phi, h, n)
+        variance[j] = min(max(known, 0.0) + gamma2, kappa)
+    return kappa, gamma2
+
+
+@compiled
+def project(m: Record, f: Array) -> None:
+    """Means and h = S phi for the features in phi."""
+    n, phi, H = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)
+    posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
+    for j in range(m.plan.covariances):
+        multiply(block(f, m.at.covariance, j), phi, n, H[j])
+
+
+@compiled
+def share_jitter(m: Record, f: Array, x: Array, kappa: float) -> bool:
+    """Where x is a basis point, the two share their jitter: add it to k(B, x)."""
+    if m.plan.jitter == 0.0:
+        return False
+    basis, k = matrix(f, m.at.basis), vector(f, m.at.k)
+    for i in range(m.plan.weights):
+        same = True
+        for j in range(x.size):
+            if basis[i, j] != x[j]:
+                same = False
+                break
+        if same:
+            k[i] += kappa * m.plan.jitter / (1.0 + m.plan.jitter)
+            return True
+    return False
+
+
+@compiled
+def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+    """Learn y at the input that predict() has just seen."""
+    n, phi, y = m.plan.weights, vector(f, m.at.phi), vector(f, m.at.y)
+    # A row that falls on a basis point observes that very function value, its jitter included.
+    if m.plan.features == features.POINTS and share_jitter(m, f, vector(f, m.at.seen), kappa):
+        gamma2 = max(features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi), 0.0)
+        if not m.plan.factored:
+            project(m, f)
+    m.counters.change = NOTHING
+    for j in range(m.plan.covariances):
+        first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+        if np.isnan(y[first]):
+            continue
+        if m.plan.factored:
+            rotate_in(m, f, j, first, last, gamma2)
+            m.counters.change = ABSORBED
+        elif absorb(m, f, j, first, last, kappa, gamma2):
+            m.counters.change = ABSORBED
+        else:
+            m.counters.skipped_rows += 1
+    if m.plan.check_every > 0:
+        m.counters.rows_since_check += 1
+        if m.counters.rows_since_check >= m.plan.check_every:
+            m.counters.rows_since_check = 0
+            for j in range(m.plan.covariances):
+                m.counters.capped_directions += clip_to_prior(m, f, j)
+
+
+@compiled
+def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
+    """The four lines of posterior.py; False, and nothing learnt, where rounding leaves no gain in [0, 1]."""
+    n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
+    noise, scale, fresh = vector(f, m.at.noise)[j], m.plan.covariance_scale, m.plan.covariance_fresh
+    known = posterior.forget_along(h, phi, scale, fresh, n)
+    s = max(known, 0.0) + gamma2 + noise
+    if not posterior.is_gain(known, s):
+        return False
+    if m.plan.features == features.POINTS and s < posterior.UNRESOLVED * kappa:
+        m.counters.unresolved_rows += 1
+    if m.plan.theta > 0:
+        residual = matrix(f, m.at.residual)
+        residual[0, j] += 1.0 / (gamma2 + noise)
+        residual[1, j] += 1.0
+    mean = vector(f, m.at.mean_now)
+    for o in range(first, last):
+        step = (y[o] - m.plan.mean_scale * mean[o]) / s
+        posterior.learn_mean(matrix(f, m.at.mu), o, m.plan.mean_scale, h, step, n)
+    posterior.learn_covariance(block(f, m.at.covariance, j), scale, fresh, h, 1.0 / s, n)
+    return True
+
+
+@compiled
+def rotate_in(m: Record, f: Array, j: int, first: int, last: int, gamma2: float) -> None:
+    """The information form: a row, weighted by the part of its noise that is not residual, joins [R z]."""
+    n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
+    noise = vector(f, m.at.noise)[j]
+    R, z = block(f, m.at.covariance, j), matrix(f, m.at.mu)[:, first:last]
+    if m.plan.covariance_scale != 1.0:
+        # Uncertainty injection divides the covariance by the factor: A and b are multiplied by it.
+        posterior.scale_factor(R, z, 1.0 / np.sqrt(m.plan.covariance_scale), n)
+    weight = np.sqrt(noise / (noise + gamma2))
+    for i in range(n):
+        h[i] = weight * phi[i]
+    for o in range(first, last):
+        y[o] *= weight
+    triangular.rotate_in(R, z, h, y[first:last], n)
+
+
+@compiled
+def clip_to_prior(m: Record, f: Array, j: int) -> int:
+    """Cap the covariance at the prior's; returns in how many directions it stood above."""
+    n, S = m.plan.weights, block(f, m.at.covariance, j)
+    if m.plan.factored:
+        first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+        return posterior.cap_information(S, matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j], n)
+    return posterior.clip_to_prior(S, n)
+
+
+@compiled
+def learn_batch(m: Record, f: Array, X: Array, Y: Array) -> None:
+    """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
+    n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs
+    operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
+    scratch, one, mean = vector(f, m.at.kernel_scratch), vector(f, m.at.one), vector(f, m.at.mean_now)
+    mu, k = matrix(f, m.at.mu), vector(f, m.at.k)
+    most = min(m.plan.batch, X.shape[0])
+    Phi, H, rows = np.empty((most, n)), np.empty((most, n)), np.empty(most, np.int64)
+    V, R, errors = np.empty((most, most)), np.zeros((most, most)), np.empty((most, p))
+    for j in range(q):
+        first, last = (j, j + 1) if q > 1 else (0, p)
+        S, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
+        b = 0
+        for t in range(X.shape[0]):
+            if not np.isnan(Y[t, first]):
+                rows[b] = t
+                b += 1
+        if b == 0:
+            continue
+        for i in range(b):
+            x = X[rows[i]]
+            kappa = features.kernel_values(m, f, x, n)
+            share_jitter(m, f, x, kappa)
+            # [huber2013] Eq. (13) in coordinates in which the prior of the basis values is the identity.
+            triangular.solve_transposed(matrix(f, m.at.factor), k, n, Phi[i])
+            multiply(S, Phi[i], n, H[i])
+            posterior.means(mu, Phi[i], n, mean)
+            for o in range(first, last):
+                errors[i, o] = Y[rows[i], o] - mean[o]
+            for c in range(i):
+                other = X[rows[c]]
+                program.cross(operations, theta, other.reshape(1, other.size), one.size, x, one, scratch)
+                V[i, c] = one[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
+            V[i, i] = kappa - dot(Phi[i], Phi[i], n) + dot(Phi[i], H[i], n) + noise
+        # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
+        if not triangular.factorize(V, b, R):
+            m.counters.skipped_rows += b
+            continue
+        for i in range(b):  # H <- R^-T H and errors <- R^-T errors, row by row
+            for c in range(i):
+                t = R[c, i]
+                for o in range(n):
+                    H[i, o] -= t * H[c, o]
+                for o in range(first, last):
+                    errors[i, o] -= t * errors[c, o]
+            for o in range(n):
+                H[i, o] /= R[i, i]
+            for o in range(first, last):
+                errors[i, o] /= R[i, i]
+                posterior.learn_mean(mu, o, 1.0, H[i], errors[i, o], n)
+            posterior.learn_covariance(S, 1.0, 0.0, H[i], 1.0, n)
+        m.counters.change = ABSORBED

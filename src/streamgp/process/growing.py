@@ -1,0 +1,344 @@
+"""A basis that grows and shrinks: admit a row to it, or absorb the row; evict a point when there are too many.
+
+Basis points B have the prior K = R'R, jitter included. Their whitened values w = R^-T f(B) have the prior N(0, I) and
+the posterior N(mu, S); the weights of the kernel functions are alpha = R^-1 mu, with covariance R^-1 S R^-T = Q + C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, block, matrix, vector
+from streamgp.compiled import compiled, inlined
+from streamgp.linalg import triangular
+from streamgp.linalg.symmetric import multiply, rotate
+from streamgp.linalg.vector import copy, dot, fill
+from streamgp.process import budget, features, posterior
+from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED
+
+Array = NDArray
+
+# gamma2 = kappa - phi'phi is known to a few eps of kappa; what cannot be told from 0 is 0, as at a repeated input ...
+ROUNDING = 2e-15
+# ... and what lies further below 0 than this is counted.
+NEGATIVE = 1e-12
+
+
+@compiled
+def predict(m: Record, f: Array) -> tuple[float, float]:
+    """Mean and latent variance of the input seen; returns kappa = k(x, x) and the residual gamma2."""
+    n, phi = m.counters.points, vector(f, m.at.phi)
+    kappa = features.kernel_values(m, f, vector(f, m.at.seen), n)
+    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi)
+    posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
+    variance, H = vector(f, m.at.variance_now), matrix(f, m.at.h)
+    for j in range(m.plan.covariances):
+        multiply(block(f, m.at.covariance, j), phi, n, H[j])
+        known = 0.0 if m.plan.least_squares else dot(phi, H[j], n)
+        variance[j] = min(max(known + max(gamma2, 0.0), 0.0), kappa)
+    return kappa, gamma2
+
+
+@inlined
+def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+    """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
+    m.counters.evictions = 0
+    m.counters.change = NOTHING
+    if gamma2 < ROUNDING * kappa:
+        m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
+        gamma2 = 0.0
+    if not can_learn(m, f, gamma2):
+        m.counters.skipped_rows += 1
+        return
+    n = m.counters.points
+    admit = (
+        (n < m.plan.capacity or m.plan.evict != budget.NEVER)
+        and m.counters.phase != GATHERING
+        and kappa > 0.0
+        and gamma2 >= max(m.plan.novelty, budget.floor(kappa, least_noise(m, f), m.plan.theta > 0)) * kappa
+    )
+    scored = m.at.weight_variance.rows > 0
+    if admit or scored:
+        triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
+    for j in range(m.plan.covariances):
+        learn_output(m, f, j, kappa, gamma2, admit)
+    m.counters.change = ABSORBED
+    if admit:
+        grow(m, f, kappa, gamma2)
+        m.counters.change = ADMITTED
+        shrink(m, f)
+    if m.plan.check_every > 0:
+        clip_to_prior(m, f)
+
+
+@compiled
+def least_noise(m: Record, f: Array) -> float:
+    """Of all outputs."""
+    noise = vector(f, m.at.noise)
+    least = noise[0]
+    for j in range(1, noise.size):
+        least = min(least, noise[j])
+    return least
+
+
+@inlined
+def can_learn(m: Record, f: Array, gamma2: float) -> bool:
+    """Forget along phi; whether the gains of all outputs are in [0, 1]."""
+    n, phi, H, y = m.counters.points, vector(f, m.at.phi), matrix(f, m.at.h), vector(f, m.at.y)
+    noise = vector(f, m.at.noise)
+    fine = True
+    for j in range(m.plan.covariances):
+        if not np.isnan(y[j]):
+            known = posterior.forget_along(H[j], phi, m.plan.covariance_scale, m.plan.covariance_fresh, n)
+            fine = fine and posterior.is_gain(known, known + gamma2 + noise[j])
+    return fine
+
+
+@inlined
+def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit: bool) -> None:
+    """The four lines of posterior.py for covariance j; an admitted row brings a new coordinate.
+
+    The new coordinate has prior [0, 1] and phi entry gamma. Its posterior is written down as it comes out, without the
+    subtraction from 1 that would lose the digits of a small noise.
+    """
+    n, y = m.counters.points, vector(f, m.at.y)
+    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+    mu, S, h, phi = matrix(f, m.at.mu), block(f, m.at.covariance, j), matrix(f, m.at.h)[j], vector(f, m.at.phi)
+    gamma, scored = np.sqrt(gamma2), m.at.weight_variance.rows > 0
+    if np.isnan(y[first]):  # the other outputs bring a new point: its prior
+        if admit:
+            fill(S[n], n, 0.0)
+            S[n, n] = 1.0
+            for o in range(first, last):
+                mu[n, o] = 0.0
+            if scored:
+                admit_unseen(m, f, j, gamma2)
+        return
+    noise = 1.0 if m.plan.least_squares else vector(f, m.at.noise)[j]
+    known = max(dot(phi, h, n), 0.0)
+    s = known + noise + gamma2
+    if m.plan.power:
+        weigh_power(m, f, j, first, last, s)
+    if m.plan.absorb == budget.DTC and not admit:
+        s = known + noise  # Csato and Opper's projection: the residual drops out
+    else:
+        m.counters.unresolved_rows += 1 if s < posterior.UNRESOLVED * kappa else 0
+        if m.plan.theta > 0:
+            residual = matrix(f, m.at.residual)
+            residual[0, j] += 1.0 / (noise + (0.0 if admit else gamma2))
+            residual[1, j] += 1.0
+    gain = 1.0 / s
+    if admit and m.plan.least_squares:  # the limit of no noise: a new point takes all of the error
+        s, gain = gamma2, 0.0
+    scale, fresh = m.plan.covariance_scale, m.plan.covariance_fresh
+    if scored:
+        score_output(m, f, j, gamma2, admit, known + noise, s)
+    mean = vector(f, m.at.mean_now)
+    for o in range(first, last):
+        e = y[o] - m.plan.mean_scale * mean[o]
+        posterior.learn_mean(mu, o, m.plan.mean_scale, h, e * gain, n)
+        if admit:
+            mu[n, o] = gamma * e / s
+    posterior.learn_covariance(S, scale, fresh, h, gain, n)
+    if admit:
+        for i in range(n):
+            S[n, i] = -gamma * h[i] / s
+        S[n, n] = (known + noise) / s
+
+
+@inlined
+def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: float, s: float) -> None:
+    """Carry the diagonal of R^-1 S R^-T through a row; rest = s - gamma2 of a row that is admitted."""
+    n, a, d = m.counters.points, vector(f, m.at.a), vector(f, m.at.d)
+    held, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
+    triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j], n, d)
+    scale, fresh = m.plan.covariance_scale, m.plan.covariance_fresh
+    if not admit:
+        for i in range(n):
+            held[i] = scale * held[i] + fresh * inverse[i] - d[i] * d[i] / s
+        return
+    # With the new coordinate R^-1 h is [d - a; 1]: a^2 / gamma2 - (d - a)^2 / s, without its cancellation.
+    corner = rest / (gamma2 * s)
+    for i in range(n):
+        held[i] = scale * held[i] + fresh * inverse[i] + a[i] * a[i] * corner + (2.0 * a[i] - d[i]) * d[i] / s
+    held[n] = corner
+
+
+@inlined
+def admit_unseen(m: Record, f: Array, j: int, gamma2: float) -> None:
+    """The diagonal of R^-1 S R^-T of an output that has no target at a row that is admitted."""
+    n, a, held = m.counters.points, vector(f, m.at.a), matrix(f, m.at.weight_variance)[j]
+    for i in range(n):
+        held[i] += a[i] * a[i] / gamma2
+    held[n] = 1.0 / gamma2
+
+
+@inlined
+def weigh_power(m: Record, f: Array, j: int, first: int, last: int, s: float) -> None:
+    """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
+    y, mean, power = vector(f, m.at.y), vector(f, m.at.mean_now), matrix(f, m.at.power)
+    total = 0.0
+    for o in range(first, last):
+        e = y[o] - m.plan.mean_scale * mean[o]
+        total += e * e / s
+    discount = min(m.plan.covariance_scale, 1.0 / m.plan.covariance_scale)
+    power[0, j] = discount * power[0, j] + total / (last - first)
+    power[1, j] = discount * power[1, j] + 1.0
+
+
+@inlined
+def grow(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+    """The input seen becomes the next basis point; phi and a = R^-1 phi are those of its features."""
+    n, a = m.counters.points, vector(f, m.at.a)
+    seen, inverse = vector(f, m.at.seen), vector(f, m.at.inverse_diagonal)
+    copy(seen, seen.size, matrix(f, m.at.basis)[n])
+    triangular.append(matrix(f, m.at.factor), vector(f, m.at.phi), np.sqrt(gamma2), n)
+    vector(f, m.at.prior)[n] = kappa
+    # The diagonal of [vanvaerenbergh2016] Eq. (4).
+    for i in range(n):
+        inverse[i] += a[i] * a[i] / gamma2
+    inverse[n] = 1.0 / gamma2
+    targets = matrix(f, m.at.targets)
+    if targets.shape[0] > 0:
+        copy(vector(f, m.at.y), m.plan.outputs, targets[n])
+    m.counters.points = n + 1
+
+
+@inlined
+def shrink(m: Record, f: Array) -> None:
+    """After an admission: let points go that the others explain, and one more if there are too many."""
+    keep_distinct(m, f)
+    if m.counters.points > m.plan.capacity:
+        evict(m, f, least_missed(m, f))
+        m.counters.change = REPLACED
+        refresh_scores(m, f)
+
+
+@inlined
+def keep_distinct(m: Record, f: Array) -> None:
+    """A pivot bounds a point given the earlier ones only; this bounds it given all others."""
+    inverse, prior, noise, adapting = (
+        vector(f, m.at.inverse_diagonal),
+        vector(f, m.at.prior),
+        least_noise(m, f),
+        m.plan.theta > 0,
+    )
+    r = budget.least_distinct(inverse, prior, m.counters.points, noise, adapting)
+    while r >= 0:
+        evict(m, f, r)
+        m.counters.change = REPLACED
+        r = budget.least_distinct(inverse, prior, m.counters.points, noise, adapting)
+
+
+@inlined
+def least_missed(m: Record, f: Array) -> int:
+    """The basis point with the lowest score."""
+    n, alpha = m.counters.points, matrix(f, m.at.alpha)
+    if m.plan.evict != budget.OLDEST:
+        kernel_weights(m, f, n)
+    inverse, held = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+    return budget.lowest_score(m.plan.evict, alpha, inverse, held, n)
+
+
+@inlined
+def kernel_weights(m: Record, f: Array, n: int) -> None:
+    """alpha = R^-1 mu."""
+    R, mu, alpha, one = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)
+    for o in range(m.plan.outputs):
+        for i in range(n):
+            one[i] = mu[i, o]
+        triangular.solve(R, one, n, one)
+        for i in range(n):
+            alpha[i, o] = one[i]
+
+
+@compiled
+def evict(m: Record, f: Array, r: int) -> None:
+    """Take basis point r out.
+
+    Rotations restore the triangle of R without column r; applied to mu and S they turn the last coordinate into what
+    only point r could express. Dropping it is the marginal removal, [soh2014] Eqs. (26)-(28); conditioning on its
+    being 0 first is the other direction of the divergence.
+    """
+    n, R, mu = m.counters.points, matrix(f, m.at.factor), matrix(f, m.at.mu)
+    column, c, s = vector(f, m.at.column), vector(f, m.at.cosine), vector(f, m.at.sine)
+    carried, u, z = vector(f, m.at.carried), vector(f, m.at.a), vector(f, m.at.d)
+    inverse, held = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+    triangular.delete(R, r, n, column, c, s, carried)
+    rho, last = column[n - 1], n - 1
+    triangular.solve(R, column, last, u)
+    drop(inverse, r, n)
+    for i in range(last):
+        inverse[i] = max(inverse[i] - u[i] * u[i] / (rho * rho), 1e-12 * inverse[i])
+    triangular.rotate(mu, r, n, c, s)
+    for j in range(m.plan.covariances):
+        S = block(f, m.at.covariance, j)
+        rotate(S, r, n, c, s, carried)
+        row, corner = S[last], S[last, last]
+        if held.shape[0] > 0:
+            drop(held[j], r, n)
+            triangular.solve(R, row, last, z)
+            V = corner / (rho * rho)
+            for i in range(last):  # u points the other way: the column of Q is -u / rho^2
+                t = z[i] / rho
+                if m.plan.removal == budget.MARGINAL:
+                    held[j, i] -= u[i] * (u[i] * V - 2.0 * t)
+                else:
+                    held[j, i] -= (t - u[i] * V) ** 2 / V
+        if m.plan.removal != budget.MARGINAL:
+            first, end = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+            for o in range(first, end):
+                posterior.learn_mean(mu, o, 1.0, row, -mu[last, o] / corner, last)
+            posterior.learn_covariance(S, 1.0, 0.0, row, 1.0 / corner, last)
+        fill(row, n, 0.0)
+    fill(mu[last], m.plan.outputs, 0.0)
+    drop(vector(f, m.at.prior), r, n)
+    drop_row(matrix(f, m.at.basis), r, n)
+    if m.at.targets.rows > 0:
+        drop_row(matrix(f, m.at.targets), r, n)
+    evicted = vector(f, m.at.evicted)
+    evicted[m.counters.evictions] = r
+    m.counters.evictions += 1
+    m.counters.points = last
+
+
+@compiled
+def drop(x: Array, r: int, n: int) -> None:
+    for i in range(r, n - 1):
+        x[i] = x[i + 1]
+    x[n - 1] = 0.0
+
+
+@compiled
+def drop_row(A: Array, r: int, n: int) -> None:
+    for i in range(r, n - 1):
+        copy(A[i + 1], A.shape[1], A[i])
+    fill(A[n - 1], A.shape[1], 0.0)
+
+
+@inlined
+def refresh_scores(m: Record, f: Array) -> None:
+    """Carried diagonals drift; compute those of one point anew, each in its turn."""
+    n = m.counters.points
+    i = (m.counters.refreshed + 1) % n
+    m.counters.refreshed = i
+    R, z, product = matrix(f, m.at.factor), vector(f, m.at.a), vector(f, m.at.d)
+    triangular.inverse_root(R, i, n, z)
+    vector(f, m.at.inverse_diagonal)[i] = dot(z, z, n)
+    held = matrix(f, m.at.weight_variance)
+    if held.shape[0] > 0:
+        for j in range(m.plan.covariances):
+            multiply(block(f, m.at.covariance, j), z, n, product)
+            held[j, i] = dot(z, product, n)
+
+
+@inlined
+def clip_to_prior(m: Record, f: Array) -> None:
+    """Injected uncertainty is compared with the prior when it may have doubled."""
+    m.counters.rows_since_check += 1
+    if m.counters.rows_since_check >= m.plan.check_every:
+        m.counters.rows_since_check = 0
+        for j in range(m.plan.covariances):
+            S = block(f, m.at.covariance, j)
+            m.counters.capped_directions += posterior.clip_to_prior(S, m.counters.points)

@@ -1,0 +1,82 @@
+"""The exact GP on the rows that are kept: a row that leaves takes its observation with it.
+
+The factor is that of K + noise I here, and alpha = (K + noise I)^-1 y is solved anew from the kept targets.
+"""
+
+from __future__ import annotations
+
+from numpy.typing import NDArray
+
+from streamgp.arrays import Record, matrix, vector
+from streamgp.compiled import compiled
+from streamgp.linalg import triangular
+from streamgp.linalg.vector import fill
+from streamgp.process import budget, features, posterior
+from streamgp.process.growing import drop, drop_row, grow
+from streamgp.process.state import ADMITTED, REPLACED
+
+Array = NDArray
+
+
+@compiled
+def predict(m: Record, f: Array) -> tuple[float, float]:
+    """Mean and latent variance of the input seen; returns kappa and the variance, which is the residual here."""
+    n, phi, k = m.counters.points, vector(f, m.at.phi), vector(f, m.at.k)
+    kappa = features.kernel_values(m, f, vector(f, m.at.seen), n)
+    # [vanvaerenbergh2016] Eq. (2)
+    posterior.means(matrix(f, m.at.mu), k, n, vector(f, m.at.mean_now))
+    gamma2 = max(features.whiten(matrix(f, m.at.factor), k, n, kappa, phi), 0.0)
+    vector(f, m.at.variance_now)[0] = gamma2
+    return kappa, gamma2
+
+
+@compiled
+def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+    """Keep the row that predict() has just seen, and let one go if there are too many."""
+    R, alpha, inverse = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.inverse_diagonal)
+    triangular.solve(R, vector(f, m.at.phi), m.counters.points, vector(f, m.at.a))
+    grow(m, f, kappa, gamma2 + vector(f, m.at.noise)[0])
+    m.counters.change = ADMITTED
+    m.counters.evictions = 0
+    n = m.counters.points
+    if n > m.plan.capacity:
+        r = 0
+        if m.plan.evict == budget.ERROR:
+            solve_weights(m, f, n)
+            # The leave-one-out error of row i is alpha_i / [(K + noise I)^-1]_ii.
+            r = budget.lowest_score(budget.ERROR, alpha, inverse, matrix(f, m.at.weight_variance), n)
+        remove(m, f, r)
+        m.counters.change = REPLACED
+    solve_weights(m, f, m.counters.points)
+
+
+@compiled
+def remove(m: Record, f: Array, r: int) -> None:
+    n, R, inverse = m.counters.points, matrix(f, m.at.factor), vector(f, m.at.inverse_diagonal)
+    column, u = vector(f, m.at.column), vector(f, m.at.a)
+    triangular.delete(R, r, n, column, vector(f, m.at.cosine), vector(f, m.at.sine), vector(f, m.at.carried))
+    triangular.solve(R, column, n - 1, u)
+    drop(inverse, r, n)
+    for i in range(n - 1):
+        inverse[i] -= u[i] * u[i] / (column[n - 1] * column[n - 1])
+    drop(vector(f, m.at.prior), r, n)
+    drop_row(matrix(f, m.at.basis), r, n)
+    drop_row(matrix(f, m.at.targets), r, n)
+    fill(matrix(f, m.at.mu)[n - 1], m.plan.outputs, 0.0)
+    vector(f, m.at.evicted)[0] = r
+    m.counters.evictions = 1
+    m.counters.points = n - 1
+
+
+@compiled
+def solve_weights(m: Record, f: Array, n: int) -> None:
+    # [vanvaerenbergh2016] Eq. (7)
+    R, one, targets = matrix(f, m.at.factor), vector(f, m.at.score), matrix(f, m.at.targets)
+    alpha = matrix(f, m.at.mu)
+    for o in range(m.plan.outputs):
+        for i in range(n):
+            one[i] = targets[i, o]
+        triangular.solve_transposed(R, one, n, one)
+        triangular.solve(R, one, n, one)
+        for i in range(n):
+            alpha[i, o] = one[i]

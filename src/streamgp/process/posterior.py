@@ -1,0 +1,152 @@
+"""The posterior: what is known. The weights are N(mu, S); their prior is always N(0, I).
+
+The function is f(x) = phi'w + residual, where the features hand over phi and gamma2, the variance of the residual.
+For one observation
+
+    h = S phi      v = phi'h + gamma2      s = v + noise      mean = phi'mu
+    mu += h (y - mean) / s                 S -= h h' / s
+
+Beside it stands the information form of features with a fixed number of weights: the triangular factor R of
+noise I + sum phi phi' and z = R^-T sum phi y, updated by rotations [gijsberts2013 3.3].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import compiled
+from streamgp.linalg import symmetric, triangular
+from streamgp.linalg.vector import dot
+
+Array = NDArray
+
+# gamma2 is rounded to a few eps of kappa: where s is less than this part of kappa, s is not known to 1e-6 of itself.
+UNRESOLVED = 1e-9
+
+# A gain phi'h / s lies in [0, 1]; below -ROUNDING it is not rounding that took it there.
+ROUNDING = 1e-9
+
+
+@compiled
+def means(mu: Array, phi: Array, n: int, mean: Array) -> None:
+    """mean_j = phi'mu_j."""
+    for j in range(mu.shape[1]):
+        mean[j] = 0.0
+    for i in range(n):
+        for j in range(mu.shape[1]):
+            mean[j] += phi[i] * mu[i, j]
+
+
+@compiled
+def forget_along(h: Array, phi: Array, scale: float, fresh: float, n: int) -> float:
+    """h = S phi becomes that of the forgotten S <- scale S + fresh I; returns phi'h."""
+    if scale != 1.0:
+        for i in range(n):
+            h[i] = scale * h[i] + fresh * phi[i]
+    return dot(phi, h, n)
+
+
+@compiled
+def is_gain(explained: float, s: float) -> bool:
+    """Whether a row can be learnt: its gain phi'h / s is in [0, 1] but for rounding."""
+    return explained >= -ROUNDING * s and np.isfinite(s)
+
+
+@compiled
+def learn_mean(mu: Array, j: int, scale: float, h: Array, step: float, n: int) -> None:
+    """mu_j = scale mu_j + h step, with step = (y - mean) / s."""
+    # [soh2014] Eq. (17)
+    for i in range(n):
+        mu[i, j] = scale * mu[i, j] + h[i] * step
+
+
+@compiled
+def learn_covariance(S: Array, scale: float, fresh: float, h: Array, gain: float, n: int) -> None:
+    """S = scale S + fresh I - gain h h', with gain = 1 / s."""
+    # [soh2014] Eq. (18)
+    symmetric.scale_and_subtract(S, scale, h, gain, n)
+    if fresh != 0.0:
+        for i in range(n):
+            S[i, i] += fresh
+
+
+@compiled
+def clip_eigenvalues(A: Array, low: float, high: float, n: int) -> int:
+    """Bring the eigenvalues of a symmetric matrix (lower triangle) into [low, high]; returns how many lay outside."""
+    full = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            full[i, j] = A[i, j]
+            full[j, i] = A[i, j]
+    values, vectors = np.linalg.eigh(full)
+    clipped = 0
+    direction = np.empty(n)
+    for e in range(n):
+        excess = values[e] - min(max(values[e], low), high)
+        if excess != 0.0:
+            clipped += 1
+            for i in range(n):
+                direction[i] = vectors[i, e]
+            symmetric.add_outer(A, -excess, direction, n)
+    return clipped
+
+
+@compiled
+def clip_to_prior(S: Array, n: int) -> int:
+    """Cap the eigenvalues of S at 1, the prior's; returns how many stood above."""
+    return clip_eigenvalues(S, -np.inf, 1.0, n)
+
+
+@compiled
+def factor_predict(R: Array, z: Array, phi: Array, n: int, u: Array, mean: Array, first: int, last: int) -> float:
+    """Means of the outputs first..last-1 and |R^-T phi|^2, by one solve."""
+    # [gijsberts2013] Alg. 1, lines 7-9; line 8 prints R'phi where the solve R^-T phi is meant.
+    triangular.solve_transposed(R, phi, n, u)
+    for j in range(first, last):
+        mean[j] = 0.0
+        for i in range(n):
+            mean[j] += u[i] * z[i, j]
+    return dot(u, u, n)
+
+
+@compiled
+def scale_factor(R: Array, z: Array, scale: float, n: int) -> None:
+    """Multiply [R z] by a number."""
+    for i in range(n):
+        row = R[i, i:n]
+        for j in range(row.size):
+            row[j] *= scale
+        for j in range(z.shape[1]):
+            z[i, j] *= scale
+
+
+@compiled
+def information(R: Array, n: int, A: Array) -> None:
+    """The lower triangle of A = R'R."""
+    for i in range(n):
+        for j in range(i + 1):
+            A[i, j] = 0.0
+    for k in range(n):
+        symmetric.add_outer(A[k:, k:], 1.0, R[k, k:], n - k)
+
+
+@compiled
+def cap_information(R: Array, z: Array, least: float, n: int) -> int:
+    """Raise the information R'R to at least least * I; the weights R^-1 z stay. Returns how many directions."""
+    A, weights = np.empty((n, n)), np.empty(n)
+    information(R, n, A)
+    raised = clip_eigenvalues(A, least, np.inf, n)
+    if raised > 0:
+        raised_factor = np.zeros((n, n))
+        if triangular.factorize(A, n, raised_factor):
+            for j in range(z.shape[1]):
+                for i in range(n):
+                    weights[i] = z[i, j]
+                triangular.solve(R, weights, n, weights)
+                for i in range(n):
+                    z[i, j] = dot(raised_factor[i, i:n], weights[i:n], n - i)
+            for i in range(n):
+                for j in range(n):
+                    R[i, j] = raised_factor[i, j]
+    return raised

@@ -1,0 +1,127 @@
+"""What an online Gaussian process holds: its plan, its counters and its arrays, each listed once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.arrays import Layout
+from streamgp.process import memory
+
+# What the last row did.
+NOTHING, ABSORBED, ADMITTED, REPLACED = range(4)
+
+# Phases of adaptation: the basis settles, gradients are gathered while it is frozen, it may change, no more.
+SETTLING, GATHERING, RESTING, STOPPED = range(4)
+
+# Fixed when the first row arrives.
+PLAN = np.dtype(
+    [
+        ("outputs", np.int64),
+        ("covariances", np.int64),  # 1, or one for each output
+        ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
+        ("features", np.int64),  # which kind
+        ("feedback", np.int64),  # whether the memory is fed with targets
+        ("retention", np.float64),
+        ("jitter", np.float64),
+        ("weight_scale", np.float64),  # of linear features: standard deviation of a weight
+        ("factored", np.int64),  # information form
+        ("least_squares", np.int64),  # no noise: S stands for S / noise
+        ("batch", np.int64),
+        ("capacity", np.int64),
+        ("novelty", np.float64),
+        ("absorb", np.int64),
+        ("evict", np.int64),
+        ("removal", np.int64),
+        ("covariance_scale", np.float64),  # forgetting: S <- covariance_scale S + covariance_fresh I
+        ("covariance_fresh", np.float64),
+        ("mean_scale", np.float64),
+        ("check_every", np.int64),  # rows after which injected uncertainty is compared with the prior; 0: never
+        ("power", np.int64),  # whether the power of the signal is estimated
+        ("theta", np.int64),  # hyperparameters that adapt; 0: none
+        ("interval", np.int64),
+        ("rest", np.int64),
+        ("per_row", np.int64),
+        ("patience", np.int64),
+        ("rebuild", np.int64),
+        ("rate", np.float64),
+        ("decay", np.float64),
+        ("longest", np.float64),
+        ("tolerance", np.float64),
+        ("damping", np.float64),
+    ]
+)
+
+# What changes row by row.
+COUNTERS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "rows_seen",
+            "points",  # basis points in use
+            "change",
+            "evictions",  # points that left at the last row
+            "refreshed",  # the point whose scores were computed anew last
+            "rows_since_check",
+            "capped_directions",
+            "negative_residuals",
+            "skipped_rows",
+            "unresolved_rows",
+            "reduced_steps",
+            "phase",
+            "phase_rows",
+            "moves",
+            "calm",
+            "rows_adapted",
+            "path_points",
+            "path_stride",
+        )
+    ]
+)
+
+STATE = memory.ARRAYS | {
+    "noise": "covariances",
+    "parameters": "parameters",  # hyperparameters of the kernel; the variance of Fourier features
+    "frequencies": "frequencies width",
+    "basis": "points width",
+    "prior": "points",  # K_ii
+    "factor": "points points",  # R with K = R'R, upper triangle
+    "inverse_diagonal": "points",  # Q_ii, Q = K^-1
+    "weight_variance": "scored points",  # (R^-1 S R^-T)_ii, of the weights of kernel functions
+    "mu": "weights outputs",  # z in the information form
+    "covariance": "matrices weights weights",  # S, lower triangle; R, upper triangle, in the information form
+    "targets": "kept outputs",  # of the basis points
+    "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
+    "evicted": "points",  # which points left at the last row, in order
+    "gradient": "theta",  # sum over the interval, by the logarithms of the hyperparameters, the noise last
+    "fisher": "theta theta",
+    "average": "theta",  # of the path
+    "residual": "2 covariances",  # sum of 1 / (gamma2 + noise) over learnt rows, and how many
+    "density": "1",  # running log density
+    "path": "path path_columns",  # row, running log density, hyperparameters
+}
+
+WORK = {
+    "operations": "steps 4",  # of the kernel's program
+    "seen": "width",
+    "y": "outputs",
+    "mean_now": "outputs",
+    "variance_now": "covariances",
+    "k": "weights",  # k(B, x)
+    "phi": "weights",
+    "h": "covariances weights",  # S phi
+    "a": "weights",  # R^-1 phi
+    "d": "weights",  # R^-1 h
+    "alpha": "weights outputs",  # R^-1 mu
+    "score": "weights",
+    "column": "weights",  # of a factor, in new coordinates
+    "cosine": "weights",
+    "sine": "weights",
+    "carried": "weights",
+    "one": "1",
+    "prepared": "1",  # whether the derivatives are those of the present basis and hyperparameters
+    "derivatives": "derivatives points points",  # of K on the frozen basis
+    "growth": "derivatives",  # of the mean prior variance
+    "kernel_scratch": "kernel_scratch",
+}
+
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)

@@ -1,0 +1,80 @@
+"""What tests know of a model's insides, in one place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.process import fixed, growing, memory
+from streamgp.process.adapt import gradient, move
+from streamgp.process.features import DICTIONARY
+from streamgp.process.state import GATHERING
+
+
+def count(model, name):
+    """A counter of the model."""
+    return model._numbers.count(name)
+
+
+def absorb_from_now_on(model):
+    """Let no row be novel."""
+    model._numbers.plan["novelty"] = 2.0
+
+
+def prior(model):
+    """K of the basis points, jitter included."""
+    K = model._features.kernel(model.basis)
+    return K * (1.0 + model._features.jitter * np.eye(len(K)))
+
+
+def factor(model):
+    """R with K = R'R, as the model carries it."""
+    return model._state.factor[: model.size, : model.size]
+
+
+def covariance(model, j=0):
+    """S of the whitened weights, full."""
+    n = len(model._state.mu) if model._features.kernel is None else model.size
+    lower = model._state.covariance[j, :n, :n]
+    return np.tril(lower) + np.tril(lower, -1).T
+
+
+def change(model, j=0):
+    """C: what the data changed of the covariance of the kernel functions' weights."""
+    root = np.linalg.inv(factor(model))
+    return root @ (covariance(model, j) - np.eye(model.size)) @ root.T
+
+
+def weights(model):
+    """alpha, the weights of the kernel functions."""
+    return np.linalg.solve(factor(model), model._state.mu[: model.size])
+
+
+def hyperparameters(model):
+    return np.concatenate([model._state.parameters, model._state.noise])
+
+
+def _opened(model):
+    return model._numbers.record[0], model._numbers.buffer
+
+
+def move_to(model, target):
+    """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
+    here = np.log(hyperparameters(model))
+    assert move.move_to(*_opened(model), here, np.log(target) - here)
+
+
+def gradient_at(model, x, y):
+    """The gradient the model gathers for one row, and nothing else changed."""
+    twin = model.copy()
+    twin._numbers.counters["phase"] = GATHERING
+    twin._state.gradient[:] = 0.0
+    m, f = _opened(twin)
+    memory.look(m, f, x, twin._numbers.work.seen)
+    (growing if twin._features.kind == DICTIONARY else fixed).predict(m, f)
+    twin._numbers.work.y[:] = y
+    gradient.gather(m, f)
+    return twin._state.gradient.copy()
+
+
+def evict(model, r):
+    growing.evict(*_opened(model), r)
