@@ -23,6 +23,8 @@ from streamgp.rows.source import Position, RowsError
 from streamgp.settings import FloatArray, whole
 from streamgp.wrapper import Wrapper
 
+MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
+MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 # Columns of the table of predictions that wait for their targets.
 MEAN, VARIANCE, NOISE, LOWER, UPPER, RAW_VARIANCE, RAW_NOISE, ISSUED_SIZE = range(8)
@@ -144,10 +146,17 @@ class Pipeline:
     ) -> None:
         self.schema, self.encoder = schema, Encoder(schema)
         self.horizon = whole("horizon", horizon, at_least=0)
+        if horizon > MOST_AHEAD:
+            raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
         self.asked = Request(model, dict(settings or {}), horizon)
         self.level = self.asked.level
         own = len(schema.input_names)
         self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else whole("lags", lags, at_least=0)
+        if own + self.lags > MOST_INPUTS:
+            raise ValueError(
+                f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); at most "
+                f"{MOST_INPUTS} are possible. Name those that matter with --inputs, or lower --lags"
+            )
         if own + self.lags == 0:
             raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
         self.rows = 0

@@ -31,7 +31,7 @@ def write_report(path: str | Path, history: History, summary: Summary, source: s
     text = json.dumps(finite(_contents(history, summary, source)), ensure_ascii=False, separators=(",", ":"))
     # A column or a time may be called anything; "<" could end the element that holds the data.
     page = TEMPLATE.read_text(encoding="utf-8").replace("/*DATA*/", text.replace("<", "\\u003c"))
-    _write(path, page.encode())
+    _write(path, page.encode(errors="replace"))
 
 
 def write_plot(path: str | Path, history: History, summary: Summary) -> None:
