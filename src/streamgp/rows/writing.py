@@ -82,7 +82,7 @@ class TextWriter:
             self._put(",".join([*first, *VALUES]) + "\n")
 
     def _go_on(self, after: Mapping[str, Any]) -> None:
-        """Cut the file back to what an earlier run knows it has written; refuse a file that does not begin with that."""
+        """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
         left = after.get("bytes", 0)
         while data := self._file.read(min(left, 1 << 20)):
             self._digest.update(data)
