@@ -67,9 +67,7 @@ def _lock(option: str, path: Path, name: str) -> Iterator[None]:
         try:
             file = open(lock, "ab")  # noqa: SIM115
         except OSError as error:
-            raise WriteError(
-                f"{name} cannot be written: {error.strerror}; choose another place with {option}"
-            ) from None
+            raise WriteError(f"{name} cannot be written: {error.strerror}; give {option} another place") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
