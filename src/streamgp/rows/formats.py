@@ -89,6 +89,7 @@ def read_rows(
     format: str | None = None,
     stop: threading.Event | None = None,
     after: Position | None = None,
+    names: Sequence[str] = (),
 ) -> Reader:
     """Open a table for reading in chunks.
 
@@ -100,6 +101,7 @@ def read_rows(
             NDJSON by the first character otherwise.
         stop: when set, reading ends after the present rows.
         after: where an earlier run stopped; if this is the same source, its rows up to there are passed over.
+        names: of the columns, for a CSV of so many columns that does not say them.
 
     Example:
         >>> from pathlib import Path
@@ -122,7 +124,7 @@ def read_rows(
         if follow:
             raise RowsError(f"{path!r} is a Parquet file, which is written whole and cannot be followed; follow a CSV")
         return ParquetReader(path, passed)
-    return TextReader(Lines(path, follow, stop), kind, passed)
+    return TextReader(Lines(path, follow, stop), kind, passed, names)
 
 
 class TextReader:
@@ -130,8 +132,8 @@ class TextReader:
 
     unit = "line"
 
-    def __init__(self, source: Lines, kind: str | None, passed: int = 0) -> None:
-        self.source, self.kind = source, kind
+    def __init__(self, source: Lines, kind: str | None, passed: int = 0, known: Sequence[str] = ()) -> None:
+        self.source, self.kind, self.known = source, kind, list(known)
         self.names: list[str] = []
         self.live = source.live
         self.headless = False
@@ -204,9 +206,11 @@ class TextReader:
             fields = next(csv.reader([lines[0]], delimiter=self.delimiter))
         except csv.Error as error:
             raise RowsError(f"line {self._line + 1} cannot be read as CSV ({error})") from None
-        if fields and all(_is_number(value) for value in fields):
+        numbers = sum(_is_number(value) for value in fields)
+        expected = len(fields) == len(self.known)
+        if fields and (numbers == len(fields) or (numbers and expected)):
             self.headless = True
-            self.names = _checked([str(i + 1) for i in range(len(fields))])
+            self.names = _checked(self.known if expected else [str(i + 1) for i in range(len(fields))])
             return lines
         self._line += 1
         self.names = _checked([name.strip() or f"column {i + 1}" for i, name in enumerate(fields)], self._line)
@@ -297,7 +301,7 @@ class ParquetReader:
         try:
             self._file = parquet.ParquetFile(path)
         except self._errors as error:
-            raise RowsError(f"{path} cannot be read as Parquet: {error}") from None
+            raise RowsError(f"{path} cannot be read as Parquet: {_shown(str(error))}") from None
         self.path, self.passed = path, passed
         self.names = _checked([str(name) for name in self._file.schema_arrow.names])
         self._row = 0
@@ -323,7 +327,7 @@ class ParquetReader:
                 columns = {name: part.column(i).to_pylist() for i, name in enumerate(self.names)}
             except self._errors as error:
                 raise RowsError(
-                    f"row {self._row + 1}: {self.path} is damaged here ({error}); the rows before are kept"
+                    f"row {self._row + 1}: {self.path} is damaged here ({_shown(str(error))}); the rows before are kept"
                 ) from None
             self._row += n
             if part.num_rows:
@@ -392,5 +396,5 @@ def _is_number(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    text = text.strip()
+    text = " ".join(text[:200].split())
     return repr(text if len(text) <= 60 else f"{text[:57]}...")

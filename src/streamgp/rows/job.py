@@ -137,7 +137,8 @@ class Job:
         with locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
             after = None if loaded is None else loaded.position
-            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after)
+            names = () if loaded is None else [column.name for column in loaded.schema.columns]
+            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after, names=names)
             opened.callback(reader.close)
             return self._over(reader, loaded, opened)
 
