@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from streamgp.rows.columns import Rows, listed, recognise
 from streamgp.rows.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.rows.pipeline import Lines, Pipeline
@@ -70,6 +72,7 @@ class Summary:
             "choice": None if chosen is None else chosen._asdict(),
             "scores": pipeline.scores.summary(),
             "gaps": pipeline.encoder.gaps,
+            "health": pipeline.health,
             "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
             "notes": self.notes,
         }
@@ -134,7 +137,8 @@ class Job:
         choice("on_error", self.on_error, ON_ERROR)
         source = 0 if str(self.source) == "-" else self.source  # the descriptor of standard input
         refuse_same({"the source": source, "--load": self.load, "--out": self.out, "--save": self.save})
-        with locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
+        quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
+        with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
             after = None if loaded is None else loaded.position
             names = () if loaded is None else [column.name for column in loaded.schema.columns]
