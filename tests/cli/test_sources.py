@@ -92,6 +92,7 @@ def test_a_quote_that_stays_open_keeps_the_rows_before_it(tmp_path):
     code, message, n = kept(path)
     assert (code, n) == (3, 80)
     assert "a quote opened in line 82 is not closed within 1000 lines" in message
+    assert kept(path, "--on-error", "skip") == (code, message, n)  # there is no row to skip
 
 
 def test_a_damaged_parquet_file_keeps_the_rows_before_the_damage(tmp_path):
@@ -155,8 +156,9 @@ def test_a_parquet_file_is_known_by_its_first_bytes(tmp_path):
             "is a zip archive or an Excel workbook; unpack it, or save the sheet as CSV",
         ),
         ("x,y\n1,2\n".encode("utf-16"), "is UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
-        ("x,y\n1,2\n".encode("utf-16-le"), "is UTF-16 text"),
-        ("x,y\n1,2\n".encode("utf-16-be"), "is UTF-16 text"),
+        ("x,y\n1,2\n".encode("utf-16-le"), "is UTF-16LE text"),
+        ("x,y\n1,2\n".encode("utf-16-be"), "is UTF-16BE text"),
+        ("x,y\n1,2\n".encode("utf-32"), "is UTF-32 text"),
         (
             "größe,y\n1,2\n".encode("latin-1"),
             "line 1 of {} is not UTF-8 text; if it is Latin-1, convert the file: iconv",

@@ -271,6 +271,8 @@ def _values(chunk: Chunk, name: str) -> Sequence[Any]:
 
 def listed(names: Sequence[str]) -> str:
     """Names for a message: not too many, none too long."""
+    if not names:
+        return "none"
     shown = ", ".join(name if len(name) <= 60 else f"{name[:57]}..." for name in names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 

@@ -97,8 +97,8 @@ def read_rows(
         source: a CSV, NDJSON or Parquet file by its ending, or "-" for standard input. CSV and NDJSON may be compressed
             with gzip, bzip2 or xz, which their first bytes tell.
         follow: wait for more rows at the end of the file.
-        format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its ending, and CSV or
-            NDJSON by the first character otherwise.
+        format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its first bytes and its
+            ending. A text that begins with { is NDJSON in any case.
         stop: when set, reading ends after the present rows.
         after: where an earlier run stopped; if this is the same source, its rows up to there are passed over.
         names: of the columns, for a CSV of so many columns that does not say them.
@@ -197,8 +197,7 @@ class TextReader:
             return []
         self._begun = True
         first = lines[0].lstrip()
-        if self.kind is None:
-            self.kind = "ndjson" if first.startswith("{") else "csv"
+        self.kind = "ndjson" if first.startswith("{") else self.kind or "csv"
         if self.kind == "ndjson":
             return lines
         self.delimiter = max(DELIMITERS, key=first.count)

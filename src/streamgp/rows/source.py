@@ -31,6 +31,7 @@ FOREIGN = {
     b"PK\x03\x04": "is a zip archive or an Excel workbook; unpack it, or save the sheet as CSV",
     b"PAR1": "is a Parquet file; give it by its name, not through a pipe",
 } | dict.fromkeys(COMPRESSED, "is compressed; unpack it first, such as: gzip -dc FILE | streamgp run -")
+MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\v\f\r\x1b")  # bytes that text does not have
 NOT_UTF8 = "is not UTF-8 text; if it is Latin-1, convert the file: iconv -f LATIN1 -t UTF-8 FILE > NEW"
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
@@ -224,19 +225,15 @@ def known_again(path: str, position: Position) -> bool:
 
 def _opened(path: str) -> tuple[Any, bool]:
     """A file to read unpacked bytes from, and whether it is compressed."""
+    opener: Any = open
     try:
-        file = open(path, "rb")  # noqa: SIM115, closed by whoever asked
-        if not file.seekable():
-            return file, False
-        start = file.read(8)
-        file.seek(0)
+        if is_file(path):
+            with open(path, "rb") as file:
+                start = file.read(8)
+            opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), open)
+        return opener(path, "rb"), opener is not open
     except OSError as error:
         raise _unreadable(path, error) from None
-    opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
-    if opener is None:
-        return file, False
-    file.close()
-    return opener(path, "rb"), True
 
 
 def _unreadable(path: str, error: OSError) -> RowsError:
@@ -249,8 +246,11 @@ def _check_text(name: str, start: bytes) -> None:
         if start.startswith(magic):
             raise RowsError(f"{name} {what}")
     line = start.partition(b"\n")[0]
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff") or (0 in line and abs(len(line) - 2 * line.count(0)) <= 1):
-        raise RowsError(f"{name} is UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 {name} > NEW")
+    encoding = next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), "")
+    if not encoding and 0 in line and abs(len(line) - 2 * line.count(0)) <= 1:
+        encoding = "UTF-16LE" if line[0] else "UTF-16BE"
+    if encoding:
+        raise RowsError(f"{name} is {encoding} text; convert it: iconv -f {encoding} -t UTF-8 FILE > NEW")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(line)
         readable = CONTROL.isdisjoint(line)
