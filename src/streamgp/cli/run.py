@@ -10,7 +10,10 @@ import typer
 from streamgp.cli.errors import INTERRUPTED, reported
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A CSV, NDJSON or Parquet file, or - for standard input.")
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="A CSV, NDJSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
+    ),
 ]
 Inputs = Annotated[
     str | None,
