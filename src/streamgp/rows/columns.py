@@ -251,7 +251,7 @@ class Encoder:
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         try:
             numbers = np.fromiter(map(float, values), np.float64, len(values))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = np.empty(len(values))
             for i, value in enumerate(values):
                 number = as_number(value, self.schema.decimal_comma)
@@ -285,6 +285,8 @@ def as_number(value: Any, decimal_comma: bool = False) -> float | None:
         return float(value)
     except TypeError:
         return None
+    except OverflowError:  # an integer of more than 308 digits
+        return np.inf
     except ValueError:
         text = str(value).strip()
         if text.lower() in MISSING:

@@ -31,7 +31,6 @@ ROWS = 1000  # of a Parquet file at once
 MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
 PACKED = {".gz", ".bz2", ".xz", ".zst"}
-LONGEST_INTEGER = 300  # digits; a longer one is read as a float, which is infinite beyond 308
 
 
 class BadRow(NamedTuple):
@@ -366,21 +365,18 @@ def _checked(names: list[str], line: int = 0) -> list[str]:
     return names
 
 
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) < LONGEST_INTEGER else float(digits)
-
-
-_JSON = json.JSONDecoder(parse_int=_integer)
-
-
 def _object(line: str) -> tuple[dict[str, Any] | None, str]:
     """The JSON object in a line, or why there is none."""
+    record: Any = None
     try:
-        record = _JSON.decode(line)
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            pass
+        except ValueError:  # an integer of thousands of digits, which Python does not read: as a float it is infinite
+            record = json.loads(line, parse_int=float)
     except RecursionError:
         return None, "is nested too deeply for a row"
-    except ValueError:
-        record = None
     if isinstance(record, dict):
         return record, ""
     return None, f"is no JSON object: {_shown(line)}"
