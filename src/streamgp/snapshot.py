@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-import tempfile
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +78,31 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
 
 
 def write(path: str | Path, data: bytes) -> None:
-    """Write beside the target and move into place, so that an interrupted save leaves the old file whole."""
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write beside the target and move into place, so that an interrupted save or a power cut leaves one whole file.
+
+    A link stays a link: its target is replaced. The mode of a file that is replaced is kept.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not an ordinary file", str(path))
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
+            if path.exists():
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name is on disk, too
+        finally:
+            os.close(folder)
 
 
 def load(path: str | Path, **parts: Any) -> StreamModel:

@@ -22,6 +22,9 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("streamgp: stopped at once", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except MemoryError:
+        typer.echo("streamgp: not enough memory; use a smaller capacity, fewer features or fewer lags", err=True)
+        raise typer.Exit(USAGE) from None
     except (ValueError, TypeError, OSError) as error:
         from streamgp.rows import RowsError, WriteError
         from streamgp.snapshot import SnapshotError

@@ -10,7 +10,10 @@ import typer
 from streamgp.cli.errors import INTERRUPTED, reported
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A CSV, NDJSON or Parquet file, or - for standard input.")
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="A CSV, NDJSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
+    ),
 ]
 Inputs = Annotated[
     str | None,
@@ -63,7 +66,10 @@ def run(
         from streamgp.cli.settings import named, separated
         from streamgp.rows import Job, write_rows
         from streamgp.rows.history import History
+        from streamgp.rows.places import refuse_same
 
+        files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
+        refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
         history = History() if report or plot else None

@@ -116,6 +116,12 @@ def sentences(summary: Summary) -> list[str]:
     gaps = ", ".join(f"{count} of {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
         said.append(f"missing values: {gaps}; inputs were filled with their last value, targets were not learnt")
+    health = pipeline.model.health
+    if health.repairs:
+        kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
+        said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
+    if pipeline.diverged:
+        said.append(f"diverged: {', '.join(pipeline.diverged)}; without weight in the predictions")
     if summary.skipped_rows:
         first = summary.skipped[0]
         said.append(f"skipped: {summary.skipped_rows} rows; the first, {first.line}, {first.reason}")

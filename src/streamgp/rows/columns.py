@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from streamgp.rows.formats import BadRow, Chunk
 from streamgp.rows.source import RowsError
 from streamgp.settings import FloatArray, nearest
 
-LOOK = 1000  # rows on which it is decided what the columns are
+MOST_NAMES = 20  # that a message lists
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
 LEAST_NUMBERS = 0.9  # of the known values, for a column to count as numbers; the others are then mistakes
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "missing"})
@@ -73,8 +74,12 @@ class Schema:
     cycles: tuple[str, ...] = ()
     decimal_comma: bool = False
 
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
     def column(self, name: str) -> Column:
-        return next(column for column in self.columns if column.name == name)
+        return self._by_name[name]
 
     @property
     def input_names(self) -> list[str]:
@@ -87,7 +92,7 @@ class Schema:
         said = [f"target: {self.target}"]
         numbers = [name for name in self.inputs if self.column(name).kind == "number"]
         if numbers:
-            said.append(f"numbers: {', '.join(numbers)}")
+            said.append(f"numbers: {listed(numbers)}")
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
@@ -95,8 +100,10 @@ class Schema:
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
             said.append(f"time: {self.time}{used}")
-        said += [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
-        return said
+        ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
+        if len(ignored) > MOST_NAMES:
+            ignored[MOST_NAMES:] = [f"ignored: {len(ignored) - MOST_NAMES} more columns"]
+        return said + ignored
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"columns": [list(column) for column in self.columns]}
@@ -130,8 +137,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
     names = list(chunk.columns)
     for name in [target, *(inputs or ())]:
         if name not in names:
-            listed = ", ".join(names)
-            raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed}")
+            raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed(names)}")
     if inputs is not None and target in inputs:
         raise RowsError(f"{target!r} is the target and cannot be an input too; its own past is: --lags 3")
     comma = _decimal_comma(chunk)
@@ -211,15 +217,15 @@ class Encoder:
         wrong: dict[int, str] = {}
         parts: list[FloatArray] = []
         for name in schema.inputs:
-            column, values = schema.column(name), chunk.columns[name]
+            column, values = schema.column(name), _values(chunk, name)
             if column.kind == "number":
                 parts.append(self._numbers(name, values, wrong)[:, None])
             else:
                 parts.append(_indicators(column, values))
-        y = self._numbers(schema.target, chunk.columns[schema.target], wrong)
+        y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
         times = None
         if schema.time:
-            times = ["" if value is None else str(value) for value in chunk.columns[schema.time]]
+            times = ["" if value is None else str(value) for value in _values(chunk, schema.time)]
             if schema.cycles:
                 parts.append(_phases(times, schema.cycles, schema.time, wrong))
         X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
@@ -245,7 +251,7 @@ class Encoder:
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         try:
             numbers = np.fromiter(map(float, values), np.float64, len(values))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = np.empty(len(values))
             for i, value in enumerate(values):
                 number = as_number(value, self.schema.decimal_comma)
@@ -258,6 +264,19 @@ class Encoder:
         return numbers
 
 
+def _values(chunk: Chunk, name: str) -> Sequence[Any]:
+    """A column's values; of a sparse table it may not be there yet."""
+    return chunk.columns.get(name, [None] * len(chunk))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message: not too many, none too long."""
+    if not names:
+        return "none"
+    shown = ", ".join(name if len(name) <= 60 else f"{name[:57]}..." for name in names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
 def as_number(value: Any, decimal_comma: bool = False) -> float | None:
     """The number a value means; NaN: missing; None: it is text."""
     if value is None:
@@ -266,6 +285,8 @@ def as_number(value: Any, decimal_comma: bool = False) -> float | None:
         return float(value)
     except TypeError:
         return None
+    except OverflowError:  # an integer of more than 308 digits
+        return np.inf
     except ValueError:
         text = str(value).strip()
         if text.lower() in MISSING:

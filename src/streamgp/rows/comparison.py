@@ -81,8 +81,7 @@ def compare_models(
             raise ValueError(f"none of the models has a setting {setting!r}.{nearest(setting, names)}")
     reader = read_rows(source)
     try:
-        chunks = reader.chunks()
-        first = first_rows(chunks, reader.live)
+        first, chunks = first_rows(reader.chunks(), reader.live)
         schema = recognise(first, target, inputs)
         pipelines = {
             name: Pipeline(

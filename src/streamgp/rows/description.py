@@ -45,7 +45,7 @@ def described(path: str | Path) -> dict[str, Any]:
         "scores": pipeline.scores.summary(),
         "gaps": pipeline.encoder.gaps,
     }
-    return found | _model(pipeline.model, pipeline.input_names)
+    return found | _model(pipeline.model, pipeline.input_names) | {"health": pipeline.health}
 
 
 def _model(model: StreamModel, names: list[str] | None) -> dict[str, Any]:

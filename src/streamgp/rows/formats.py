@@ -6,17 +6,31 @@ import csv
 import io
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from streamgp.rows.source import Lines, Position, RowsError, known_again
+from streamgp.rows.source import (
+    NOT_UTF8,
+    CutShortError,
+    Lines,
+    Position,
+    RowsError,
+    head,
+    is_file,
+    known_again,
+    position_of,
+)
 
+LOOK = 1000  # rows on which it is decided what the columns are
+MOST_COLUMNS = 5000  # of a table
 DELIMITERS = (",", ";", "\t", "|")
 ROWS = 1000  # of a Parquet file at once
 MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
+PACKED = {".gz", ".bz2", ".xz", ".zst"}
 
 
 class BadRow(NamedTuple):
@@ -34,11 +48,13 @@ class Chunk:
         columns: the values of every column, as they were written: text, numbers, None.
         lines: the number of each row's (last) line, from 1; of the row itself in a Parquet file.
         bad: rows that are left out.
+        news: what has become of the source, for people.
     """
 
     columns: dict[str, Sequence[Any]] = field(default_factory=dict)
     lines: Sequence[int] = ()
     bad: list[BadRow] = field(default_factory=list)
+    news: str = ""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -50,6 +66,10 @@ class Reader(Protocol):
     unit: str  # what the numbers count: "line" or "row"
     names: list[str]
     live: bool
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a column may show up later than in the first rows."""
 
     def chunks(self) -> Iterator[Chunk]: ...
 
@@ -68,16 +88,19 @@ def read_rows(
     format: str | None = None,
     stop: threading.Event | None = None,
     after: Position | None = None,
+    names: Sequence[str] = (),
 ) -> Reader:
     """Open a table for reading in chunks.
 
     Args:
-        source: a CSV, NDJSON or Parquet file by its ending (CSV and NDJSON also with .gz), or "-" for standard input.
+        source: a CSV, NDJSON or Parquet file by its ending, or "-" for standard input. CSV and NDJSON may be compressed
+            with gzip, bzip2 or xz, which their first bytes tell.
         follow: wait for more rows at the end of the file.
-        format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its ending, and CSV or
-            NDJSON by the first character otherwise.
+        format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its first bytes and its
+            ending. A text that begins with { is NDJSON in any case.
         stop: when set, reading ends after the present rows.
         after: where an earlier run stopped; if this is the same source, its rows up to there are passed over.
+        names: of the columns, for a CSV of so many columns that does not say them.
 
     Example:
         >>> from pathlib import Path
@@ -89,17 +112,18 @@ def read_rows(
         >>> Path("few.csv").unlink()
     """
     path = str(source)
-    kind = format or ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
+    name = Path(path)
+    kind = format or ENDINGS.get((name.with_suffix("") if name.suffix.lower() in PACKED else name).suffix.lower())
     if kind not in (None, "csv", "ndjson", "parquet"):
         raise ValueError(f"format must be 'csv', 'ndjson' or 'parquet'; got {format!r}")
-    if after is not None and not (Path(path).is_file() and known_again(path, after)):
-        after = None
-    passed = 0 if after is None else after.lines
+    passed = after.lines if after is not None and known_again(path, after) else 0
+    if format is None and is_file(path) and head(path, 4) == b"PAR1":
+        kind = "parquet"
     if kind == "parquet":
         if follow:
             raise RowsError(f"{path!r} is a Parquet file, which is written whole and cannot be followed; follow a CSV")
         return ParquetReader(path, passed)
-    return TextReader(Lines(path, follow, stop), kind, passed)
+    return TextReader(Lines(path, follow, stop), kind, passed, names)
 
 
 class TextReader:
@@ -107,14 +131,20 @@ class TextReader:
 
     unit = "line"
 
-    def __init__(self, source: Lines, kind: str | None, passed: int = 0) -> None:
-        self.source, self.kind = source, kind
+    def __init__(self, source: Lines, kind: str | None, passed: int = 0, known: Sequence[str] = ()) -> None:
+        self.source, self.kind, self.known = source, kind, list(known)
         self.names: list[str] = []
         self.live = source.live
         self.headless = False
         self.delimiter = ","
         self.passed = passed
+        self._begun = False
         self._line = 0  # lines that have been handed on
+        self._objects = 0  # JSON objects whose names were looked at
+
+    @property
+    def sparse(self) -> bool:
+        return self.kind == "ndjson" and self.live
 
     def progress(self) -> tuple[int, int | None]:
         return self.source.bytes_read, self.source.size
@@ -127,27 +157,35 @@ class TextReader:
 
     def chunks(self) -> Iterator[Chunk]:
         rest: list[str] = []
-        for block in self.source.blocks():
-            lines, bad = _decoded(block, self._line + len(rest))
-            lines = rest + lines
-            if not self.names:
-                lines = self._begin(lines)
-                if not self.names:
-                    rest = []
+        try:
+            for block in self.source.blocks():
+                if block is None:  # a new file, which may begin with the names of the columns again
+                    self._refuse_open_quote(rest)
+                    rest, self._line, self.passed = [], 0, 0
                     continue
-            read = self._json if self.kind == "ndjson" else self._csv
-            chunk, rest = read(lines)
-            if len(rest) > MOST_OPEN_LINES:
-                raise RowsError(f"a quote opened in line {self._line + 1} is not closed within {MOST_OPEN_LINES} lines")
-            chunk.bad = sorted([*chunk.bad, *(row for row in bad if row.line > self.passed)])
-            yield chunk
+                lines, bad = _decoded(block, self._line + len(rest))
+                lines = rest + lines
+                if not self._begun:
+                    lines, rest = self._begin(lines), []
+                    if not self._begun:
+                        continue
+                chunk, rest = self._json(lines) if self.kind == "ndjson" else self._csv(lines)
+                chunk.bad = sorted([*chunk.bad, *(row for row in bad if row.line > self.passed)])
+                chunk.news, self.source.news = self.source.news, ""
+                yield chunk
+                if len(rest) > MOST_OPEN_LINES:
+                    raise RowsError(
+                        f"a quote opened in line {self._line + 1} is not closed within {MOST_OPEN_LINES} lines"
+                    )
+        except CutShortError as error:
+            raise RowsError(f"line {self._line + len(rest) + 1}: {error}") from None
+        self._refuse_open_quote(rest)
+        if not self._begun and not self.source.stop.is_set():
+            raise RowsError(f"{self.source.name} is empty; expected a line with the names of the columns, then rows")
+
+    def _refuse_open_quote(self, rest: list[str]) -> None:
         if rest:
             raise RowsError(f"the file ends inside a quote that was opened in line {self._line + 1}")
-        if not self.names and not self.source.stop.is_set():
-            raise RowsError(f"{self._name()} is empty; expected a line with the names of the columns, then rows")
-
-    def _name(self) -> str:
-        return "standard input" if self.source.path == "-" else self.source.path
 
     def _begin(self, lines: list[str]) -> list[str]:
         """Learn format and columns from the first line that is not empty; returns the lines that are left to read."""
@@ -156,26 +194,24 @@ class TextReader:
         lines = lines[skipped:]
         if not lines:
             return []
+        self._begun = True
         first = lines[0].lstrip()
-        if self.kind is None:
-            self.kind = "ndjson" if first.startswith("{") else "csv"
+        self.kind = "ndjson" if first.startswith("{") else self.kind or "csv"
         if self.kind == "ndjson":
-            try:
-                self.names = [str(name) for name in json.loads(first)]
-            except (ValueError, TypeError):
-                raise RowsError(f"line {self._line + 1} is no JSON object: {_shown(first)}") from None
             return lines
         self.delimiter = max(DELIMITERS, key=first.count)
-        fields = next(csv.reader([lines[0]], delimiter=self.delimiter))
-        if fields and all(_is_number(value) for value in fields):
+        try:
+            fields = next(csv.reader([lines[0]], delimiter=self.delimiter))
+        except csv.Error as error:
+            raise RowsError(f"line {self._line + 1} cannot be read as CSV ({error})") from None
+        numbers = sum(_is_number(value) for value in fields)
+        expected = len(fields) == len(self.known)
+        if fields and (numbers == len(fields) or (numbers and expected)):
             self.headless = True
-            self.names = [str(i + 1) for i in range(len(fields))]
+            self.names = _checked(self.known if expected else [str(i + 1) for i in range(len(fields))])
             return lines
-        self.names = [name.strip() or f"column {i + 1}" for i, name in enumerate(fields)]
-        if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise RowsError(f"line {self._line + 1}: two columns are called {twice!r}; give each a name of its own")
         self._line += 1
+        self.names = _checked([name.strip() or f"column {i + 1}" for i, name in enumerate(fields)], self._line)
         return lines[1:]
 
     def _csv(self, lines: list[str]) -> tuple[Chunk, list[str]]:
@@ -192,6 +228,8 @@ class TextReader:
                 for record in reader:
                     read = reader.line_num
                     if record == self.names and not self.headless:
+                        if start + done + read == 1:  # of a new file
+                            continue
                         bad.append(BadRow(start + done + read, "repeats the names of the columns"))
                     elif len(record) == width:
                         records.append(record)
@@ -222,21 +260,24 @@ class TextReader:
         records: list[dict[str, Any]] = []
         numbers: list[int] = []
         bad: list[BadRow] = []
-        start = self._line
-        for number in range(start + 1, start + len(lines) + 1):
-            line = lines[number - start - 1]
-            if number <= self.passed or not line.strip():
+        names = dict.fromkeys(self.names)
+        for number, line in enumerate(lines, self._line + 1):
+            passed = number <= self.passed
+            if not line.strip() or (passed and self._objects >= LOOK):
                 continue
-            try:
-                record = json.loads(line)
-            except ValueError:
-                record = None
-            if isinstance(record, dict):
+            record, reason = _object(line)
+            if record is not None and self._objects < LOOK:
+                self._objects += 1
+                names |= dict.fromkeys(record)
+            if passed:
+                continue
+            if record is None:
+                bad.append(BadRow(number, reason))
+            else:
                 records.append(record)
                 numbers.append(number)
-            else:
-                bad.append(BadRow(number, f"is no JSON object: {_shown(line)}"))
         self._line += len(lines)
+        self.names = _checked(list(names))
         columns: dict[str, Sequence[Any]] = {}
         if records:
             columns = {name: [record.get(name) for record in records] for name in self.names}
@@ -247,46 +288,48 @@ class ParquetReader:
     """Parquet, with the package pyarrow."""
 
     unit = "row"
-    live = False
+    live = sparse = False
 
     def __init__(self, path: str, passed: int = 0) -> None:
-        if not Path(path).is_file():
-            raise RowsError(f"there is no file {path!r}; give a CSV, NDJSON or Parquet file, or - for standard input")
         try:
-            from pyarrow import ArrowInvalid, parquet
+            from pyarrow import ArrowException, parquet
         except ImportError:
             raise RowsError('Parquet needs pyarrow: pip install "streamgp[tables]"') from None
+        self._errors = (ArrowException, ArithmeticError, OSError, ValueError)
         try:
             self._file = parquet.ParquetFile(path)
-        except ArrowInvalid as error:
-            raise RowsError(f"{path} cannot be read as Parquet: {error}") from None
+        except self._errors as error:
+            raise RowsError(f"{path} cannot be read as Parquet: {_shown(str(error))}") from None
         self.path, self.passed = path, passed
-        self.names = [str(name) for name in self._file.schema_arrow.names]
+        self.names = _checked([str(name) for name in self._file.schema_arrow.names])
         self._row = 0
 
     def progress(self) -> tuple[int, int | None]:
         return self._row, self._file.metadata.num_rows
 
     def position(self, lines: int) -> Position:
-        again = Lines(self.path)
-        try:
-            next(again.blocks(), b"")
-            return again.position(lines)
-        finally:
-            again.close()
+        return position_of(head(self.path), lines)
 
     def close(self) -> None:
         self._file.close()
 
     def chunks(self) -> Iterator[Chunk]:
-        for batch in self._file.iter_batches(batch_size=ROWS):
-            first, n = self._row, batch.num_rows
-            self._row += n
-            left_out = max(0, min(n, self.passed - first))
-            if left_out < n:
-                part = batch.slice(left_out)
+        batches = self._file.iter_batches(batch_size=ROWS)
+        while True:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                n = batch.num_rows
+                part = batch.slice(max(0, min(n, self.passed - self._row)))
                 columns = {name: part.column(i).to_pylist() for i, name in enumerate(self.names)}
-                yield Chunk(columns, range(first + left_out + 1, first + n + 1))
+            except self._errors as error:
+                raise RowsError(
+                    f"row {self._row + 1}: {self.path} is damaged here ({_shown(str(error))}); the rows before are kept"
+                ) from None
+            self._row += n
+            if part.num_rows:
+                yield Chunk(columns, range(self._row - part.num_rows + 1, self._row + 1))
         if self._row == 0:
             raise RowsError(f"{self.path} is empty; expected rows")
 
@@ -302,10 +345,41 @@ def _decoded(block: bytes, line: int) -> tuple[list[str], list[BadRow]]:
             try:
                 part.decode()
             except UnicodeDecodeError:
-                bad.append(BadRow(line + i + 1, "is not UTF-8 text"))
+                bad.append(BadRow(line + i + 1, NOT_UTF8))
                 parts[i] = b""
         text = b"\n".join(parts).decode("utf-8-sig" if line == 0 else "utf-8")
     return io.StringIO(text, newline="").readlines(), bad
+
+
+def _checked(names: list[str], line: int = 0) -> list[str]:
+    """Names of columns, not too many, each but once."""
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(
+            f"the table has {len(names)} columns; at most {MOST_COLUMNS} are read. Keep those that matter, such as: "
+            "cut -d, -f1-100 FILE | streamgp run - ..."
+        )
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        where = f"line {line}: " if line else ""
+        raise RowsError(f"{where}two columns are called {twice!r}; give each a name of its own")
+    return names
+
+
+def _object(line: str) -> tuple[dict[str, Any] | None, str]:
+    """The JSON object in a line, or why there is none."""
+    record: Any = None
+    try:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            pass
+        except ValueError:  # an integer of thousands of digits, which Python does not read: as a float it is infinite
+            record = json.loads(line, parse_int=float)
+    except RecursionError:
+        return None, "is nested too deeply for a row"
+    if isinstance(record, dict):
+        return record, ""
+    return None, f"is no JSON object: {_shown(line)}"
 
 
 def _is_number(text: str) -> bool:
@@ -317,5 +391,5 @@ def _is_number(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    text = text.strip()
+    text = " ".join(text[:200].split())
     return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamgp.rows.columns import LOOK, Rows, recognise
-from streamgp.rows.formats import BadRow, Chunk, Reader, read_rows
+import numpy as np
+
+from streamgp.rows.columns import Rows, listed, recognise
+from streamgp.rows.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.rows.pipeline import Lines, Pipeline
+from streamgp.rows.places import locked, refuse_same
 from streamgp.rows.source import RowsError
 from streamgp.rows.writing import WriteError, Writer, write_rows
 from streamgp.settings import choice
@@ -69,6 +72,7 @@ class Summary:
             "choice": None if chosen is None else chosen._asdict(),
             "scores": pipeline.scores.summary(),
             "gaps": pipeline.encoder.gaps,
+            "health": pipeline.health,
             "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
             "notes": self.notes,
         }
@@ -131,15 +135,16 @@ class Job:
     def run(self) -> Summary:
         """Read to the end, or until it is stopped; errors leave everything before them written."""
         choice("on_error", self.on_error, ON_ERROR)
-        loaded = None if self.load is None else self._loaded(self.load)
-        after = None if loaded is None else loaded.position
-        reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after)
-        try:
-            return self._over(reader, loaded)
-        finally:
-            reader.close()
-            if self._writer is not None:
-                self._writer.close()
+        source = 0 if str(self.source) == "-" else self.source  # the descriptor of standard input
+        refuse_same({"the source": source, "--load": self.load, "--out": self.out, "--save": self.save})
+        quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
+        with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
+            loaded = None if self.load is None else self._loaded(self.load)
+            after = None if loaded is None else loaded.position
+            names = () if loaded is None else [column.name for column in loaded.schema.columns]
+            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after, names=names)
+            opened.callback(reader.close)
+            return self._over(reader, loaded, opened)
 
     def _loaded(self, path: str | Path) -> Pipeline:
         pipeline = Pipeline.load(path)
@@ -158,12 +163,15 @@ class Job:
             raise ValueError(f"{self.load} has its inputs and settings; leave --inputs and --set out, or start anew")
         return pipeline
 
-    def _over(self, reader: Reader, loaded: Pipeline | None) -> Summary:
+    def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
         chunks = reader.chunks()
-        first = first_rows(chunks, reader.live) if loaded is None else next(chunks, Chunk())
+        if loaded is not None and reader.live:  # nothing is to be decided, and the next row may be long in coming
+            first = next(chunks, Chunk())
+        else:
+            first, chunks = first_rows(chunks, reader.live)
         if loaded is None:
             if self.target is None:
-                raise ValueError(f"--target is missing; the columns are: {', '.join(reader.names)}")
+                raise ValueError(f"--target is missing; the columns are: {listed(reader.names)}")
             pipeline = self._begin(reader, first)
         else:
             pipeline = loaded
@@ -173,11 +181,10 @@ class Job:
         if self.open_writer is not None:
             self._writer = self.open_writer(bool(pipeline.schema.time))
         elif self.out is not None:
-            about = pipeline.about.get("out", {}) if loaded is not None else {}
-            same = about.get("path") == str(Path(self.out).resolve())
-            self._writer = write_rows(
-                self.out, timed=bool(pipeline.schema.time), after=about.get("bytes") if same else None
-            )
+            after = None if loaded is None else pipeline.about.get("out", {})
+            self._writer = write_rows(self.out, timed=bool(pipeline.schema.time), after=after)
+        if self._writer is not None:
+            opened.callback(self._writer.close)
         started = saved = time.monotonic()
         chunk: Chunk | None = first
         try:
@@ -205,7 +212,7 @@ class Job:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
-            raise RowsError(f"{self.source} has no rows, only the names of columns: {', '.join(reader.names)}")
+            raise RowsError(f"{self.source} has no rows, only the names of columns: {listed(reader.names)}")
         schema = recognise(first, self.target, self.inputs)
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
@@ -236,6 +243,8 @@ class Job:
     def _take(self, chunk: Chunk, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         bad = chunk.bad
+        if chunk.news:
+            self._tell(summary, chunk.news)
         if len(chunk):
             rows = pipeline.encoder.encode(chunk)
             bad = rows.bad
@@ -284,41 +293,53 @@ class Job:
         summary.pipeline.position = reader.position(max(summary.pipeline.position.lines, bad[-1].line))
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:
-        if self._writer is not None and self.out is not None:
-            pipeline.about["out"] = {"path": str(Path(self.out).resolve()), "bytes": self._writer.written()}
         try:
+            if self._writer is not None and self.out is not None:
+                pipeline.about["out"] = self._writer.written()
             pipeline.save(place)
         except OSError as error:
             raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 
 
-def first_rows(chunks: Iterator[Chunk], live: bool) -> Chunk:
-    """The first rows together, on which it is decided what the columns are."""
+def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk]]:
+    """The first rows together, on which it is decided what the columns are, and the chunks after them."""
     gathered = Chunk()
-    with suppress(StopIteration):
+    try:
         while len(gathered) < LOOK:
             chunk = next(chunks)
             if not len(chunk) and live and len(gathered):
                 break
             gathered = _joined(gathered, chunk)
-    return gathered
+    except StopIteration:
+        pass
+    except RowsError as error:
+        if not len(gathered):
+            raise
+        return gathered, _fails(error)
+    return gathered, chunks
+
+
+def _fails(error: RowsError) -> Iterator[Chunk]:
+    """The end of a source in which the rows before the error are used first."""
+    raise error
+    yield
 
 
 def _joined(first: Chunk, then: Chunk) -> Chunk:
-    if not len(first) or not len(then):
-        columns, lines = (first if len(first) else then).columns, (first if len(first) else then).lines
-        return Chunk(columns, lines, [*first.bad, *then.bad])
-    columns = {name: [*values, *then.columns[name]] for name, values in first.columns.items()}
-    return Chunk(columns, [*first.lines, *then.lines], [*first.bad, *then.bad])
+    columns: dict[str, Sequence[Any]] = {
+        name: [*first.columns.get(name, [None] * len(first)), *then.columns.get(name, [None] * len(then))]
+        for name in {**first.columns, **then.columns}
+    }
+    return Chunk(columns, [*first.lines, *then.lines], [*first.bad, *then.bad], first.news or then.news)
 
 
 def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
     schema = pipeline.schema
     needed = [*schema.inputs, schema.target, *([schema.time] if schema.time else [])]
     missing = [name for name in needed if name not in reader.names]
-    if missing:
+    if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(
-            f"the columns have changed: {', '.join(repr(name) for name in missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {', '.join(needed)}, and there are "
-            f"{', '.join(reader.names)}"
+            f"the columns have changed: {listed([repr(name) for name in missing])} "
+            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}, and there are "
+            f"{listed(reader.names)}"
         )

@@ -23,6 +23,9 @@ from streamgp.rows.source import Position, RowsError
 from streamgp.settings import FloatArray, whole
 from streamgp.wrapper import Wrapper
 
+MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
+DIVERGED = 1e6  # times the error of the best model of a committee, or the target's standard deviation
+MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 # Columns of the table of predictions that wait for their targets.
 MEAN, VARIANCE, NOISE, LOWER, UPPER, RAW_VARIANCE, RAW_NOISE, ISSUED_SIZE = range(8)
@@ -144,10 +147,17 @@ class Pipeline:
     ) -> None:
         self.schema, self.encoder = schema, Encoder(schema)
         self.horizon = whole("horizon", horizon, at_least=0)
+        if horizon > MOST_AHEAD:
+            raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
         self.asked = Request(model, dict(settings or {}), horizon)
         self.level = self.asked.level
         own = len(schema.input_names)
         self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else whole("lags", lags, at_least=0)
+        if own + self.lags > MOST_INPUTS:
+            raise ValueError(
+                f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); at most "
+                f"{MOST_INPUTS} are possible. Name those that matter with --inputs, or lower --lags"
+            )
         if own + self.lags == 0:
             raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
         self.rows = 0
@@ -416,6 +426,22 @@ class Pipeline:
             return {self.asked.model if self.choice is None else self.choice.name: 1.0}
         names = self.choice.names if self.choice is not None else FIRST
         return dict(zip(names, model.weights.tolist(), strict=True))
+
+    @property
+    def diverged(self) -> list[str]:
+        """The models of a committee that err beyond measure of late, and so have no weight."""
+        model = self._innermost()
+        if not isinstance(model, Committee) or model._d is None:
+            return []
+        errors = np.sqrt(model._sums[:, 0] / max(model._counts[0], 1.0))  # in standard deviations of the target
+        far = DIVERGED * max(errors.min(), 1.0)
+        return [name for name, error in zip(self.weights, errors, strict=True) if error > far]
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """Numerical repairs of the model, by kind and in all, and models that have diverged."""
+        health = self.model.health
+        return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
 
 
 _DRIFT = {

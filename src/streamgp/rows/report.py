@@ -31,7 +31,7 @@ def write_report(path: str | Path, history: History, summary: Summary, source: s
     text = json.dumps(finite(_contents(history, summary, source)), ensure_ascii=False, separators=(",", ":"))
     # A column or a time may be called anything; "<" could end the element that holds the data.
     page = TEMPLATE.read_text(encoding="utf-8").replace("/*DATA*/", text.replace("<", "\\u003c"))
-    _write(path, page.encode())
+    _write(path, page.encode(errors="replace"))
 
 
 def write_plot(path: str | Path, history: History, summary: Summary) -> None:
@@ -103,6 +103,8 @@ def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]
             ["mean width", scores["mean_width"]],
             ["inside the model's own", f"{100 * scores['raw_coverage']:.1f}%"],
             ["log density a row", scores["mean_log_density"]],
+            ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
+            *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
         ],
         "level": f"{100 * pipeline.level:g}%",
         "level_number": pipeline.level,
@@ -148,7 +150,8 @@ def _paths(history: History) -> list[dict[str, Any]]:
 
 
 def _packed(values: np.ndarray) -> str:
-    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+    with np.errstate(over="ignore"):
+        return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 
 def _write(path: str | Path, data: bytes) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -26,20 +29,23 @@ class Writer(Protocol):
 
     def write(self, lines: Lines) -> None: ...
 
-    def written(self) -> int:
-        """Bytes that are safely in the file: where a continued run goes on."""
+    def written(self) -> dict[str, Any]:
+        """What is safely in the file, by which a continued run knows it again."""
 
     def close(self) -> None: ...
 
 
-def write_rows(path: str | Path | None, *, timed: bool, as_json: bool = False, after: int | None = None) -> Writer:
+def write_rows(
+    path: str | Path | None, *, timed: bool, as_json: bool = False, after: Mapping[str, Any] | None = None
+) -> Writer:
     """Open a file for predictions, CSV or Parquet by its ending.
 
     Args:
         path: .csv, .ndjson or .parquet; None or "-": standard output.
         timed: whether the rows have a time.
         as_json: one JSON object a line on standard output.
-        after: go on in a file after so many bytes, of an earlier run; None: a new file.
+        after: what an earlier run had written, which is continued; a file that holds anything else is refused. None: a
+            new run, which replaces any file.
     """
     if path is None or str(path) == "-":
         return TextWriter(sys.stdout.buffer, "standard output", timed, as_json)
@@ -47,32 +53,50 @@ def write_rows(path: str | Path | None, *, timed: bool, as_json: bool = False, a
     ending = path.suffix.lower()
     if ending == ".parquet":
         if after is not None and path.exists():
-            raise RowsError(f"{path} is there already, and a Parquet file cannot be continued; give --out another name")
+            raise WriteError(f"{path} exists, and a Parquet file cannot be continued; give --out another name")
         return ParquetWriter(path, timed)
     if ending not in (".csv", ".ndjson", ".jsonl"):
         raise RowsError(f"cannot tell how to write {str(path)!r}: end its name in .csv, .ndjson or .parquet")
     try:
-        if after is not None and path.exists() and path.stat().st_size >= after:
-            file: BinaryIO = open(path, "r+b", buffering=0)  # noqa: SIM115
-            file.truncate(after)
-            file.seek(after)
-        else:
-            after, file = None, open(path, "wb", buffering=0)  # noqa: SIM115
+        if not path.exists() or path.stat().st_size == 0:
+            after = None
+        file: BinaryIO = open(path, "wb" if after is None else "r+b", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with --out") from None
-    return TextWriter(file, str(path), timed, ending != ".csv", after or 0)
+    return TextWriter(file, str(path), timed, ending != ".csv", after)
 
 
 class TextWriter:
     """CSV with a header, or NDJSON."""
 
-    def __init__(self, file: BinaryIO, name: str, timed: bool, as_json: bool, start: int = 0) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, timed: bool, as_json: bool, after: Mapping[str, Any] | None = None
+    ) -> None:
         self._file, self._name, self._timed, self._json = file, name, timed, as_json
-        self._whole = start
-        self.rows = 0
-        if start == 0 and not as_json:
+        self.rows = self._whole = 0
+        self._digest = hashlib.sha256()
+        if after is not None:
+            self._go_on(after)
+        elif not as_json:
             first = ["row", "time"] if timed else ["row"]
             self._put(",".join([*first, *VALUES]) + "\n")
+
+    def _go_on(self, after: Mapping[str, Any]) -> None:
+        """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
+        left = after.get("bytes", 0)
+        while data := self._file.read(min(left, 1 << 20)):
+            self._digest.update(data)
+            left -= len(data)
+        self.rows, self._whole = after.get("rows", 0), after.get("bytes", 0)
+        # Before the first row there is nothing to tell it by.
+        if self._known() != after or (not self.rows and self._file.read(1)):
+            self._file.close()
+            raise WriteError(
+                f"{self._name} is not what the loaded run wrote, and is left as it is; "
+                "give --out the file of that run, or a new name"
+            )
+        self._file.truncate(self._whole)
+        self._file.seek(self._whole)
 
     def write(self, lines: Lines) -> None:
         if len(lines.row):
@@ -88,14 +112,14 @@ class TextWriter:
         return "\n".join(map(",".join, zip(*first, *columns, strict=True))) + "\n"
 
     def _as_json(self, lines: Lines) -> str:
-        values = [[value if value == value else None for value in column.tolist()] for column in lines.values()]
+        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in lines.values()]
         times = [lines.time] if self._timed and lines.time is not None else []
         names = ["row", *(["time"] if times else []), *VALUES]
         rows = zip(lines.row.tolist(), *times, *values, strict=True)
         return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
     def _put(self, text: str) -> None:
-        data = memoryview(text.encode())
+        data = memoryview(text.encode(errors="replace"))
         done = 0
         try:
             while done < len(data):
@@ -111,9 +135,14 @@ class TextWriter:
                 f"the {self.rows} rows before are in it, whole"
             ) from None
         self._whole += len(data)
+        self._digest.update(data)
 
-    def written(self) -> int:
-        return self._whole
+    def written(self) -> dict[str, Any]:
+        os.fsync(self._file.fileno())
+        return self._known()
+
+    def _known(self) -> dict[str, Any]:
+        return {"json": self._json, "rows": self.rows, "bytes": self._whole, "digest": self._digest.hexdigest()}
 
     def close(self) -> None:
         if self._file is not sys.stdout.buffer:
@@ -154,8 +183,8 @@ class ParquetWriter:
             raise WriteError(f"{self._path} cannot be written: {error}; rows before may be in it") from None
         self.rows += len(lines.row)
 
-    def written(self) -> int:
-        return 0
+    def written(self) -> dict[str, Any]:
+        return {}
 
     def close(self) -> None:
         self._writer.close()

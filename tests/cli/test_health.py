@@ -1,0 +1,75 @@
+"""Repairs and models that diverge are told by every command that shows a run."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+
+import numpy as np
+
+from streamgp.calibrated import Calibrated
+from streamgp.model import Health
+from streamgp.rows import Job, Pipeline
+from tests.cli.test_run import SMALL, streamgp, table
+
+TWO = ["--set", "warmup=200", "--set", "tune=off"]  # auto has two models before row 200
+
+
+def test_repairs_are_in_the_summary_the_report_and_json(tmp_path, monkeypatch):
+    monkeypatch.setattr(Calibrated, "health", Health(negative_variances=3, restored_directions=1200))
+    source, page = table(tmp_path / "a.csv"), tmp_path / "r.html"
+    done = streamgp("run", source, "--target", "y", "--report", page, *SMALL)
+    told = "numerical repairs: 1203 (3 negative variances, 1200 restored directions); if predictions look wrong"
+    assert told in done.stderr
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page.read_text(), re.DOTALL)[1])
+    assert ["numerical repairs", "1,203"] in data["numbers"]
+    last = streamgp("run", source, "--target", "y", "--json", *SMALL).stdout.splitlines()[-1]
+    health = json.loads(last)["summary"]["health"]
+    assert (health["repairs"], health["negative_variances"], health["diverged"]) == (1203, 3, [])
+
+
+def test_a_run_without_repairs_says_nothing_of_them_but_in_json(tmp_path):
+    source = table(tmp_path / "a.csv")
+    done = streamgp("run", source, "--target", "y", *SMALL)
+    assert "repairs" not in done.stderr
+    assert "diverged" not in done.stderr
+    last = streamgp("run", source, "--target", "y", "--json", *SMALL).stdout.splitlines()[-1]
+    assert json.loads(last)["summary"]["health"]["repairs"] == 0
+
+
+def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
+    take = Pipeline.take
+
+    def diverging(self, *arguments, **options):
+        lines = take(self, *arguments, **options)
+        committee = self._innermost()
+        if committee._d is not None:
+            committee._sums[1] = 1e150
+        return lines
+
+    monkeypatch.setattr(Pipeline, "take", diverging)
+    source, page, saved = table(tmp_path / "a.csv"), tmp_path / "r.html", tmp_path / "m.sgp"
+    done = streamgp("run", source, "--target", "y", "--save", saved, "--report", page, *TWO)
+    assert done.exit_code == 0, done.stderr
+    assert "diverged: least squares; without weight in the predictions" in done.stderr
+    assert '["diverged","least squares"]' in page.read_text()
+    found = json.loads(streamgp("inspect", saved, "--json").stdout)
+    assert found["health"]["diverged"] == ["least squares"]
+
+
+def test_a_jump_that_all_models_miss_is_no_divergence(tmp_path):
+    source = tmp_path / "a.csv"
+    rows = "".join(f"{i % 7},{i % 5 + (1e9 if i >= 95 else 0)}\n" for i in range(100))
+    source.write_text("x,y\n" + rows)
+    assert Job(source, "y", settings={"warmup": 200, "tune": False}).run().pipeline.diverged == []
+
+
+def test_numbers_at_the_end_of_the_range_give_no_warnings(tmp_path):
+    source = tmp_path / "a.csv"
+    rng = np.random.default_rng(0)
+    source.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in 1e308 * rng.uniform(-1, 1, (60, 2))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = streamgp("run", source, "--target", "y", "--report", tmp_path / "r.html", *SMALL)
+    assert done.exit_code == 0, done.exception

@@ -1,0 +1,41 @@
+"""What is promised of hostile inputs, and that the page shows it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli import hostile
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return {one.case.name: one for one in hostile.outcomes(tmp_path_factory.mktemp("hostile"))}
+
+
+def test_there_are_more_than_a_hundred_of_them():
+    assert len({case.name for case in hostile.CASES}) == len(hostile.CASES) > 100
+
+
+@pytest.mark.parametrize("case", hostile.CASES, ids=lambda case: case.name)
+def test_rows_before_a_fault_are_kept_and_a_sentence_tells_of_it(made, case):
+    one = made[case.name]
+    code = one.result.exit_code
+    assert one.result.exception is None or isinstance(one.result.exception, SystemExit), one.result.exception
+    assert code in hostile.CODES
+    assert "Traceback" not in one.result.stderr
+    assert "Warning" not in one.result.stderr
+    assert (one.rows, one.saved) == (case.kept, case.kept), one.result.stderr
+    last = one.result.stderr.splitlines()[-1]
+    assert last.startswith("streamgp: ") == (code != 0)
+    assert len(one.result.stderr) < 3000
+
+
+def test_the_page_shows_files_codes_and_rows(made):
+    """Messages may differ in words of Python, zlib or pyarrow."""
+    shown = re.findall(r"^(\| `.*?` \| \d \| \d+ \|)", hostile.PAGE.read_text(), re.MULTILINE)
+    fresh = [re.match(r"(\| `.*?` \| \d \| \d+ \|)", hostile.line(made[case.name]))[1] for case in hostile.CASES]
+    assert shown == fresh, "python -m tests.cli.hostile"
