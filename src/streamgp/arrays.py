@@ -58,6 +58,7 @@ class Numbers:
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
             self.record = self.record.view(np.recarray)
         self.plan, self.counters = self.record["plan"], self.record["counters"]
+        self.counted: tuple[str, ...] = self.counters.dtype.names or ()
         for name, value in plan.items():
             self.plan[name] = value
         shapes = {name: _shape(text, sizes) for name, text in (layout.state | layout.work).items()}
@@ -72,8 +73,7 @@ class Numbers:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
-        counted = {f"counters.{name}": self.counters[name] for name in self.counters.dtype.names}
-        return counted | vars(self.state)
+        return {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
 
     def count(self, name: str) -> int:
         return int(self.counters[name][0])
@@ -119,16 +119,16 @@ placed: Any = _reshaped if config.DISABLE_JIT else intrinsic(_placed)  # type: i
 
 @compiled
 def matrix(buffer: Array, at: Record) -> Array:
-    return placed(buffer, at.start, at.blocks * at.rows, at.columns)
+    return placed(buffer, at.start, at.blocks * at.rows, at.columns)  # type: ignore[no-any-return]
 
 
 @compiled
 def block(buffer: Array, at: Record, j: int) -> Array:
     """Matrix j of an array of three dimensions."""
-    return placed(buffer, at.start + j * at.rows * at.columns, at.rows, at.columns)
+    return placed(buffer, at.start + j * at.rows * at.columns, at.rows, at.columns)  # type: ignore[no-any-return]
 
 
 @compiled
 def integers(buffer: Array, at: Record) -> Array:
     """A matrix of whole numbers that share the buffer with the floats."""
-    return placed(buffer.view(np.int64), at.start, at.rows, at.columns)
+    return placed(buffer.view(np.int64), at.start, at.rows, at.columns)  # type: ignore[no-any-return]

@@ -429,5 +429,5 @@ class MemoryModel(StreamModel):
     def health(self) -> Health:
         if self._d is None:
             return Health()
-        counted = self._numbers.counters.dtype.names
-        return Health(**{name: self._numbers.count(name) for name in Health._fields if name in counted})
+        counted = [name for name in Health._fields if name in self._numbers.counted]
+        return Health(**{name: self._numbers.count(name) for name in counted})

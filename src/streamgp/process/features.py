@@ -168,4 +168,4 @@ def kernel_values(m: Record, f: Array, x: Array, n: int) -> float:
     scratch = vector(f, m.at.kernel_scratch)
     program.cross(operations, theta, matrix(f, m.at.basis), n, x, vector(f, m.at.k), scratch)
     variance: float = program.diagonal(operations, theta, x, vector(f, m.at.one), scratch)
-    return (1.0 + m.plan.jitter) * variance
+    return variance + variance * float(m.plan.jitter)

@@ -6,6 +6,8 @@ the posterior N(mu, S); the weights of the kernel functions are alpha = R^-1 mu,
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -73,7 +75,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
 
 
 @compiled
-def least_noise(m: Record, f: Array) -> float:
+def least_noise(m: Record, f: Array) -> Any:
     """Of all outputs."""
     noise = vector(f, m.at.noise)
     least = noise[0]

@@ -344,7 +344,8 @@ class OnlineGP(MemoryModel):
     def basis(self) -> FloatArray:
         if self._d is None:
             return np.empty((0, 0)) if self._features.points is None else self._features.points.copy()
-        return self._state.basis[: self._numbers.count("points")].copy()
+        basis: FloatArray = self._state.basis[: self._numbers.count("points")].copy()
+        return basis
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:

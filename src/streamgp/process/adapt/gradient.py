@@ -11,6 +11,8 @@ and what was absorbed counts 1 / r as much when its noise is multiplied by r:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,14 +48,14 @@ def prepare(m: Record, f: Array, n: int) -> None:
 
 
 @compiled
-def residual_noise(m: Record, f: Array, j: int) -> float:
+def residual_noise(m: Record, f: Array, j: int) -> Any:
     """g: what the residuals of the learnt rows add to their noise, on (harmonic) average."""
     sums = matrix(f, m.at.residual)
     return max(sums[1, j] / sums[0, j] - vector(f, m.at.noise)[j], 0.0) if sums[1, j] > 0.0 else 0.0
 
 
 @compiled
-def chosen(m: Record, f: Array, order: Array) -> int:
+def chosen(m: Record, f: Array, order: Array) -> Any:
     """Which derivatives this row computes: the first so many of a random order; returns how many."""
     theta, count = m.plan.theta, m.plan.per_row
     for h in range(theta):

@@ -12,6 +12,8 @@ points' own targets again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,7 +101,7 @@ def prior(m: Record, f: Array, parameters: Array) -> Array:
 
 
 @compiled
-def keep_distinct(m: Record, f: Array, K: Array, R: Array, Q: Array, noise: float) -> int:
+def keep_distinct(m: Record, f: Array, K: Array, R: Array, Q: Array, noise: float) -> Any:
     """Factorize K = R'R after evicting the points that would not be distinct under it; returns how many are left."""
     n = m.counters.points
     while True:
