@@ -22,7 +22,7 @@ from streamgp.reproduce.experiment import Expected
 METHODS = ("FGP", "RGP_1", "RGP_10", "RGP_all", "LGP", "SOGP", "SOGP (soh2014)", "BCM", "BCM (s parts)", "SRM", "SGP")
 ONLINE_RIVALS = ("LGP", "SOGP")
 BLOCK = 10  # runs averaged in one cell
-JITTER = 1e-6
+JITTER = 1e-6  # in squared units of the target; divided by the kernel's variance it is the setting
 MOST_POINTS = 200  # of one local model; no more than that ever fall to one
 # Of similarity, below which a new local model begins. This one makes s of them, as the paper has s clusters (fewer on
 # PM10). Lower ones make fewer and larger models, down to a single one: the full process.
@@ -108,7 +108,7 @@ def predicted(method: str, given: Problem, s: int, n: int, seed: int) -> Predict
         batch = BayesianCommitteeMachine(kernel, noise, experts=s, seed=seed)
     else:
         sparse = SubsetOfRegressors if method == "SRM" else FITC
-        batch = sparse(kernel, noise, points=places(X, s, seed), jitter=JITTER)
+        batch = sparse(kernel, noise, points=places(X, s, seed), jitter=JITTER / kernel.variance)
     return batch.fit(X, Y).predict(given.X[-given.test :])
 
 
@@ -118,12 +118,14 @@ def online_model(method: str, given: Problem, s: int, n: int) -> Any:
     if method == "LGP":
         return LocalGP(kernel, noise, experts=s, capacity=MOST_POINTS, threshold=THRESHOLD)
     if method == "SOGP":  # as Csato and Opper have it
-        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER, absorb="dtc", evict="kl", removal="kl")
+        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER / kernel.variance, absorb="dtc", evict="kl", removal="kl")
     if method == "SOGP (soh2014)":
-        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER)
+        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER / kernel.variance)
     batch = {"RGP_1": 1, "RGP_10": 10, "RGP_all": n}[method]
     side = round(s ** (1 / given.X.shape[1]))
-    return sg.RecursiveGP(sg.grid(given.low, given.high, side), kernel, noise, jitter=JITTER, batch=batch)
+    return sg.RecursiveGP(
+        sg.grid(given.low, given.high, side), kernel, noise, jitter=JITTER / kernel.variance, batch=batch
+    )
 
 
 def places(X: np.ndarray, s: int, seed: int) -> np.ndarray:

@@ -12,6 +12,9 @@ Array = NDArray
 # What check() answers.
 FINE, BAD_INPUT, BAD_TARGET, PARTLY_MISSING, LARGE_INPUT, LARGE_TARGET = range(6)
 
+# What a loop over rows answers where hyperparameters are to move before it goes on.
+MOVE_IS_DUE = 6
+
 # Models refuse larger numbers: their squares, and sums of those, would overflow.
 LARGEST = 1e150
 

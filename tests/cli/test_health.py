@@ -17,16 +17,16 @@ TWO = ["--set", "warmup=200", "--set", "tune=off"]  # auto has two models before
 
 
 def test_repairs_are_in_the_summary_the_report_and_json(tmp_path, monkeypatch):
-    monkeypatch.setattr(Calibrated, "health", Health(negative_variances=3, restored_directions=1200))
+    monkeypatch.setattr(Calibrated, "health", Health(skipped_rows=3, capped_directions=1200))
     source, page = table(tmp_path / "a.csv"), tmp_path / "r.html"
     done = streamgp("run", source, "--target", "y", "--report", page, *SMALL)
-    told = "numerical repairs: 1203 (3 negative variances, 1200 restored directions); if predictions look wrong"
+    told = "numerical repairs: 1203 (3 skipped rows, 1200 capped directions); if predictions look wrong"
     assert told in done.stderr
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', page.read_text(), re.DOTALL)[1])
     assert ["numerical repairs", "1,203"] in data["numbers"]
     last = streamgp("run", source, "--target", "y", "--json", *SMALL).stdout.splitlines()[-1]
     health = json.loads(last)["summary"]["health"]
-    assert (health["repairs"], health["negative_variances"], health["diverged"]) == (1203, 3, [])
+    assert (health["repairs"], health["skipped_rows"], health["diverged"]) == (1203, 3, [])
 
 
 def test_a_run_without_repairs_says_nothing_of_them_but_in_json(tmp_path):

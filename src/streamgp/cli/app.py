@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from streamgp.cli.cite import cite
 from streamgp.cli.compare import compare
+from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
@@ -60,3 +61,4 @@ def common(
 commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
 for command in commands:
     app.command()(command)
+app.command("compile")(fill_cache)

@@ -58,7 +58,7 @@ class Budget(Part):
 def floor(kappa: float, noise: float, adapting: bool) -> float:
     """The least variance, relative to its own kappa, that a basis point has given all others."""
     factor = ADAPTING if adapting else 1.0
-    return factor * min(max(FLOOR_BY_NOISE * kappa / noise, LOWEST_FLOOR), HIGHEST_FLOOR)
+    return factor * min(max(FLOOR_BY_NOISE * kappa / max(noise, 1e-300), LOWEST_FLOOR), HIGHEST_FLOOR)
 
 
 @compiled

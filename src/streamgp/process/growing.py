@@ -42,7 +42,7 @@ def predict(m: Record, f: Array) -> tuple[float, float]:
     return kappa, gamma2
 
 
-@inlined
+@compiled
 def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
     m.counters.evictions = 0
@@ -207,7 +207,7 @@ def grow(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     m.counters.points = n + 1
 
 
-@inlined
+@compiled
 def shrink(m: Record, f: Array) -> None:
     """After an admission: let points go that the others explain, and one more if there are too many."""
     keep_distinct(m, f)

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp import inputs
 from streamgp.arrays import Numbers
+from streamgp.checks import MOVE_IS_DUE
 from streamgp.compiled import compile_now
 from streamgp.linalg import triangular
 from streamgp.model import Change, MemoryModel, Relevance
@@ -16,6 +17,7 @@ from streamgp.prediction import Prediction
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
 from streamgp.process import posterior, stream
+from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
 from streamgp.process.features import Basis, Features, Fourier
@@ -115,8 +117,7 @@ class OnlineGP(MemoryModel):
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
-        self._run, self._predict = self._loops()
-        compile_now(self._run, self._predict)
+        compile_now(*self._loops(), *(() if adapt is None else (sngd.finish_interval,)))
 
     def _loops(self) -> tuple[Any, Any]:
         """The compiled loops for this kind of process: to learn and to predict."""
@@ -255,14 +256,21 @@ class OnlineGP(MemoryModel):
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
-        status, at = self._run(self._numbers.record, self._numbers.buffer, X, targets, out)
+        numbers, (run, _) = (self._numbers.record, self._numbers.buffer), self._loops()
+        if self._adapt is None:
+            status, at = run(*numbers, X, targets, out)
+        else:
+            status, at = run(*numbers, X, targets, out, 0)
+            while status == MOVE_IS_DUE:
+                sngd.finish_interval(*numbers)
+                status, at = run(*numbers, X, targets, out, at + 1)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
     def _foresee(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
-        status, at = self._predict(self._numbers.record, self._numbers.buffer, X, out)
+        status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -272,7 +280,7 @@ class OnlineGP(MemoryModel):
             return super().predict_one(x)
         X = inputs.row(x, self._d)  # the usual case without arrays in between
         out = self._one_prediction
-        status, at = self._predict(self._numbers.record, self._numbers.buffer, X, out)
+        status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
         if status:
             inputs.refuse(status, at, many=False)
         mean, variance, noise = out[:, 0].tolist()

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.checks import FINE, LARGEST, check
-from streamgp.compiled import MATRIX, VECTOR, borrowed, entry, inlined
+from streamgp.checks import FINE, LARGEST, MOVE_IS_DUE, check
+from streamgp.compiled import MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
 from streamgp.process import fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
 from streamgp.process.state import LAYOUT, NOTHING
@@ -83,14 +83,16 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tupl
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run_growing_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE)
+def run_growing_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int) -> tuple[int, int]:
+    """Go on from row start; stop after a row at which hyperparameters are to move."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
+    if start == 0:
+        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, row
     tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    for t in range(X.shape[0]):
+    for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t)
         if learnt or tracking or m.plan.feedback:
             kappa, gamma2 = growing.predict(m, f)
@@ -100,7 +102,8 @@ def run_growing_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array
         if learnt:
             sngd.before(m, f)
             growing.learn(m, f, kappa, gamma2)
-            sngd.after(m, f)
+            if sngd.after(m, f):
+                return MOVE_IS_DUE, t
         else:
             rest(m)
     return FINE, -1
@@ -147,14 +150,16 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run_fixed_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE)
+def run_fixed_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int) -> tuple[int, int]:
+    """Go on from row start; stop after a row at which hyperparameters are to move."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
+    if start == 0:
+        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, row
     tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    for t in range(X.shape[0]):
+    for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t)
         if learnt or tracking or m.plan.feedback:
             kappa, gamma2 = fixed.predict(m, f)
@@ -164,7 +169,8 @@ def run_fixed_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array) 
         if learnt:
             sngd.before(m, f)
             fixed.learn(m, f, kappa, gamma2)
-            sngd.after(m, f)
+            if sngd.after(m, f):
+                return MOVE_IS_DUE, t
         else:
             rest(m)
     return FINE, -1

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, integers, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
@@ -27,7 +27,7 @@ from streamgp.process import features
 Array = NDArray
 
 
-@compiled
+@inlined
 def prepare(m: Record, f: Array, n: int) -> None:
     """The derivatives of K on the frozen basis, lower triangles, and of the logarithm of its mean diagonal."""
     operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
@@ -54,26 +54,25 @@ def residual_noise(m: Record, f: Array, j: int) -> Any:
     return max(sums[1, j] / sums[0, j] - vector(f, m.at.noise)[j], 0.0) if sums[1, j] > 0.0 else 0.0
 
 
-@compiled
-def chosen(m: Record, f: Array, order: Array) -> Any:
+@inlined
+def chosen(m: Record, order: Array) -> Any:
     """Which derivatives this row computes: the first so many of a random order; returns how many."""
     theta, count = m.plan.theta, m.plan.per_row
     for h in range(theta):
         order[h] = h
     if count == 0 or count >= theta:
         return theta
-    bits = np.uint64(m.counters.rows_seen)
+    # Park and Miller 1988: the order is random, and yet a function of the row's number.
+    bits = 1 + m.counters.rows_seen % 2147483646
     for h in range(count):
-        # Steele, Lea, Flood 2014: splitmix64, so that the order is random and yet a function of the row's number.
-        bits += np.uint64(0x9E3779B97F4A7C15)
-        mixed = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        other = h + np.int64((mixed >> np.uint64(33)) % np.uint64(theta - h))
+        for _ in range(3):
+            bits = 48271 * bits % 2147483647
+        other = h + bits % (theta - h)
         order[h], order[other] = order[other], order[h]
     return count
 
 
-@compiled
+@inlined
 def gather(m: Record, f: Array) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its square to the Fisher matrix."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
@@ -91,7 +90,7 @@ def gather(m: Record, f: Array) -> None:
             operations, parameters, seen.reshape(1, seen.size), one.size, seen, one, d_kappa, scratch
         )
     order = np.empty(theta, np.int64)
-    used = chosen(m, f, order)
+    used = chosen(m, order)
     mu, alpha, h, g, u = np.empty((n, p)), np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
     by_mean = np.empty(p)
     for j in range(q):
@@ -130,7 +129,7 @@ def gather(m: Record, f: Array) -> None:
     add_row(m, f, row, order, used)
 
 
-@compiled
+@inlined
 def log_density_derivative(
     m: Record, f: Array, j: int, first: int, last: int, by_mean: Array, by_variance: float
 ) -> float:
@@ -145,7 +144,7 @@ def log_density_derivative(
     return total
 
 
-@compiled
+@inlined
 def add_row(m: Record, f: Array, row: Array, order: Array, used: int) -> None:
     """Add a row's gradient and its square, each divided by the probability that its entries were computed."""
     theta = m.plan.theta
@@ -167,7 +166,7 @@ def add_row(m: Record, f: Array, row: Array, order: Array, used: int) -> None:
             fisher[k, i] = fisher[i, k]
 
 
-@compiled
+@inlined
 def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
     """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi."""
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)

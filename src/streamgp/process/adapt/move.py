@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, integers, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import compiled, inlined
 from streamgp.kernels import program
 from streamgp.linalg import symmetric, triangular
 from streamgp.linalg.vector import copy, dot
@@ -28,7 +28,7 @@ from streamgp.process.adapt.gradient import residual_noise
 Array = NDArray
 
 
-@compiled
+@inlined
 def move_to(m: Record, f: Array, here: Array, step: Array) -> bool:
     """Take the posterior from exp(here) to exp(here + step); False, and hyperparameters as before, where that fails."""
     count, q = m.at.parameters.columns, m.plan.covariances
@@ -47,16 +47,19 @@ def move_to(m: Record, f: Array, here: Array, step: Array) -> bool:
     return moved
 
 
-@compiled
+@inlined
 def rescale(m: Record, f: Array, variance: float, noise: Array) -> bool:
     """Fourier features under another variance and noise."""
     if m.plan.factored:
         return scale_information(m, f, variance, noise)
-    P = np.eye(m.plan.weights) * np.sqrt(vector(f, m.at.parameters)[0] / variance)
-    return rebase(m, f, m.plan.weights, P, 1.0, noise)
+    n, scale = m.plan.weights, np.sqrt(vector(f, m.at.parameters)[0] / variance)
+    P = np.zeros((n, n))
+    for i in range(n):
+        P[i, i] = scale
+    return rebase(m, f, n, P, 1.0, noise)
 
 
-@compiled
+@inlined
 def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     """Basis points under another kernel and noise."""
     K = prior(m, f, parameters)
@@ -87,7 +90,7 @@ def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     return True
 
 
-@compiled
+@inlined
 def prior(m: Record, f: Array, parameters: Array) -> Array:
     """K under other hyperparameters, full."""
     n, basis = m.counters.points, matrix(f, m.at.basis)
@@ -100,14 +103,17 @@ def prior(m: Record, f: Array, parameters: Array) -> Array:
     return K
 
 
-@compiled
+@inlined
 def keep_distinct(m: Record, f: Array, K: Array, R: Array, Q: Array, noise: float) -> Any:
     """Factorize K = R'R after evicting the points that would not be distinct under it; returns how many are left."""
     n = m.counters.points
+    diagonal = np.empty(n)
     while True:
         if triangular.factorize(K, n, R):
             diagonal_of_inverse(R, n, Q)
-            r = budget.least_distinct(Q, np.diag(K), n, noise, True)
+            for i in range(n):
+                diagonal[i] = K[i, i]
+            r = budget.least_distinct(Q, diagonal, n, noise, True)
             if r < 0:
                 return n
         else:  # the point whose pivot failed
@@ -158,31 +164,40 @@ def exchange_prior(
     S: Array, mu: Array, first: int, last: int, P: Array, r: float, n: int, moved: Array, means: Array
 ) -> bool:
     """The formulas above for one covariance and its outputs; False where S or B is not positive."""
-    upper = np.zeros((n, n))
-    if not triangular.factorize(S, n, upper):
+    L, T, B = np.zeros((n, n)), np.zeros((n, n)), np.empty((n, n))
+    if not triangular.factorize(S, n, L):  # its transpose, as P upper triangular
         return False
-    L = np.ascontiguousarray(upper.T)
-    W = np.dot(np.ascontiguousarray(P.T), L)
-    B = np.dot(np.ascontiguousarray(W.T), W) - np.dot(upper, L) / r
+    for i in range(n):  # T = W' = L'P
+        for k in range(i, n):
+            source, target, t = P[k, k:n], T[i, k:n], L[i, k]
+            for j in range(target.size):
+                target[j] += t * source[j]
     for i in range(n):
+        for j in range(i + 1):
+            B[i, j] = dot(T[i, i:n], T[j, i:n], n - i) - dot(L[i, i:n], L[j, i:n], n - i) / r
         B[i, i] += 1.0 / r
-    U, V, z = np.zeros((n, n)), np.empty((n, n)), np.empty(n)
+    U, V, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
     if not triangular.factorize(B, n, U):
         return False
     for i in range(n):  # row i of V solves V U = W
-        triangular.solve_transposed(U, W[i], n, V[i])
-    moved[:] = np.dot(V, np.ascontiguousarray(V.T))
+        for k in range(i + 1):
+            V[i, k] = T[k, i]
+        triangular.solve_transposed(U, V[i], n, V[i])
+        for j in range(i + 1):
+            moved[i, j] = dot(V[i], V[j], n)
+    finite = True
     for o in range(first, last):
         for i in range(n):
             z[i] = mu[i, o]
-        triangular.solve_transposed(upper, z, n, z)
+        triangular.solve_transposed(L, z, n, z)
         triangular.solve_transposed(U, z, n, z)
         for i in range(n):
             means[i, o] = dot(V[i], z, n) / r
-    return bool(np.isfinite(moved).all() and np.isfinite(means[:, first:last]).all())
+            finite = finite and np.isfinite(means[i, o]) and np.isfinite(moved[i, i])
+    return finite
 
 
-@compiled
+@inlined
 def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
     """The paper's way: forget all, and learn the basis points' own targets under the new prior."""
     mu, targets, phi, h = matrix(f, m.at.mu), matrix(f, m.at.targets), np.empty(n), np.empty(n)
@@ -211,7 +226,7 @@ def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
         matrix(f, m.at.residual)[0, j] = matrix(f, m.at.residual)[1, j] / noise[j]  # no residual any more
 
 
-@compiled
+@inlined
 def score(m: Record, f: Array, n: int) -> None:
     """The diagonals of Q and of R^-1 S R^-T on the new basis."""
     R, held = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
@@ -229,7 +244,7 @@ def score(m: Record, f: Array, n: int) -> None:
             held[j, i] = dot(root[:, i], root[:, i], n)
 
 
-@compiled
+@inlined
 def scale_information(m: Record, f: Array, variance: float, noise: Array) -> bool:
     """Fourier features in the information form: noise I + sum phi phi', whose sums scale with c^2 and c."""
     n, q, z = m.plan.weights, m.plan.covariances, matrix(f, m.at.mu)

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import VECTOR, borrowed, compiled, entry, inlined
 from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
 from streamgp.process import features
 from streamgp.process.adapt.gradient import gather
 from streamgp.process.adapt.move import move_to
-from streamgp.process.state import ADMITTED, GATHERING, RESTING, SETTLING, STOPPED
+from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING, STOPPED
 from streamgp.settings import Part, choice, number, whole
 
 Array = NDArray
@@ -81,7 +81,7 @@ class SNGD(Part):
         self.on_move = choice("on_move", on_move, MOVE)
 
 
-@compiled
+@inlined
 def before(m: Record, f: Array) -> None:
     """Before a row is learnt: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
@@ -106,8 +106,8 @@ def before(m: Record, f: Array) -> None:
 
 
 @compiled
-def after(m: Record, f: Array) -> None:
-    """After a row was learnt: count it, and move where an interval ends."""
+def after(m: Record, f: Array) -> bool:
+    """After a row was learnt: count it; whether an interval ends, so that finish_interval() is due."""
     phase = m.counters.phase
     m.counters.phase_rows += 1
     growing = m.plan.features == features.DICTIONARY
@@ -118,15 +118,24 @@ def after(m: Record, f: Array) -> None:
         if full or m.counters.phase_rows >= m.plan.interval:
             begin_interval(m, f)
     elif phase == GATHERING and m.counters.phase_rows >= m.plan.interval:
-        move(m, f)
-        m.counters.phase = RESTING if m.counters.phase == GATHERING else m.counters.phase
-        m.counters.phase_rows = 0
-        if not growing and m.counters.phase == RESTING:  # nothing can change in between
-            begin_interval(m, f)
+        return True
     elif phase == RESTING and m.counters.phase_rows >= m.plan.rest:
         begin_interval(m, f)
-    if m.counters.rows_seen % m.counters.path_stride == 0:
-        record(m, f)
+    record(m, f)
+    return False
+
+
+@entry(LAYOUT.type, VECTOR)
+def finish_interval(numbers: Array, f: Array) -> None:
+    """Move; then rest, unless adaptation has ended. Called by Python, so that the loops are quick to compile."""
+    m, f = borrowed(numbers)[0], borrowed(f)
+    move(m, f)
+    m.counters.phase_rows = 0
+    if m.counters.phase == GATHERING:
+        m.counters.phase = RESTING
+        if m.plan.features != features.DICTIONARY:  # nothing can change in between
+            begin_interval(m, f)
+    record(m, f)
 
 
 @compiled
@@ -143,7 +152,9 @@ def begin_interval(m: Record, f: Array) -> None:
 
 @compiled
 def record(m: Record, f: Array) -> None:
-    """One more point of the trace; a full one is thinned to every other point, and the stride doubles."""
+    """One more point of the path, at every stride; a full one is thinned to every other point, the stride doubles."""
+    if m.counters.rows_seen % m.counters.path_stride != 0:
+        return
     trace, points = matrix(f, m.at.path), m.counters.path_points
     if points == trace.shape[0]:
         for i in range(points // 2):
@@ -173,13 +184,14 @@ def logarithms(m: Record, f: Array, out: Array) -> None:
         out[h] = np.log(parameters[h] if h < parameters.size else noise[h - parameters.size])
 
 
-@compiled
+@inlined
 def move(m: Record, f: Array) -> None:
     """One natural step of theta and the posterior with it; a step that cannot be solved well is halved."""
     theta = m.plan.theta
     m.counters.moves += 1
     rate = m.plan.rate / m.counters.moves**m.plan.decay
-    step, factor, here = vector(f, m.at.gradient).copy(), np.zeros((theta, theta)), np.empty(theta)
+    step, factor, here = np.empty(theta), np.zeros((theta, theta)), np.empty(theta)
+    vectors.copy(vector(f, m.at.gradient), theta, step)
     # [soh2014] Eq. (52): the gradient by the inverse of the Fisher matrix
     fisher = matrix(f, m.at.fisher)
     if not triangular.factorize(fisher, theta, factor):  # possible where rows computed a part of it only: its diagonal

@@ -1,0 +1,32 @@
+"""``streamgp compile``."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+from streamgp.cli.errors import reported
+
+MODULES = (
+    "process.stream",
+    "process.adapt.sngd",
+    "filters.rules",
+    "local.localgp",
+    "local.lwpr",
+    "conformal",
+    "drift",
+    "linalg.scaling",
+)
+
+
+def fill_cache(ctx: typer.Context) -> None:
+    """Compile every model now, so that no first model has to wait; for images and installers."""
+    with reported():
+        from streamgp.compiled import compile_now
+
+        modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
+        entries = {id(thing): thing for module in modules for thing in vars(module).values() if hasattr(thing, "types")}
+        compile_now(*entries.values())
+        if not ctx.obj["json"]:
+            typer.echo(f"compiled: {len(entries)} functions")
