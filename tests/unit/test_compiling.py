@@ -1,0 +1,40 @@
+"""What compiled.py takes from Numba that Numba does not promise, and that a cold start and a warm one agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numba
+import pytest
+
+from streamgp.compiled import compile_now
+from streamgp.process import stream
+
+CODE = (
+    "import numpy as np, streamgp as sg, hashlib; t = np.arange(300.0)\n"
+    "p = sg.SWKRLS(sg.SquaredExponential(1.0), capacity=20).track(np.sin(t / 9), np.cos(t / 7))\n"
+    "print(hashlib.sha256(p.mean.tobytes() + p.variance.tobytes()).hexdigest())"
+)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+def test_numba_has_the_private_parts_that_the_cache_needs():
+    cache = stream.run_growing._cache
+    assert isinstance(cache._cache_file._source_stamp, str)
+    assert callable(cache.load_overload)
+    assert stream.run_growing.types
+    compile_now(stream.run_growing)
+    assert stream.run_growing.types in stream.run_growing.overloads
+
+
+def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_one(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    cold, warm = (
+        subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert "streamgp: compiling" in cold.stderr
+    assert warm.stderr == ""
+    assert cold.stdout == warm.stdout
