@@ -45,7 +45,7 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile into every caller: a function that takes a model's whole state, which a call would copy at every row."""
+    """Compile into the caller: a function with one caller, which compiled on its own would be optimized twice."""
     return _compiled(function, "always")
 
 

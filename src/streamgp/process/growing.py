@@ -60,8 +60,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and kappa > 0.0
         and gamma2 >= max(m.plan.novelty, budget.floor(kappa, least_noise(m, f), m.plan.theta > 0)) * kappa
     )
-    scored = m.at.weight_variance.rows > 0
-    if admit or scored:
+    if admit:
         triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
     for j in range(m.plan.covariances):
         learn_output(m, f, j, kappa, gamma2, admit)
