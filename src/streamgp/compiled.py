@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import os
 import subprocess
 import sys
@@ -106,9 +105,10 @@ def compile_now(*entries: Any) -> None:
 
 
 def _is_cached(function: Any) -> bool:
-    return function.types in function.overloads or bool(
-        function._cache.load_overload(function.types, function.targetctx)
-    )
+    if function.types in function.overloads:
+        return True
+    cache = function._cache
+    return bool(cache._cache_file.load(cache._index_key(function.types, function.targetctx.codegen())))
 
 
 def _compile_elsewhere(entries: list[Any]) -> None:
@@ -116,11 +116,5 @@ def _compile_elsewhere(entries: list[Any]) -> None:
     names = [f"{function.py_func.__module__}:{function.py_func.__name__}" for function in entries]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with contextlib.suppress(OSError):
-        subprocess.run([sys.executable, "-m", "streamgp.compiled", *names], env=environment, check=False)
+        subprocess.run([sys.executable, "-m", "streamgp.compile_once", *names], env=environment, check=False)
 
-
-if __name__ == "__main__":
-    for entry_name in sys.argv[1:]:
-        module, _, name = entry_name.partition(":")
-        function = getattr(importlib.import_module(module), name)
-        function.compile(function.types)

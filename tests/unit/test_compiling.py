@@ -21,11 +21,10 @@ CODE = (
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_numba_has_the_private_parts_that_the_cache_needs():
+    compile_now(stream.run_growing)
     cache = stream.run_growing._cache
     assert isinstance(cache._cache_file._source_stamp, str)
-    assert callable(cache.load_overload)
-    assert stream.run_growing.types
-    compile_now(stream.run_growing)
+    assert cache._cache_file.load(cache._index_key(stream.run_growing.types, stream.run_growing.targetctx.codegen()))
     assert stream.run_growing.types in stream.run_growing.overloads
 
 
@@ -38,3 +37,11 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
     assert "streamgp: compiling" in cold.stderr
     assert warm.stderr == ""
     assert cold.stdout == warm.stdout
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    entry = "streamgp.process.stream:predict_kept"
+    subprocess.run([sys.executable, "-m", "streamgp.compile_once", entry], env=environment, check=True)
+    assert [path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")] == ["stream.predict_kept"]

@@ -1,0 +1,64 @@
+"""Fill the cache with compiled entries: ``python -m streamgp.compile_once module:name ...``, called by compile_now().
+
+Numba optimizes a function together with all that it calls, and does so for every caller on the way up. Here a callee is
+only linked, and each entry is optimized once, as a whole program: half the time of a cold start. Callees are left
+without machine code, so nothing may run in this process; it compiles, writes the cache and ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+
+
+def compile_entries(names: list[str]) -> None:
+    entries = [_named(name) for name in names]
+    _finish_only({function.py_func.__qualname__ for function in entries})
+    for function in entries:
+        function.compile(function.types)
+
+
+def _named(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _finish_only(entries: set[str]) -> None:
+    """Make Numba optimize, emit and save these functions alone."""
+    optimize, emit = JITCodeLibrary._optimize_final_module, JITCodeLibrary._finalize_final_module
+    set_environment, save = JITCPUCodegen.set_env, FunctionCache.save_overload
+
+    def optimize_entries(library: Any) -> None:
+        if library.name in entries:
+            optimize(library)
+
+    def emit_entries(library: Any) -> None:
+        if library.name in entries:
+            emit(library)
+        else:
+            library._finalize_dynamic_globals()
+            library._finalized = True
+
+    def set_emitted(codegen: Any, name: str, environment: Any) -> None:
+        if codegen._engine.get_global_value_address(name):
+            set_environment(codegen, name, environment)
+
+    def save_entries(cache: Any, signature: Any, result: Any) -> None:
+        if result.library.name in entries:
+            save(cache, signature, result)
+
+    JITCodeLibrary._optimize_final_module, JITCodeLibrary._finalize_final_module = optimize_entries, emit_entries
+    JITCodeLibrary._optimize_functions = _leave
+    JITCPUCodegen.set_env, FunctionCache.save_overload = set_emitted, save_entries
+
+
+def _leave(library: Any, module: Any) -> None:
+    module.data_layout = library._codegen._data_layout
+
+
+if __name__ == "__main__":
+    compile_entries(sys.argv[1:])
