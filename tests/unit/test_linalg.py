@@ -119,3 +119,15 @@ def test_appending_then_deleting_any_column_equals_factoring_anew(n):
         np.testing.assert_allclose(S[:n, :n], factor(A[np.ix_(keep, keep)]), atol=1e-11)
         assert not S[n].any()
         assert not S[:, n].any()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factorize_upward_and_multiply_factors(n):
+    A, N, product = positive(n), np.zeros((n, n)), np.full((n, n), np.nan)
+    assert triangular.factorize_upward(padded_lower(A), n, N)
+    np.testing.assert_allclose(N @ N.T, A, rtol=1e-12)
+    np.testing.assert_array_equal(N, np.triu(N))
+    R = factor(positive(n, seed=1))
+    triangular.product(N, R, n, product)
+    np.testing.assert_allclose(np.triu(product), N @ R, atol=1e-12)
+    assert not triangular.factorize_upward(-A, n, N)

@@ -1,9 +1,9 @@
 """Moving a posterior to other hyperparameters: what the data said stays, the prior under it is exchanged.
 
 When K = R'R becomes K' = R''R' and the noise of what was learnt is multiplied by r, then with P = R R'^-1, S = L L',
-W = P'L and B = W'W + (I - L'L) / r = U'U
+W = P'L and B = W'W + (I - L'L) / r = N N'
 
-    S' = V V'      mu' = V U^-T L^-1 mu / r      V = W U^-1
+    S' = V V'      mu' = V N^-1 L^-1 mu / r      V = W N^-T      (V and W lower, N upper triangular)
 
 positive by construction, without an inverse of S or K. Equal to the batch GP under the new hyperparameters. Fourier
 features under another variance are the case P = I / c. The other way, ``rebuild``, is the paper's: learn the basis
@@ -80,13 +80,15 @@ def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
         for i in range(n):  # row i of P solves P R' = R
             for c in range(i, n):
                 P[i, c] = old[i, c]
-            triangular.solve_transposed(R, P[i], n, P[i])
+            triangular.solve_transposed_from(R, i, n, P[i])
         if not rebase(m, f, n, P, after / before, noise):
             return False
     for i in range(n):
         vector(f, m.at.prior)[i] = K[i, i]
         copy(R[i], n, matrix(f, m.at.factor)[i])
-    score(m, f, n)
+    if m.plan.features == features.DICTIONARY:
+        copy(Q, n, vector(f, m.at.inverse_diagonal))
+        score(m, f, n)
     return True
 
 
@@ -167,32 +169,28 @@ def exchange_prior(
     L, T, B = np.zeros((n, n)), np.zeros((n, n)), np.empty((n, n))
     if not triangular.factorize(S, n, L):  # its transpose, as P upper triangular
         return False
-    for i in range(n):  # T = W' = L'P
-        for k in range(i, n):
-            source, target, t = P[k, k:n], T[i, k:n], L[i, k]
-            for j in range(target.size):
-                target[j] += t * source[j]
+    triangular.product(L, P, n, T)  # W'
     for i in range(n):
         for j in range(i + 1):
             B[i, j] = dot(T[i, i:n], T[j, i:n], n - i) - dot(L[i, i:n], L[j, i:n], n - i) / r
         B[i, i] += 1.0 / r
-    U, V, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
-    if not triangular.factorize(B, n, U):
+    N, V, z = np.zeros((n, n)), np.empty((n, n)), np.empty(n)
+    if not triangular.factorize_upward(B, n, N):
         return False
-    for i in range(n):  # row i of V solves V U = W
+    for i in range(n):  # row i of V solves V N' = W
         for k in range(i + 1):
-            V[i, k] = T[k, i]
-        triangular.solve_transposed(U, V[i], n, V[i])
+            z[k] = T[k, i]
+        triangular.solve(N, z, i + 1, V[i])
         for j in range(i + 1):
-            moved[i, j] = dot(V[i], V[j], n)
+            moved[i, j] = dot(V[i], V[j], j + 1)
     finite = True
     for o in range(first, last):
         for i in range(n):
             z[i] = mu[i, o]
         triangular.solve_transposed(L, z, n, z)
-        triangular.solve_transposed(U, z, n, z)
+        triangular.solve(N, z, n, z)
         for i in range(n):
-            means[i, o] = dot(V[i], z, n) / r
+            means[i, o] = dot(V[i], z, i + 1) / r
             finite = finite and np.isfinite(means[i, o]) and np.isfinite(moved[i, i])
     return finite
 
@@ -228,9 +226,8 @@ def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
 
 @inlined
 def score(m: Record, f: Array, n: int) -> None:
-    """The diagonals of Q and of R^-1 S R^-T on the new basis."""
+    """The diagonal of R^-1 S R^-T on the new basis."""
     R, held = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
-    diagonal_of_inverse(R, n, vector(f, m.at.inverse_diagonal))
     if held.shape[0] == 0:
         return
     root, upper, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
