@@ -11,6 +11,7 @@ import pytest
 
 from streamgp.compiled import compile_now
 from streamgp.process import stream
+from tests import processors
 
 CODE = (
     "import numpy as np, streamgp as sg, hashlib; t = np.arange(300.0)\n"
@@ -38,3 +39,14 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
     assert "streamgp: compiling" in cold.stderr
     assert warm.stderr == ""
     assert cold.stdout == warm.stdout
+
+
+def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for():
+    haswell = dict.fromkeys(processors.NEEDS["haswell"], True)
+    able, unable = processors.runnable(haswell)
+    assert able == ["generic", "haswell"]
+    assert unable == {"skylake-avx512": list(processors.NEEDS["skylake-avx512"])}
+    assert processors.runnable({}) == (
+        ["generic"],
+        {**unable, "haswell": list(haswell)} | {"skylake-avx512": [*haswell, *processors.NEEDS["skylake-avx512"]]},
+    )
