@@ -13,7 +13,7 @@ BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift main_job
 
-.PHONY: help demo test test-interpreted lint format soak bench bench-data reproduce reproduce-quick clean
+.PHONY: help demo test test-interpreted test-portable lint format soak bench bench-data reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -31,6 +31,12 @@ test: $(READY)  ## the whole test suite but the soaks, in two processes
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
+
+test-portable: $(READY)  ## the test suite compiled for each kind of x86 processor that this machine can stand in for; an hour
+	for cpu in `$(BIN)/python tests/processors.py`; do \
+		echo "compiled for $$cpu:"; \
+		NUMBA_CPU_NAME=$$cpu NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(CURDIR)/out/compiled/$$cpu \
+			$(BIN)/python -m pytest -m "not soak" -n 2 || exit 1; done
 
 lint: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check

@@ -14,6 +14,7 @@ from streamgp.compiled import compile_now
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
 from streamgp.settings import FloatArray, number, positive_vector, whole
+from streamgp.snapshot import require
 from streamgp.wrapper import Wrapper
 
 
@@ -112,6 +113,13 @@ class Calibrated(Wrapper):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | super()._arrays()
+
+    def _check_restored(self) -> None:
+        require("rows", self._numbers.counters["rows"], at_least=0)
+        logarithms = "trackers", "corrected", "log_unit", "log_start"
+        for name, array in vars(self._numbers.state).items():
+            require(name, array, at_least=-np.inf if name in logarithms else 0)
+        super()._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         prediction = self._within._advance(X, Y, report or Y is not None)

@@ -12,6 +12,7 @@ from streamgp.checks import check
 from streamgp.model import Change, Health, Relevance, StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
+from streamgp.snapshot import require
 from streamgp.wrapper import begin
 
 # An error beyond this is as large as any; sums of its square are still numbers.
@@ -85,6 +86,8 @@ class Committee(StreamModel):
         return named
 
     def _check_restored(self) -> None:
+        require("sums", self._sums, at_least=0)
+        require("counts", self._counts, at_least=0, at_most=1.0 / (1.0 - self._discount) + 1e-6)
         for one in self._members:
             one._check_restored()
 

@@ -14,6 +14,7 @@ from streamgp.compiled import compile_now
 from streamgp.model import StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, number, whole
+from streamgp.snapshot import require
 from streamgp.wrapper import Wrapper, begin, joined
 
 WARMING, WATCHING, TRIAL = range(3)
@@ -142,8 +143,13 @@ class DriftAware(Wrapper):
 
     def _check_restored(self) -> None:
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
-        if phase not in (WARMING, WATCHING, TRIAL) or left < 0:
+        if phase not in (WARMING, WATCHING, TRIAL) or left < (phase == TRIAL):
             raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
+        require("noted", self._numbers.counters["noted"], at_least=0)
+        for name in ("counts", "evidence", "relaxing", "errors"):
+            require(name, getattr(self._state, name), at_least=0)
+        require("events", self._state.events, at_least=0)
+        require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
         super()._check_restored()
         if phase == TRIAL:
             self._shadow._check_restored()

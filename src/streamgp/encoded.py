@@ -13,6 +13,7 @@ from streamgp.encoder import WindowEncoder
 from streamgp.model import Change, Health, StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
+from streamgp.snapshot import require
 
 MOST = 1e6  # standard units: further away an encoder, whose units are saturated, can tell nothing more
 
@@ -165,6 +166,9 @@ class Encoded(StreamModel):
         return named
 
     def _check_restored(self) -> None:
+        require("window", self._window, at_least=-MOST, at_most=MOST)
+        require("last_target", self._last_y)
+        require("rows", self._rows, at_least=0)
         for one in self._within:
             one._check_restored()
 

@@ -16,7 +16,9 @@ from streamgp.prediction import Prediction
 from streamgp.process.memory import Memory
 from streamgp.process.memory import place as place_memory
 from streamgp.settings import Configured, FloatArray
+from streamgp.snapshot import require
 
+MOST = 2**53  # rows or repairs that a snapshot may count
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
     "RLSESN and OnlineGP, also within Standardize"
@@ -128,7 +130,7 @@ class StreamModel(Configured, abc.ABC):
         return 0
 
     def _check_restored(self) -> None:
-        """Refuse a restored state that compiled code could not run safely."""
+        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
 
     @property
     @abc.abstractmethod
@@ -394,6 +396,7 @@ class MemoryModel(StreamModel):
     _memory: Memory
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
+    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""
@@ -406,6 +409,12 @@ class MemoryModel(StreamModel):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
+
+    def _check_restored(self) -> None:
+        for name in self._numbers.counted:  # -1: no point was evicted
+            require(name, self._numbers.counters[name], at_least=-1 if name == "evicted" else 0, at_most=MOST)
+        for name, array in vars(self._state).items():
+            require(name, array, finite=name not in self._may_overflow)
 
     def reset_memory(self) -> None:
         if self._d is not None:

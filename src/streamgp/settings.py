@@ -32,7 +32,7 @@ class Configured:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        Configured.registry[cls.__name__] = cls
+        Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
             cls.__init__ = _remember_settings(cls.__init__)  # type: ignore[method-assign]
 
@@ -78,6 +78,12 @@ class Configured:
             f"{name}={_shown(value)}" for name, value in self._settings.items() if not _same(value, defaults.get(name))
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def registered_name(kind: type) -> str:
+    """The name of a class in snapshots: ours by their own, others with their module, so that they hide none of ours."""
+    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return kind.__name__ if own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Part(Configured):

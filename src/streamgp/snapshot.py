@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialize
 
-from streamgp.settings import Configured
+from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _KEY = "streamgp"
+_LONGEST = 100_000_000  # bytes of a header: safetensors reads no longer one
+_FOREIGN = "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
 
 
 class SnapshotError(ValueError):
@@ -33,7 +35,7 @@ def to_bytes(model: StreamModel) -> bytes:
     """The snapshot of a model."""
     tensors: dict[str, np.ndarray] = {}
     header = {
-        "model": type(model).__name__,
+        "model": registered_name(type(model)),
         "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
         "shape": [model._d, model._p, model._scalar, model._certain],
     }
@@ -43,7 +45,7 @@ def to_bytes(model: StreamModel) -> bytes:
 
 
 def from_bytes(data: bytes, **parts: Any) -> StreamModel:
-    """Return the model of a snapshot.
+    """Return the model of a snapshot; whatever is wrong with it, SnapshotError says so.
 
     Args:
         data: what ``model.to_bytes()`` returned.
@@ -58,21 +60,23 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
             "whose .model is the model within"
         )
     try:
-        kind = Configured.registry.get(header["model"])
-        if kind is None or not issubclass(kind, StreamModel):
-            raise SnapshotError(
-                f"the snapshot holds a {header['model']!r}, which this version of streamgp does not know"
-            )
+        kind = _known(header["model"], "holds a")
+        if not issubclass(kind, StreamModel):
+            raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        d, p, model._scalar, model._certain = header["shape"]
-        if d is not None:
+        shape = d, p, scalar, certain = header["shape"]
+        if d is None:
+            if shape != [None, None, True, False]:
+                raise SnapshotError(f"the snapshot says {shape} of the rows, but has none")
+        else:
+            _check_shape(d, p, scalar, certain, sum(array.size for array in tensors.values()))
             model._start(d, p)
-            model._d, model._p = d, p
+            model._d, model._p, model._scalar, model._certain = d, p, scalar, certain
             _restore(model, tensors)
     except SnapshotError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
+    except Exception as error:  # of whatever kind: settings from a file may do anything to a constructor
         raise SnapshotError(f"the snapshot does not describe a model this version can build: {error}") from error
     return model
 
@@ -108,11 +112,31 @@ def write(path: str | Path, data: bytes) -> None:
 def load(path: str | Path, **parts: Any) -> StreamModel:
     """Return the model saved in a file.
 
+    A file that is missing or may not be read is an OSError, as for ``open``; whatever else is wrong is a SnapshotError.
+
     Args:
         path: a file written by ``model.save``.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
-    return from_bytes(Path(path).read_bytes(), **parts)
+    return from_bytes(read(path), **parts)
+
+
+def read(path: str | Path) -> bytes:
+    """The bytes of a file that begins and ends where a snapshot does; any other is refused before it is read."""
+    path = Path(path)
+    if path.exists() and not path.is_file():  # a pipe would be waited for, a device might have no end
+        raise SnapshotError(f"{path} is not an ordinary file; expected a file written by model.save()")
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(9)
+        length = int.from_bytes(head[:8], "little")
+        if head[8:] != b"{" or not length <= min(size - 8, _LONGEST):
+            raise SnapshotError(_FOREIGN)
+        head += file.read(length - 1)
+        _, end = _opening(head)
+        if end != size:
+            raise SnapshotError(_FOREIGN)
+        return head + file.read()
 
 
 def packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
@@ -127,18 +151,26 @@ def packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     return serialize(tensors, metadata={_KEY: text})
 
 
-def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays; bytes that packed() did not make are refused."""
+def _opening(data: bytes) -> tuple[dict[str, Any], int]:
+    """The header, and how long the whole must be."""
     try:
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length].decode())["__metadata__"]
-        header = json.loads(metadata[_KEY])
+        arrays = json.loads(data[8 : 8 + length].decode())
+        header = json.loads(arrays.pop("__metadata__")[_KEY])
+        end = 8 + length + max((array["data_offsets"][1] for array in arrays.values()), default=0)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError, IndexError) as error:
+        raise SnapshotError(_FOREIGN) from error
+    return header, end
+
+
+def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays; bytes that packed() did not make are refused."""
+    header, _ = _opening(data)
+    try:
         tensors = parse(data)
         found = header.pop("digest")
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError) as error:
-        raise SnapshotError(
-            "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
-        ) from error
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotError(_FOREIGN) from error
     if header.get("format") != FORMAT:
         raise SnapshotError(
             f"the snapshot has format {header.get('format')!r}, this version of streamgp reads format {FORMAT}; "
@@ -148,9 +180,42 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     # Written again it must give the same bytes: any other file was altered, and the digest says which part.
     again = packed(header, tensors)
     if again != data:
-        reason = "its contents do not match its digest" if found.encode() not in again else "its layout was altered"
+        reason = (
+            "its contents do not match its digest" if str(found).encode() not in again else "its layout was altered"
+        )
         raise SnapshotError(f"the snapshot is damaged: {reason}; restore it from a good copy")
     return header, tensors
+
+
+def require(
+    name: str,
+    array: np.ndarray,
+    *,
+    at_least: float = -np.inf,
+    at_most: float = np.inf,
+    above: float | None = None,
+    finite: bool = True,
+) -> None:
+    """Refuse an array of a snapshot with a number that no stream leads to."""
+    wrong = (array < at_least) | (array > at_most)
+    if above is not None:
+        wrong |= array <= above
+    if finite:
+        wrong |= ~np.isfinite(array)
+    if wrong.any():
+        bounds = (("of at least", at_least), ("of at most", at_most), ("above", above))
+        rule = " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None and np.isfinite(bound))
+        raise SnapshotError(
+            f"the snapshot cannot be of a stream: {name} must be {'finite ' * finite}numbers {rule}".rstrip()
+            + f"; it has {array[wrong][0]}"
+        )
+
+
+def _check_shape(d: Any, p: Any, scalar: Any, certain: Any, numbers: int) -> None:
+    """The columns and outputs of a model that holds so many numbers."""
+    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p))
+    if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p > 1):
+        raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 
 def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
@@ -172,7 +237,7 @@ def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
 def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
     if isinstance(value, Configured):
         settings = {key: _encoded(v, f"{name}.{key}", tensors) for key, v in value._settings.items()}
-        return {"part": type(value).__name__, "settings": settings}
+        return {"part": registered_name(type(value)), "settings": settings}
     if isinstance(value, np.ndarray):
         tensors[name] = np.ascontiguousarray(value, dtype=np.float64).reshape(value.shape)
         return {"array": name}
@@ -198,8 +263,14 @@ def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[
         if name not in parts:
             raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
         return parts[name]
-    kind = Configured.registry.get(value["part"])
-    if kind is None:
-        raise SnapshotError(f"the snapshot has a part {value['part']!r}, which this version of streamgp does not know")
+    kind = _known(value["part"], "has a part")
     settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
     return kind(**settings)
+
+
+def _known(name: str, has: str) -> type[Configured]:
+    kind = Configured.registry.get(name)
+    if kind is None:
+        hint = "; import the module that defines it first" if "." in name else ""
+        raise SnapshotError(f"the snapshot {has} {name!r}, which this version of streamgp does not know{hint}")
+    return kind

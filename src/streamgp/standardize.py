@@ -14,6 +14,7 @@ from streamgp.linalg import scaling
 from streamgp.model import Relevance, StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
+from streamgp.snapshot import require
 from streamgp.wrapper import Wrapper, begin, joined
 
 
@@ -163,6 +164,11 @@ class Standardize(Wrapper):
     def _check_restored(self) -> None:
         if not 0 <= self._kept[0] <= self._warmup:
             raise ValueError(f"the snapshot says {self._kept[0]} kept rows, the model has room for {self._warmup}")
+        for name, array in self._scaling._asdict().items():
+            require(name, array, above=0 if name.endswith("scale") else None)
+        require("rows", self._rows)
+        require("targets", self._targets[~np.isnan(self._targets)])
+        require("begins", self._begins, at_least=0, at_most=1)
         super()._check_restored()
 
     def reset_memory(self) -> None:

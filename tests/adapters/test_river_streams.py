@@ -15,7 +15,7 @@ def test_the_streams_are_there_and_have_numbers_only(stream):
         assert all(isinstance(value, int | float) for value in (*x.values(), y))
 
 
-def test_the_results_can_be_had_again():
+def test_the_committed_results_can_be_had_again():
     rows = list(script.STREAMS["trump_approval"]())
     saved = record.read("river_streams")["cells"]["trump_approval"]["results"]
     for expected in saved[:3]:

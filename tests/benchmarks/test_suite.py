@@ -42,17 +42,17 @@ def short_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("page", [path.name for path in render.pages()])
-def test_the_tables_of_the_pages_are_those_of_the_results(page):
+def test_committed_tables_of_the_pages_are_those_of_the_results(page):
     text = (record.ROOT / "docs" / page).read_text()
     assert render.rendered(text) == text
 
 
-def test_every_table_is_on_a_page():
+def test_every_table_is_on_a_committed_page():
     shown = [name for page in render.pages() for name in render.MARKED.findall(page.read_text())]
     assert sorted(shown) == sorted(tables.TABLES)
 
 
-def test_every_part_that_writes_results_is_run_by_make_and_has_them():
+def test_every_part_that_writes_results_is_run_by_make_and_has_committed_ones():
     parts = {
         path.stem
         for path in BENCHMARKS.glob("*.py")
@@ -67,7 +67,7 @@ def tree(path):
     return ast.parse(path.read_text())
 
 
-def test_every_file_of_results_says_on_which_machine_and_with_which_versions():
+def test_committed_results_say_on_which_machine_and_with_which_versions():
     for path in record.RESULTS.glob("*.json"):
         results = json.loads(path.read_text())
         assert results["machine"]
@@ -85,7 +85,7 @@ def test_a_claim_is_met_up_to_its_target():
     assert not claim._replace(measured=1.49, at_most=False).met
 
 
-def test_every_promise_of_the_design_is_claimed():
+def test_committed_results_have_a_claim_for_every_promise():
     claims = must_show.from_results()
     floors = {(c.model, c.at, c.target) for c in claims if "floor" in c.what}
     assert ("SOGP absorbing", "m = 400", 1.5) in floors

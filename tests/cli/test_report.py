@@ -143,7 +143,7 @@ def test_buckets_must_be_even():
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     if not CHROMIUM:
-        pytest.skip("there is no Chromium here")
+        pytest.skip("the report is looked at in Chromium: install it (Debian, Ubuntu: apt-get install chromium)")
     found = Browser(tmp_path_factory.mktemp("chromium"))
     yield found
     found.close()

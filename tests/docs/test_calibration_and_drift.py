@@ -1,4 +1,4 @@
-"""The tables on the pages of calibration and drift are those of their results, and intervals hold what is promised."""
+"""The tables of calibration and drift are those of their committed results, which one stream must give again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def script():
     return module
 
 
-def test_the_table_on_the_page_is_that_of_the_results(script):
+def test_committed_table_of_calibration_is_that_of_its_results(script):
     text = script.PAGE.read_text()
     assert script.page_with(text, json.loads(script.RESULTS.read_text())) == text
 
 
-def test_intervals_hold_their_share_overall_and_in_every_window_at_no_worse_a_score(script):
+def test_committed_results_have_the_promised_coverage_at_no_worse_a_score(script):
     report = json.loads(script.RESULTS.read_text())
     assert set(report["streams"]) == set(script.STREAMS)
     for stream in report["streams"].values():
@@ -38,7 +38,7 @@ def test_intervals_hold_their_share_overall_and_in_every_window_at_no_worse_a_sc
                 assert ours["interval_score"] <= result["raw"]["interval_score"]
 
 
-def test_a_stream_gives_the_same_results_again(script):
+def test_a_stream_gives_the_committed_results_again(script):
     try:
         X, y = script.STREAMS["sarcos"]()
     except FileNotFoundError as error:
@@ -51,7 +51,7 @@ def test_a_stream_gives_the_same_results_again(script):
         assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
 
 
-def test_the_table_of_drift_is_that_of_its_results(monkeypatch):
+def test_committed_table_of_drift_is_that_of_its_results(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     spec = importlib.util.spec_from_file_location("drift", SCRIPT.parent / "drift.py")
     module = importlib.util.module_from_spec(spec)

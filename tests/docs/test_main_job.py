@@ -1,4 +1,4 @@
-"""The tables of the main job are those of its results, and they hold what is promised."""
+"""The tables of the main job are those of its committed results, and these hold what is promised; nothing runs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def report(script):
     return json.loads(script.RESULTS.read_text())
 
 
-def test_the_tables_on_the_pages_are_those_of_the_results(script, report):
+def test_committed_tables_on_the_pages_are_those_of_the_results(script, report):
     for path in script.PAGES:
         text = path.read_text()
         assert script.page_with(text, report) == text
 
 
-def test_auto_beats_the_previous_value_and_least_squares_on_every_table(script, report):
+def test_committed_results_have_auto_beat_the_previous_value_and_least_squares_on_every_table(script, report):
     assert set(report["tables"]) == set(script.TABLES)
     for found in report["tables"].values():
         assert found["rmse"] < min(found["rmse_previous_value"], *found["rmse_least_squares"].values())
 
 
-def test_intervals_hold_their_share_overall_and_in_every_window_at_no_worse_a_score(report):
+def test_committed_results_have_the_promised_coverage_at_no_worse_a_score(report):
     for found in report["tables"].values():
         assert 0.88 <= found["coverage"] <= 0.92
         lowest, highest = found["coverage_windows"]
@@ -45,7 +45,7 @@ def test_intervals_hold_their_share_overall_and_in_every_window_at_no_worse_a_sc
         assert found["interval_score"] <= found["raw_interval_score"]
 
 
-def test_memory_stays_while_a_long_file_is_followed(report):
+def test_committed_results_have_no_memory_growth_while_a_long_file_is_followed(report):
     resident = list(report["memory"]["resident_MiB"].values())
     assert report["memory"]["rows"] == 5_000_000
     assert max(resident) - min(resident) < 1.0

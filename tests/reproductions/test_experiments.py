@@ -36,18 +36,18 @@ def test_a_quick_run_gives_what_it_gave(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", reproduce.names())
-def test_what_is_worse_than_the_paper_is_explained(name):
+def test_committed_results_worse_than_the_paper_are_explained(name):
     experiment = found(name)
     rows = runner.finished(experiment, experiment.full, catalogue.ROOT)
     values = experiment.summarize(rows, catalogue.expected(experiment)).values()
     assert [key for key, value in values.items() if value.unexplained] == []
 
 
-def test_the_page_has_a_block_for_each_experiment():
+def test_committed_page_has_a_block_for_each_experiment():
     assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == reproduce.names()
 
 
-def test_the_page_is_fresh():
+def test_committed_page_is_that_of_the_results():
     for name in reproduce.names():
         found(name)
     text = PAGE.read_text()

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp import snapshot
 from streamgp.rows import Pipeline, RowsError, Schema
 from streamgp.rows.columns import Column, Rows
 
@@ -250,3 +252,35 @@ def test_settings_are_given_as_text_or_values_and_may_be_parts():
     assert Pipeline(schema_of(1), "SOGP", {"adapt": "SNGD(interval=20)"}).inner.get_params()["adapt"] == sg.SNGD(20)
     with pytest.raises(ValueError, match="there is no part 'Mattern'. Did you mean 'Matern'\\?"):
         Pipeline(schema_of(1), "KRLST", {"kernel": "Mattern(1.5)"})
+
+
+def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
+    X, y = stream()
+    pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS, lags=2, horizon=1)
+    taken(pipeline, X, y)
+    header, tensors = snapshot.unpacked(pipeline.to_bytes())
+    for wrong, message in [
+        ({"rows": -1}, "rows must be a whole number of at least 0; got -1"),
+        ({"scores": {"rows": "many"}}, "scores must be numbers"),
+        ({"scores": {"other": 1}}, "does not describe a run"),
+        ({"lags": 3}, r"the array \w+ has shape .*, the run needs"),
+        ({"gaps": {"x0": -1}}, "gaps must be a whole number"),
+        ({"position": [1, 2, 3, 4]}, "does not describe a run"),
+    ]:
+        with pytest.raises(sg.SnapshotError, match=message):
+            Pipeline.from_bytes(snapshot.packed(header | {"run": header["run"] | wrong}, tensors))
+    for name in header["run"]:
+        for run in ({k: v for k, v in header["run"].items() if k != name}, header["run"] | {name: "junk"}):
+            with contextlib.suppress(sg.SnapshotError):
+                Pipeline.from_bytes(snapshot.packed(header | {"run": run}, tensors))
+    for name in tensors:
+        if name != "last_y":
+            with pytest.raises(sg.SnapshotError):
+                Pipeline.from_bytes(snapshot.packed(header, tensors | {name: np.zeros((2, 2, 2))}))
+        with pytest.raises(sg.SnapshotError, match="does not describe a run"):
+            Pipeline.from_bytes(snapshot.packed(header, {k: v for k, v in tensors.items() if k != name}))
+    other = sg.Calibrated(sg.KRLST())
+    other.learn_one([1.0], 2.0)
+    held = tensors | {"model": np.frombuffer(other.to_bytes(), dtype=np.uint8)}
+    with pytest.raises(sg.SnapshotError, match="model is not one of 4 inputs and one target"):
+        Pipeline.from_bytes(snapshot.packed(header, held))

@@ -11,6 +11,7 @@ import pytest
 
 from streamgp.compiled import compile_now
 from streamgp.process import stream
+from tests import processors
 
 CODE = (
     "import numpy as np, streamgp as sg, hashlib; t = np.arange(300.0)\n"
@@ -45,3 +46,13 @@ def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
     entry = "streamgp.process.stream:predict_kept"
     subprocess.run([sys.executable, "-m", "streamgp.compile_once", entry], env=environment, check=True)
     assert [path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")] == ["stream.predict_kept"]
+
+
+def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for():
+    haswell, skylake = processors.NEEDS["haswell"], processors.NEEDS["skylake-avx512"]
+    assert processors.runnable(dict.fromkeys(haswell, True)) == (
+        ["generic", "haswell"],
+        {"skylake-avx512": list(skylake)},
+    )
+    assert processors.runnable({})[0] == ["generic"]
+    assert processors.runnable({})[1]["skylake-avx512"] == [*haswell, *skylake]

@@ -13,19 +13,18 @@ from streamgp import data
 from streamgp.data import catalogue, series
 
 REPOSITORY = Path(__file__).parents[2]
-ROOT = os.environ.get("STREAMGP_DATA") or REPOSITORY.parent / "shared" / "data"
 
 
 def table(name: str) -> data.Table:
     try:
-        return data.load(name, ROOT)
+        return data.load(name)
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
 
 
 def laser(n: int | None = None, **settings: object) -> data.Series:
     try:
-        return data.laser(n, root=ROOT, **settings)
+        return data.laser(n, **settings)
     except FileNotFoundError as missing:
         pytest.skip(str(missing))
 
@@ -447,10 +446,10 @@ def test_a_table_has_its_published_rows_columns_and_values(name):
 
 def test_every_table_loads_and_its_sequences_are_in_order():
     table("lasa_handwriting")
-    there = data.available(ROOT)
+    there = data.available()
     for name in there:
         if name.startswith(("lasa_handwriting/", "hr_limit_cycles/", "gefcom2012_wind/")):
-            t = data.load(name, ROOT)
+            t = data.load(name)
             assert t.starts[0] == 0
             assert np.all(np.diff(t.starts) > 0)
             assert t.starts[-1] < len(t.X)
@@ -507,7 +506,7 @@ def test_baxter_predicts_the_next_state_within_a_run():
 
 def test_wind_rows_are_the_four_forecasts_valid_at_their_hour():
     t = table("gefcom2012_wind/3")
-    with np.load(Path(ROOT) / "gefcom2012_wind" / "gef_wind.npz") as file:
+    with np.load(Path(os.environ["STREAMGP_DATA"]) / "gefcom2012_wind" / "gef_wind.npz") as file:
         raw = dict(file)
 
     def moment(stamp):
@@ -538,7 +537,7 @@ def test_load_rows_are_complete_days_and_sequences_end_at_the_gaps():
 
 def test_lasa_velocity_leads_to_the_next_position():
     t = table("lasa_handwriting/Sine")
-    with np.load(Path(ROOT) / "lasa_handwriting" / "lasa.npz") as file:
+    with np.load(Path(os.environ["STREAMGP_DATA"]) / "lasa_handwriting" / "lasa.npz") as file:
         steps = np.diff(file["Sine_t"][2])
         np.testing.assert_array_equal(t.X[2 * 999 : 3 * 999], file["Sine_pos"][2].T[:-1])
     rows = slice(2 * 999, 3 * 999 - 1)

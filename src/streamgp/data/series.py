@@ -1,6 +1,6 @@
 """Series: seeded generators of the benchmark series of [soh2014] and the switching channel of [vanvaerenbergh2016].
 
-A seed opens independent streams, ``defaultdraws([seed, stream])``: for the start, the driving input, the observation
+A seed opens independent streams, ``default_rng([seed, stream])``: for the start, the driving input, the observation
 noise and the irrelevant columns. So the first rows do not depend on how many rows were asked for, and another noise or
 more irrelevant columns leave the system's path as it was.
 """

@@ -17,6 +17,7 @@ from streamgp.process import memory as memory_part
 from streamgp.process.memory import Memory
 from streamgp.process.state import ABSORBED, ADMITTED, REPLACED
 from streamgp.settings import FloatArray
+from streamgp.snapshot import require
 
 
 class Filter(MemoryModel):
@@ -26,6 +27,7 @@ class Filter(MemoryModel):
     """
 
     has_variance = False
+    _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound
 
     def _compose(
         self,
@@ -92,11 +94,15 @@ class Filter(MemoryModel):
         return Prediction(mean, variance, noise)
 
     def _check_restored(self) -> None:
+        super()._check_restored()
         terms, oldest, most = self.size, self._numbers.count("oldest"), len(self._state.alpha)
         if not (most if self._kernel is None else 0) <= terms <= most:
             raise ValueError(f"the snapshot says {terms} terms, the model has room for {most}")
         if not 0 <= oldest < (most if terms == most else 1):
             raise ValueError(f"the snapshot says the oldest of {terms} terms is number {oldest}")
+        require("change", self._numbers.counters["change"], at_most=REPLACED)
+        require("parameters", self._state.parameters, above=0)
+        require("power", self._state.power, at_least=0)
 
     # What can be read.
 

@@ -75,14 +75,16 @@ class Kernel(Part, abc.ABC):
         return self.replaced(**{name.replace(".", "__"): value for name, value in named.items()})  # type: ignore[no-any-return]
 
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
-        """Return the matrix k(X, Z); Z defaults to X."""
+        """Return the matrix k(X, Z); Z defaults to X, and then the matrix is symmetric to the last bit."""
         X, depth = _points("X", X)
-        Z, _ = (X, depth) if Z is None else _points("Z", Z, X.shape[1])
+        symmetric = Z is None
+        Z, _ = (X, depth) if symmetric else _points("Z", Z, X.shape[1])
         program = self.program(X.shape[1], depth)
         K = np.empty((X.shape[0], Z.shape[0]))
         work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
         prog.matrix(program.operations, program.parameters, Z, X, K, work)
-        return K
+        # k(x, z) and k(z, x) may be computed by different instructions, which round differently.
+        return np.tril(K) + np.tril(K, -1).T if symmetric else K
 
     def cross(self, X: Any, z: Any) -> FloatArray:
         """Return the vector k(X, z) for one point z."""

@@ -19,6 +19,7 @@ from streamgp.process.features import checked_kernel
 from streamgp.process.memory import Window
 from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, choice, number, whole
+from streamgp.snapshot import require
 
 Array = NDArray
 
@@ -168,11 +169,16 @@ class LocalGP(MemoryModel):
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise))
 
     def _check_restored(self) -> None:
+        super()._check_restored()
         experts, counts = self.size, self._state.counts
         if not 0 <= experts <= self._experts:
             raise ValueError(f"the snapshot says {experts} experts, the model has room for {self._experts}")
         if not (np.all(counts[:experts] >= 1) and np.all(counts >= 0) and np.all(counts <= self._capacity)):
             raise ValueError(f"the snapshot says {counts.tolist()} points, an expert holds 1 to {self._capacity}")
+        for e in range(experts):
+            require("the diagonals of factors", np.diag(self._state.factors[e])[: int(counts[e])], above=0)
+        for name in ("centre_variances", "inverse_diagonals"):
+            require(name, getattr(self._state, name), at_least=0)
 
     # What can be read.
 

@@ -214,6 +214,7 @@ class LWPR(MemoryModel):
         return number[number % self._capacity < np.repeat(self._state.counts, self._capacity)]
 
     def _check_restored(self) -> None:
+        super()._check_restored()
         counts, most = self._state.counts, self._state.ss2.shape[1]
         if not np.all((counts >= 0) & (counts <= self._capacity)):
             raise ValueError(

@@ -23,13 +23,15 @@ from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPE
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.memory import Memory, Window
-from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED
+from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.settings import FloatArray, choice, number, positive_vector
+from streamgp.snapshot import require
 
 REBUILD = 1
 TRACE_LENGTH = 512
 OUTPUTS = ("shared", "separate")
 FORMS = ("covariance", "cholesky")
+SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
 
 
 class OnlineGP(MemoryModel):
@@ -71,6 +73,7 @@ class OnlineGP(MemoryModel):
     _batch = 1
     _estimate_power = False
     _direct = True  # predictions are what compiled code says, with nothing to add
+    _may_overflow = ("targets", "power", "gradient", "fisher", "density", "path")  # squares of errors; missing targets
 
     def _compose(
         self,
@@ -297,6 +300,7 @@ class OnlineGP(MemoryModel):
         return Prediction(out[:p].T, out[p : p + q].T, out[p + q :].T)
 
     def _check_restored(self) -> None:
+        super()._check_restored()
         size, growing = self._numbers.count("points"), self._features.kind == feature_kinds.DICTIONARY
         most = self._budget.capacity if growing else len(self._state.basis)
         if not (0 if growing else most) <= size <= most:
@@ -304,8 +308,29 @@ class OnlineGP(MemoryModel):
         if not 0 <= self._numbers.count("evictions") <= size + 1:
             raise ValueError(f"the snapshot says {self._numbers.count('evictions')} points left at the last row")
         points, stride = self._numbers.count("path_points"), self._numbers.count("path_stride")
-        if not 0 <= points <= len(self._state.path) or stride < 1:
+        if not 0 <= points <= len(self._state.path) or not 1 <= stride <= max(self.rows_seen, 1):
             raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
+        require("change", self._numbers.counters["change"], at_most=REPLACED)
+        require("phase", self._numbers.counters["phase"], at_most=STOPPED)
+        state = self._state
+        require("parameters", state.parameters, above=0)
+        require("noise", state.noise, at_least=0, above=None if self._least_squares else 0)
+        require("the diagonal of factor", np.diag(state.factor)[:size], above=0)
+        for name in ("prior", "inverse_diagonal", "residual"):
+            require(name, getattr(state, name), at_least=0)
+        require("power", state.power, at_least=0, finite=False)
+        variances = np.einsum("jii->ji", state.covariance)[:, : self._weights_in_use()]
+        if self._factored:
+            require("the diagonal of covariance", variances, above=0)
+        else:
+            require("the diagonal of covariance", variances, at_least=-SLACK, at_most=self._largest_variance() + SLACK)
+
+    def _largest_variance(self) -> float:
+        """What a whitened weight may have for a variance: the prior's, or what injection adds between two checks."""
+        if self._least_squares or (self._forgetting.injects and self._adapt is not None):
+            return np.inf
+        between = self._rows_between_checks()
+        return self._forgetting.factor**-between if between else 1.0
 
     def forget(self, factor: float) -> None:
         number("factor", factor, above=0, at_most=1)

@@ -22,7 +22,7 @@ def described(path: str | Path) -> dict[str, Any]:
         path: the file.
     """
     try:
-        data = Path(path).read_bytes()
+        data = snapshot.read(path)
     except OSError as error:
         raise RowsError(f"{path} cannot be read: {error.strerror}") from None
     header, _ = snapshot.unpacked(data)

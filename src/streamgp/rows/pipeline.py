@@ -357,7 +357,7 @@ class Pipeline:
     def load(cls, path: str | Path) -> Pipeline:
         """Return the pipeline of a file written by ``save``."""
         try:
-            data = Path(path).read_bytes()
+            data = snapshot.read(path)
         except OSError as error:
             raise RowsError(f"{path} cannot be read: {error.strerror}") from None
         return cls.from_bytes(data)
@@ -371,7 +371,17 @@ class Pipeline:
                 f"the snapshot holds a single {header.get('model', 'model')}, no run over rows: open it with sg.load, "
                 "or start anew without --load"
             )
-        saved = header["run"]
+        try:
+            return cls._restored(header["run"], tensors)
+        except snapshot.SnapshotError:
+            raise
+        except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
+            raise snapshot.SnapshotError(
+                f"the snapshot does not describe a run this version can go on with: {error}"
+            ) from error
+
+    @classmethod
+    def _restored(cls, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
@@ -379,17 +389,25 @@ class Pipeline:
             saved["lags"],
             saved["horizon"],
         )
-        pipeline.rows, pipeline._unready = saved["rows"], saved["unready"]
+        pipeline.rows = whole("rows", saved["rows"], at_least=0)
+        pipeline._unready = whole("unready", saved["unready"], at_least=0)
         pipeline.scores = Scores(**saved["scores"])
+        if not all(isinstance(value, int | float) for value in vars(pipeline.scores).values()):
+            raise snapshot.SnapshotError(f"the snapshot's scores must be numbers; they are {saved['scores']}")
         pipeline.choice = None if saved["choice"] is None else choice.Choice(**saved["choice"])
         pipeline.position = Position(*saved["position"])
         pipeline.about = saved["about"]
-        pipeline.encoder.gaps, pipeline.encoder.last = saved["gaps"], tensors["last"].copy()
-        pipeline._history, pipeline._last_y = tensors["history"].copy(), float(tensors["last_y"][0])
-        pipeline._kept, pipeline._waiting = tensors["kept"].copy(), tensors["waiting"].copy()
-        pipeline._issued, pipeline._previous = tensors["issued"].copy(), tensors["previous"].copy()
+        pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
+        pipeline.encoder.last = _like(pipeline.encoder.last, "last", tensors)
+        pipeline._last_y = float(tensors["last_y"][0])
+        for name in ("history", "kept", "waiting", "issued", "previous"):
+            setattr(pipeline, f"_{name}", _like(getattr(pipeline, f"_{name}"), name, tensors))
         model = snapshot.from_bytes(tensors["model"].tobytes())
-        assert isinstance(model, Calibrated)
+        inputs = len(pipeline.input_names)
+        if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
+            raise snapshot.SnapshotError(
+                f"the snapshot's model is not one of {inputs} inputs and one target: {model!r}"
+            )
         pipeline.model = model
         return pipeline
 
@@ -449,6 +467,14 @@ _DRIFT = {
     "kept": "forgetting did better: the change is real",
     "taken back": "forgetting did not help: it is taken back",
 }
+
+
+def _like(fresh: FloatArray, name: str, tensors: dict[str, np.ndarray]) -> FloatArray:
+    """A saved array, of the shape that it has in a pipeline that begins but for the rows of a table."""
+    saved = tensors[name]
+    if saved.dtype != fresh.dtype or saved.shape[fresh.ndim - 1 :] != fresh.shape[fresh.ndim - 1 :]:
+        raise snapshot.SnapshotError(f"the array {name} has shape {saved.shape}, the run needs {fresh.shape}")
+    return saved.copy()
 
 
 def _added(total: float, values: FloatArray) -> float:

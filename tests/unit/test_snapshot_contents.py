@@ -1,0 +1,258 @@
+"""What a file may hold: anything but a model's own numbers is refused, and what is not refused runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from safetensors.numpy import load as parse
+
+import streamgp as sg
+from streamgp import rows, snapshot
+from streamgp.rows.description import described
+from tests.contract.models import EXAMPLES, D
+
+
+def opened(data):
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["streamgp"])
+    header.pop("digest")
+    return header, {name: array.copy() for name, array in parse(data).items()}
+
+
+def learnt(name, p=1, n=40):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n, D))
+    model = EXAMPLES[name]()
+    model.learn_many(X, np.sin(X[:, :p]) + 0.1 * rng.normal(size=(n, p)))
+    return model
+
+
+def altered(data, name, value, at=0):
+    header, tensors = opened(data)
+    tensors[f"state.{name}"].reshape(-1)[at] = value
+    return snapshot.packed(header, tensors)
+
+
+# ---- numbers that no stream leads to ----
+
+
+@pytest.mark.parametrize(
+    ("example", "array", "value", "message"),
+    [
+        ("SOGP", "noise", -1.0, "noise must be finite numbers .*above 0; it has -1.0"),
+        ("SOGP", "noise", 0.0, "noise must be"),
+        ("SOGP", "noise", np.nan, "noise must be finite numbers.* it has nan"),
+        ("SOGP", "parameters", -1.0, "parameters must be finite numbers above 0; it has -1.0"),
+        ("SOGP", "basis", np.nan, "basis must be finite numbers; it has nan"),
+        ("SOGP", "mu", np.inf, "mu must be finite numbers; it has inf"),
+        ("SOGP", "window", np.inf, "window must be finite numbers; it has inf"),
+        ("SOGP", "factor", 0.0, "the diagonal of factor must be finite numbers above 0; it has 0.0"),
+        ("SOGP", "prior", -1.0, "prior must be finite numbers of at least 0; it has -1.0"),
+        ("SOGP", "inverse_diagonal", -1.0, "inverse_diagonal must be finite numbers of at least 0"),
+        ("SOGP", "covariance", -0.5, "the diagonal of covariance must be .*of at most 1; it has -0.5"),
+        ("SOGP", "covariance", 1.5, "the diagonal of covariance must be .*of at most 1; it has 1.5"),
+        ("SOGP", "covariance", np.nan, "covariance must be finite numbers; it has nan"),
+        ("KRLST injecting", "covariance", 2.5, "the diagonal of covariance must be .*at most 1.88168; it has 2.5"),
+        ("ISSGPR", "covariance", -1.0, "the diagonal of covariance must be finite numbers above 0; it has -1.0"),
+        ("SOGP", "counters.rows_seen", -7, "rows_seen must be finite numbers of at least 0 .*; it has -7"),
+        ("SOGP", "counters.points", 9, "says 9 basis points, the model has room for 8"),
+        ("SOGP", "counters.change", 4, "change must be .* it has 4"),
+        ("SOGP adapting", "counters.phase", 4, "phase must be .* it has 4"),
+        ("SOGP adapting", "counters.path_stride", 10**9, "a trace of .* points, every 1000000000 rows"),
+        ("KRLST estimating power", "power", -1.0, "power must be numbers of at least 0; it has -1.0"),
+        ("QKLMS", "basis", np.nan, "basis must be finite"),
+        ("QKLMS", "counters.oldest", 8, "oldest of .* terms is number 8"),
+        ("KNLMS", "power", -1.0, "power must be finite numbers of at least 0"),
+        ("LocalGP", "counts", 99.0, "an expert holds 1 to 6"),
+        ("LocalGP", "counts", np.nan, "counts must be finite"),
+        ("LocalGP", "factors", -1.0, "the diagonals of factors must be finite numbers above 0"),
+        ("LWPR", "counts", 99.0, "fields, there is room for 20"),
+        ("LWPR", "directions", 99.0, "fields of 99 directions"),
+        ("Standardize", "input_scale", 0.0, "input_scale must be finite numbers above 0; it has 0.0"),
+        ("Standardize", "kept", 99, "says 99 kept rows"),
+        ("Standardize warming up", "begins", 7, "begins must be .*of at most 1; it has 7"),
+        ("Calibrated", "losses", -1.0, "losses must be finite numbers of at least 0"),
+        ("Calibrated", "trackers", np.nan, "trackers must be finite"),
+        ("DriftAware on trial", "events", np.nan, "events must be finite"),
+        ("DriftAware on trial", "counters.noted", -1, "noted must be .*of at least 0; it has -1"),
+        ("DriftAware on trial", "inner.noise", -1.0, "noise must be"),
+        ("Committee", "sums", -1.0, "sums must be finite numbers of at least 0"),
+        ("Committee", "counts", 1e9, "counts must be .*of at most 100; it has 1000000000.0"),
+        ("Committee", "member.1.noise", np.nan, "noise must be finite"),
+        ("Encoded", "window", 1e9, "window must be"),
+        ("Encoded", "rows", -1, "rows must be"),
+    ],
+)
+def test_impossible_numbers_are_refused_with_a_sentence(example, array, value, message):
+    data = learnt(example).to_bytes()
+    with pytest.raises(sg.SnapshotError, match=message):
+        sg.from_bytes(altered(data, array, value))
+
+
+def test_an_event_without_a_direction_is_refused():
+    data = learnt("DriftAware on trial").to_bytes()
+    with pytest.raises(sg.SnapshotError, match="the directions of events must be .*of at most 2; it has 3.0"):
+        sg.from_bytes(altered(data, "events", 3.0, at=1))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [[3, 0, True, True], [3, 1.5, True, True], [True, 1, True, True], [3, 1, 1, 0], [3, 2, True, True], [10**9, 1, True,
+     True], [3, 1], None, [None, 1, True, True]],
+)  # fmt: skip
+def test_a_shape_that_the_arrays_contradict_is_refused(shape):
+    header, tensors = opened(learnt("SOGP").to_bytes())
+    header["shape"] = shape
+    with pytest.raises(sg.SnapshotError, match="the snapshot (says|does not describe)"):
+        sg.from_bytes(snapshot.packed(header, tensors))
+
+
+def test_a_filter_that_has_diverged_can_be_saved_and_loaded():
+    model = sg.KLMS(step=50.0, capacity=5)
+    with np.errstate(all="ignore"):
+        model.learn_many(np.linspace(0, 1, 2000), np.ones(2000))
+    assert not np.isfinite(model.predict_one(0.5).mean)
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+# ---- whatever is not refused runs ----
+
+FLOATS = (np.nan, np.inf, -np.inf, 1e300, -1e300, -1.0, 0.0, 0.5, 1e9)
+WHOLES = (-1, 2**62, -(2**63), 0, 1, 7, 511, 10**6)
+JUNK = (None, True, -1, 0, 1, 2, 7, 0.5, -0.5, 1e308, float("nan"), 10**400, "x", "kl", [], {}, {"part": "Window"})
+
+
+def try_to_run(data):
+    """Whether a snapshot is taken; if it is, the model predicts and learns."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = sg.from_bytes(data)
+    except sg.SnapshotError:
+        return False
+    X = np.random.default_rng(5).normal(size=(12, model._d or D))
+    Y = np.ones((12, model._p or 1))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            model.predict_many(X)
+            model.learn_many(X, Y[:, 0] if model._scalar else Y)
+            model.predict_one(X[0])
+            repr((model.basis, model.size, model.hyperparameters, model.health, model.last_change))
+        except (ValueError, ArithmeticError):
+            pass  # numbers like 1e300 may overflow; the sentence is the model's own
+    return True
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_garbage_in_any_array_is_refused_or_runs(example):
+    data = learnt(example, p=2).to_bytes()
+    header, tensors = opened(data)
+    assert try_to_run(data)
+    rng = np.random.default_rng(len(example))
+    for name, array in tensors.items():
+        if not array.size:
+            continue
+        garbage = FLOATS if array.dtype == np.float64 else WHOLES
+        value = garbage[rng.integers(len(garbage))]
+        changed = array.copy()
+        changed.reshape(-1)[rng.integers(array.size) if rng.random() < 0.5 else slice(None)] = value
+        try_to_run(snapshot.packed(header, tensors | {name: changed}))
+
+
+def settings_of(described):
+    """Every dictionary of settings in a header, parts of parts too."""
+    yield described["settings"]
+    for value in described["settings"].values():
+        within = value.get("list", [value]) if isinstance(value, dict) else []
+        for part in within:
+            if isinstance(part, dict) and "settings" in part:
+                yield from settings_of(part)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_garbage_in_any_setting_is_refused_or_runs(example):
+    header, tensors = opened(learnt(example, p=2).to_bytes())
+    rng = np.random.default_rng(len(example))
+    for k, settings in enumerate(settings_of(header)):
+        values = [*JUNK, *settings.values()]
+        for name in settings:
+            swapped = copy.deepcopy(header)
+            list(settings_of(swapped))[k][name] = values[rng.integers(len(values))]
+            try_to_run(snapshot.packed(swapped, tensors))
+
+
+# ---- files that are none ----
+
+
+@pytest.mark.parametrize(
+    "head", [b"", bytes(9), (2**31).to_bytes(8, "little") + b"{", (64).to_bytes(8, "little") + b"{}"],
+    ids=["zeros", "no header", "a long header", "no snapshot's header"],
+)  # fmt: skip
+@pytest.mark.parametrize("load", [sg.load, rows.Pipeline.load], ids=["model", "run"])
+def test_two_gigabytes_of_junk_are_refused_by_their_first_bytes(tmp_path, head, load):
+    path = tmp_path / "junk"
+    path.write_bytes(head)
+    os.truncate(path, 2**31)
+    tracemalloc.start()
+    try:
+        with pytest.raises(sg.SnapshotError, match="not a streamgp snapshot"):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_snapshot_with_gigabytes_behind_it_is_refused_before_they_are_read(tmp_path):
+    path = tmp_path / "m.sgp"
+    learnt("SOGP").save(path)
+    os.truncate(path, 2**33)
+    with pytest.raises(sg.SnapshotError, match="cut short or damaged"):
+        sg.load(path)
+
+
+@pytest.mark.parametrize("load", [sg.load, rows.Pipeline.load, described], ids=["model", "run", "inspect"])
+def test_what_is_no_ordinary_file_is_refused_and_a_missing_one_is_told(tmp_path, load):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(sg.SnapshotError, match="is not an ordinary file; expected a file written by"):
+            load(path)
+    (tmp_path / "empty").touch()
+    with pytest.raises(sg.SnapshotError, match="not a streamgp snapshot"):
+        load(tmp_path / "empty")
+    with pytest.raises((FileNotFoundError, rows.RowsError), match="nowhere"):
+        load(tmp_path / "nowhere")
+
+
+# ---- names ----
+
+
+def test_a_class_of_the_users_hides_none_of_ours():
+    data = sg.SOGP(depth=3).to_bytes()
+    code = """
+import streamgp as sg, sys
+class Window(sg.Window): pass
+class SOGP(sg.SOGP): pass
+class SquaredExponential(sg.settings.Part): pass
+data = sys.stdin.buffer.read()
+model = sg.from_bytes(data)
+assert type(model) is sg.SOGP, type(model)
+assert model.to_bytes() == data
+own = SOGP(capacity=5)
+own.learn_one(1.0, 2.0)
+again = sg.from_bytes(own.to_bytes())
+assert type(again) is SOGP
+sys.stdout.buffer.write(own.to_bytes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    with pytest.raises(sg.SnapshotError, match="holds a '__main__.SOGP', .*; import the module that defines it first"):
+        sg.from_bytes(done.stdout)
