@@ -15,6 +15,7 @@ from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.snapshot import require
+from streamgp.turns import in_turn
 from streamgp.wrapper import Wrapper
 
 
@@ -142,17 +143,21 @@ class Calibrated(Wrapper):
 
         Args:
             x: d numbers.
-            y: a number, or p numbers; None or NaN: the memory advances, nothing is learnt or forgotten.
+            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
             issued: where the target came late, the prediction that was made of it before the rows in between were
                 learnt: its errors count. None: the prediction that the model would make now.
         """
         if issued is None:
             super().learn_one(x, y)
-            return
+        else:
+            self._learn_late(x, y, issued)
+
+    @in_turn
+    def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
         X = inputs.row(x, self._d)
-        Y, scalar = inputs.target(y, self._p if self._certain else None, self._scalar)
+        Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
         parts = self._issued(issued, Y.shape[1])
-        self._begin(X, Y, scalar, y is not None, many=False)
+        self._begin(X, Y, scalar, given, many=False)
         self._within._advance(X, Y, report=False)
         mean, variance, noise, *bounds = parts
         out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ def row(x: Any, d: int | None) -> FloatArray:
     if type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == 1 and x.flags.c_contiguous and x.flags.writeable:
         result = x[None]
     else:
-        values = _numbers(x, "x")
+        values = numbers(x, "x")
         if values.ndim == 2 and values.shape[0] == 1:
             values = values[0]
         if values.ndim > 1:
@@ -31,7 +33,7 @@ def row(x: Any, d: int | None) -> FloatArray:
 
 def rows(X: Any, d: int | None) -> FloatArray:
     """Rows as an (n, d) array."""
-    values = _numbers(X, "X")
+    values = numbers(X, "X")
     if values.ndim == 1 and values.size > 0 and (d is None or d == 1):
         values = values[:, None]
     if values.ndim != 2:
@@ -43,29 +45,27 @@ def rows(X: Any, d: int | None) -> FloatArray:
     return values
 
 
-def target(y: Any, p: int | None, scalar: bool) -> tuple[FloatArray, bool]:
-    """One target as a (1, p) array and whether it was a scalar; None is a missing one."""
-    if type(y) is float:
+def target(y: Any, p: int | None, scalar: bool) -> tuple[FloatArray, bool, bool]:
+    """One target as a (1, p) array, whether it was a scalar, and whether it was given, not None, NA or masked."""
+    if isinstance(y, float):
         if p is not None and not scalar:
             _refuse_shape((), p, scalar)
-        return np.array([[y]]), True
-    if y is None:
-        return np.full((1, 1 if p is None else p), np.nan), scalar
-    values = _numbers(y, "y")
+        return np.array([[y]]), True, True
+    if _is_missing(y):
+        return np.full((1, 1 if p is None else p), np.nan), scalar, False
+    values = numbers(y, "y")
     is_scalar = values.ndim == 0
     values = np.atleast_1d(values)
     if values.ndim > 1 or values.size == 0:
         raise ValueError(f"y must be a number or a list of numbers, one for each output; got shape {values.shape}")
     if p is not None and (values.size != p or is_scalar != scalar) and not (p == 1 and values.size == 1):
         _refuse_shape(() if is_scalar else values.shape, p, scalar)
-    return values[None], is_scalar
+    return values[None], is_scalar, True
 
 
 def targets(Y: Any, n: int, p: int | None, scalar: bool) -> tuple[FloatArray, bool]:
     """Targets as an (n, p) array and whether they were scalars."""
-    if isinstance(Y, list | tuple):
-        Y = [np.nan if y is None else y for y in Y]
-    values = _numbers(Y, "Y")
+    values = numbers(Y, "Y")
     is_scalar = values.ndim == 1
     if values.ndim not in (1, 2) or values.shape[0] != n:
         raise ValueError(
@@ -88,7 +88,8 @@ def refuse(status: int, at: int, many: bool) -> None:
     if status == checks.BAD_INPUT:
         name = "X" if many else "x"
         raise ValueError(
-            f"{name} has NaN or inf{where}: inputs must be finite numbers{nothing}. "
+            f"{name} has NaN or inf{where}: inputs must be finite numbers, and None, NA and masked entries "
+            f"count as NaN{nothing}. "
             "Drop the row or fill the gap; a missing target is fine, a missing input is not."
         )
     if status == checks.BAD_TARGET:
@@ -109,26 +110,80 @@ def refuse(status: int, at: int, many: bool) -> None:
         )
 
 
-def _numbers(value: Any, name: str) -> FloatArray:
-    """A fresh contiguous float64 array, so that nothing of the caller's is kept."""
+def numbers(value: Any, name: str) -> FloatArray:
+    """A fresh contiguous float64 array, so that nothing of the caller's is kept; NaN where None, NA or masked."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return np.array(value, order="C")
     try:
-        array = np.array(value)
-    except (TypeError, ValueError):
+        array = np.array(faithful(value))
+    except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name} must be numbers of one length; got {_described(value)}") from None
-    if array.dtype.kind in "OUSbMm" and array.dtype.kind != "b":
-        if array.dtype.kind in "US":
-            raise TypeError(
-                f"{name} must be numbers; got text: {_described(value)}. Convert or encode the column first."
-            )
-        try:
-            array = np.array([np.nan if v is None else v for v in array.ravel()], dtype=np.float64).reshape(array.shape)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be numbers; got {_described(value)}. Convert or encode it first.") from None
-    if array.dtype.kind == "c":
+    if array.dtype.kind == "O":
+        array = _from_objects(array, value, name)
+    _check_kind(array.dtype.kind, value, name)
+    return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def faithful(value: Any) -> Any:
+    """What NumPy takes without loss: NaN for what is masked, and tensors without their gradient."""
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if kinds <= {list, tuple}:  # a list of rows
+            kinds = set(map(type, itertools.chain.from_iterable(value)))
+        if any(issubclass(kind, np.ma.MaskedArray) or hasattr(kind, "detach") for kind in kinds - _PLAIN):
+            return [faithful(item) for item in value]
+    elif isinstance(value, np.ma.MaskedArray):
+        dates = value.dtype.kind in "mM"  # which are refused, NaT with them
+        return value.data if dates else np.where(np.ma.getmaskarray(value), np.nan, value.data)
+    elif hasattr(type(value), "detach"):  # a tensor of PyTorch
+        tensor = value.detach().cpu()
+        return (tensor.double() if tensor.is_floating_point() else tensor).numpy(force=True)
+    return value
+
+
+def _from_objects(array: Any, value: Any, name: str) -> FloatArray:
+    items = array.ravel().tolist()
+    for item in items:
+        if isinstance(item, str | bytes):
+            _check_kind("U", value, name)
+        if isinstance(item, _DATES):
+            _check_kind("M", value, name)
+    try:
+        found = np.array([np.nan if _is_missing(item) else item for item in items], dtype=np.float64)
+        return found.reshape(array.shape)
+    except OverflowError:
+        raise ValueError(
+            f"{name} has a whole number beyond the largest float, {np.finfo(float).max:.1e}. Use other units."
+        ) from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers; got {_described(value)}. Convert or encode it first.") from None
+
+
+_PLAIN = {float, int}
+_DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+
+
+def _is_missing(item: Any) -> bool:
+    return item is None or item is np.ma.masked or type(item).__name__ == "NAType"  # pd.NA, without pandas
+
+
+def _check_kind(kind: str, value: Any, name: str) -> None:
+    """Refuse what NumPy would convert to numbers that mean something else, or not at all."""
+    if kind in "UST":
+        raise TypeError(f"{name} must be numbers; got text: {_described(value)}. Convert or encode the column first.")
+    if kind in "mM":
+        raise TypeError(
+            f"{name} must be numbers; got dates or durations: {_described(value)}. Convert them, for example to "
+            "seconds: (dates - dates[0]) / np.timedelta64(1, 's'), or durations / np.timedelta64(1, 's')."
+        )
+    if kind == "c":
         raise TypeError(
             f"{name} must be real numbers; got complex ones. Hand over real and imaginary parts as columns."
         )
-    return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    if kind not in "biuf":
+        raise TypeError(f"{name} must be numbers; got {_described(value)}. Hand over plain columns of numbers.")
 
 
 def _described(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from pathlib import Path
+from threading import get_ident
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
@@ -17,12 +18,18 @@ from streamgp.process.memory import Memory
 from streamgp.process.memory import place as place_memory
 from streamgp.settings import Configured, FloatArray
 from streamgp.snapshot import require
+from streamgp.turns import guard, refuse
 
 MOST = 2**53  # rows or repairs that a snapshot may count
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
     "RLSESN and OnlineGP, also within Standardize"
 )
+
+# Settings and single counters, which a second thread may read to follow the first.
+AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
+# These take their turn themselves: a function around them would show in the cost of a row.
+QUICK = {"predict_one", "learn_one"}
 
 
 class Health(NamedTuple):
@@ -84,10 +91,13 @@ class Relevance(NamedTuple):
 class StreamModel(Configured, abc.ABC):
     """A model that learns from a stream, one row at a time.
 
-    One model belongs to one thread at a time; different models run in parallel.
+    One model belongs to one thread at a time, and a call from a second one raises RuntimeError; different models run in
+    parallel.
     """
 
     has_variance = True
+
+    _owner: int = 0  # the thread that is calling; 0: none
 
     _d: int | None = None  # columns of the inputs; None before the first row
     _p: int | None = None  # outputs
@@ -95,6 +105,10 @@ class StreamModel(Configured, abc.ABC):
     _certain: bool = False  # a target has been seen, so _p and _scalar are known
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        guard(cls, AT_ANY_TIME | QUICK)
 
     # What a model has to provide.
 
@@ -170,8 +184,15 @@ class StreamModel(Configured, abc.ABC):
         Args:
             x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
         """
-        X = inputs.row(x, self._d)
-        return self._shaped(self._started_for(X)._foresee(X), many=False)
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X = inputs.row(x, self._d)
+            return self._shaped(self._started_for(X)._foresee(X), many=False)
+        finally:
+            self._owner = owner
 
     def predict_many(self, X: Any) -> Prediction:
         """Predict rows that would each come next: the memory does not advance from one to the other.
@@ -187,12 +208,19 @@ class StreamModel(Configured, abc.ABC):
 
         Args:
             x: d numbers.
-            y: a number, or p numbers; None or NaN: the memory advances, nothing is learnt or forgotten.
+            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
         """
-        X = inputs.row(x, self._d)
-        Y, scalar = inputs.target(y, self._p if self._certain else None, self._scalar)
-        self._begin(X, Y, scalar, y is not None, many=False)
-        self._advance(X, Y, report=False)
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X = inputs.row(x, self._d)
+            Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
+            self._begin(X, Y, scalar, given, many=False)
+            self._advance(X, Y, report=False)
+        finally:
+            self._owner = owner
 
     def observe_one(self, x: Any) -> None:
         """Advance the memory by one row without a target."""
@@ -203,7 +231,7 @@ class StreamModel(Configured, abc.ABC):
 
         Args:
             X: (n, d) rows.
-            Y: (n,) or (n, p) targets; NaN where missing.
+            Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
         """
         X, Y = self._checked(X, Y)
         if len(X):
@@ -375,6 +403,9 @@ class StreamModel(Configured, abc.ABC):
         if variance.shape[1] != mean.shape[1]:
             variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
         return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+
+
+guard(StreamModel, AT_ANY_TIME | QUICK)
 
 
 def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.inputs import numbers
 from streamgp.settings import FloatArray, number, whole
 
 Values = float | FloatArray
@@ -53,13 +54,13 @@ class Prediction:
 
     def deviations(self, y: Any) -> Values:
         """Return by how many standard deviations of the observation y lies above the mean."""
-        result = (np.asarray(y, dtype=np.float64) - self.mean) / self.std
+        result = (numbers(y, "y") - self.mean) / self.std
         return _plain(result)
 
     def log_density(self, y: Any) -> Values:
         """Return the log density of the observation y."""
         s = self.variance + self.noise
-        error = np.asarray(y, dtype=np.float64) - self.mean
+        error = numbers(y, "y") - self.mean
         result = -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
         return _plain(result)
 
@@ -115,13 +116,13 @@ class CalibratedPrediction(Prediction):
 
     def deviations(self, y: Any) -> Values:
         """Return by how many standard deviations of its side y lies above the mean."""
-        error = np.asarray(y, dtype=np.float64) - self.mean
+        error = numbers(y, "y") - self.mean
         result = error / self._side(error)
         return _plain(result)
 
     def log_density(self, y: Any) -> Values:
         """Return the log density of the observation y."""
-        error = np.asarray(y, dtype=np.float64) - self.mean
+        error = numbers(y, "y") - self.mean
         side = self._side(error)
         result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
         return _plain(result)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -224,3 +225,54 @@ def test_copies_and_other_processes_go_on_with_the_same_bits():
         for x, y in stream.iter_array(X[70:], Y[70:], feature_names=list(NAMES)):
             one.learn_one(x, y)
     assert regressor._native.to_bytes() == twins[0]._native.to_bytes() == twins[1]._native.to_bytes()
+
+
+@pytest.mark.parametrize("warmup", [5, 100], ids=["settled", "warming up"])
+def test_bad_rows_and_targets_are_refused_and_change_nothing(warmup):
+    regressor = StreamRegressor(sg.KRLST(capacity=20), warmup=warmup)
+    for row, y in zip(ROWS[:20], Y[:20], strict=True):
+        regressor.learn_one(row, float(y))
+    before = pickle.dumps(regressor)
+    for change, y, message in (
+        ({"north": np.ma.masked}, 1.0, "x has NaN or inf"),
+        ({"north": None}, 1.0, "x has NaN or inf"),
+        ({"north": np.datetime64("2020-01-01")}, 1.0, "x must be numbers; got dates or durations"),
+        ({"north": 10**400}, 1.0, "x has a whole number beyond the largest float"),
+        ({"north": "high"}, 1.0, "x must be numbers; got text"),
+        ({}, np.timedelta64(5, "s"), "y must be numbers; got dates or durations"),
+        ({}, 10**400, "y has a whole number beyond the largest float"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            regressor.learn_one(ROWS[0] | change, y)
+        if change:
+            with pytest.raises((ValueError, TypeError), match=message):
+                regressor.predict_one(ROWS[0] | change)
+    assert pickle.dumps(regressor) == before
+
+
+def test_none_na_and_masked_targets_are_missing():
+    pandas = pytest.importorskip("pandas")
+    states = set()
+    for missing in (None, pandas.NA, np.ma.masked):
+        regressor = StreamRegressor(sg.KRLST(capacity=20))
+        for row, y in zip(ROWS[:20], [missing, *map(float, Y[1:20])], strict=True):
+            regressor.learn_one(row, y)
+        states.add(regressor._native.to_bytes())
+    assert len(states) == 1
+
+
+def test_a_second_thread_is_refused_during_the_warm_up():
+    regressor = StreamRegressor(sg.KRLST(capacity=20))
+    regressor.learn_one(ROWS[0], 1.0)
+
+    class Slow(dict):
+        def get(self, name, default=None):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="in use by another thread"):
+                pool.submit(regressor.learn_one, ROWS[1], 2.0).result()
+            return super().get(name, default)
+
+    regressor.learn_one(Slow(ROWS[1], west=1.0), 2.0)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(regressor.learn_one, ROWS[2], 3.0).result()
+    assert regressor._native.rows_seen == 3
+    assert regressor.columns == ("east", "north", "south", "west")

@@ -200,3 +200,38 @@ def test_another_process_goes_on_with_the_same_bits():
         one.partial_fit(X[100:], Y[100:])
     assert twin.model_.to_bytes() == regressor.model_.to_bytes()
     np.testing.assert_array_equal(twin.predict(X), regressor.predict(X))
+
+
+def test_what_scikit_learn_would_take_for_numbers_is_refused_and_changes_nothing():
+    regressor = StreamRegressor(sg.KRLST(capacity=20)).fit(X, Y)
+    before = regressor.model_.to_bytes()
+    dates = X.astype("datetime64[s]")
+    hidden = np.arange(150) == 3
+    for rows, targets, message in (
+        (dates, Y, "X must be numbers; got dates or durations"),
+        (dates - dates[0], Y, "X must be numbers; got dates or durations"),
+        (pd.DataFrame(dates), Y, "X must be numbers; got dates or durations"),
+        (X, dates[:, 0], "Y must be numbers; got dates or durations"),
+        (np.ma.array(X, mask=X > 1), Y, "Input X contains NaN"),
+        (X, np.ma.array(Y, mask=hidden), "contains NaN"),
+        (X, pd.Series(np.where(hidden, pd.NA, Y.astype(object)), dtype="Float64"), "contains NaN"),
+        ([[1, 10**400, 3]] * 150, Y, "X has a whole number beyond the largest float"),
+        (X, [10**400] * 150, "y has a whole number beyond the largest float"),
+        ([["1", "2", "3"]] * 150, Y, "X must be numbers; got text"),
+    ):
+        for learn in (regressor.fit, regressor.partial_fit):
+            with pytest.raises((ValueError, TypeError), match=message):
+                learn(rows, targets)
+        if targets is Y:
+            with pytest.raises((ValueError, TypeError), match=message):
+                regressor.predict(rows)
+    assert regressor.model_.to_bytes() == before
+
+
+def test_tensors_are_taken_without_their_gradient():
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(X, requires_grad=True)
+    regressor = StreamRegressor(sg.KRLST(capacity=20)).fit(rows, torch.tensor(Y, requires_grad=True))
+    other = StreamRegressor(sg.KRLST(capacity=20)).fit(X, Y)
+    assert regressor.model_.to_bytes() == other.model_.to_bytes()
+    np.testing.assert_array_equal(regressor.predict(rows), other.predict(X))

@@ -13,6 +13,7 @@ from streamgp.model import StreamModel
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import whole
 from streamgp.standardize import Standardize
+from streamgp.turns import turn
 
 
 class StreamRegressor(base.Regressor):
@@ -74,21 +75,26 @@ class StreamRegressor(base.Regressor):
             x: numbers by the names of their features.
             y: a number; None or NaN: the memory of the model advances, nothing is learnt.
         """
-        if self._kept is None:
-            self._native.learn_one(_row(x, self._columns), y)
-            self.ignored += any(name not in self._columns for name in x)
-            return
-        columns = tuple(sorted({*self._columns, *x}, key=str))
+        with turn(self._native):
+            if self._kept is None:
+                self._native.learn_one(_row(x, self._columns), y)
+                self.ignored += any(name not in self._columns for name in x)
+            else:
+                self._warm_up(x, y, self._kept)
+
+    def _warm_up(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, kept: list[Any]) -> None:
+        columns, native = tuple(sorted({*self._columns, *x}, key=str)), self._native
         if columns == self._columns:
-            self._native.learn_one(_row(x, columns), y)
+            native.learn_one(_row(x, columns), y)
         else:
             native = self._fresh()
-            for row, target in (*self._kept, (x, y)):
+            for row, target in (*kept, (x, y)):
                 native.learn_one(_row(row, columns), target)
-            self._native, self._columns = native, columns
-        self._kept.append((dict(x), y))
-        if len(self._kept) == self.warmup:
+        kept.append((dict(x), y))
+        if len(kept) == self.warmup:
             self._kept = None
+        # The model last: from then on another thread may have its turn.
+        self._columns, self._native = columns, native
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], with_dist: bool = False) -> Any:
         """Predict the target of a row.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
 
+from streamgp import inputs
 from streamgp.model import StreamModel
 from streamgp.prediction import Values
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
@@ -84,12 +83,12 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
                 f"{type(self.model_).__name__} has no variance, so there is no standard deviation; use "
                 "predict(X), or a model with has_variance"
             )
-        prediction = self.model_.predict_many(validate_data(self, X, dtype=np.float64, reset=False))
+        prediction = self.model_.predict_many(validate_data(self, _faithful(X, "X"), reset=False))
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[FloatArray, FloatArray]:
         checked: tuple[FloatArray, FloatArray] = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True
+            self, _faithful(X, "X"), _faithful(y, "y"), reset=reset, multi_output=True, y_numeric=True
         )
         return checked
 
@@ -104,3 +103,8 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _faithful(value: Any, name: str) -> Any:
+    """Data of which scikit-learn loses nothing; what it has no sentence for is left to the model or refused here."""
+    return inputs.numbers(value, name) if isinstance(value, list | tuple) else inputs.faithful(value)

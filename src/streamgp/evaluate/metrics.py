@@ -1,6 +1,7 @@
 """Scores: how far the means are off, and how honest the error bars are.
 
-Rows whose target is missing (NaN) do not count. Every score is a number, over all rows and outputs together.
+Rows whose target is missing (None, NaN, NA or masked) do not count. Every score is a number, over all rows and outputs
+together.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from streamgp.inputs import numbers
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
 
@@ -26,7 +28,7 @@ def rmse(truth: Any, mean: Any) -> float:
 
 def mnae(truth: Any, mean: Any) -> float:
     """Return the mean absolute error over the standard deviation of the truth, as in [soh2014]'s tables."""
-    return float(np.mean(np.abs(_errors(truth, mean))) / np.nanstd(np.asarray(truth, dtype=np.float64)))
+    return float(np.mean(np.abs(_errors(truth, mean))) / np.nanstd(numbers(truth, "truth")))
 
 
 def nmse(truth: Any, mean: Any) -> float:
@@ -42,14 +44,14 @@ def nlpd(truth: Any, prediction: Prediction) -> float:
 
 def coverage(truth: Any, lower: Any, upper: Any) -> float:
     """Return the share of observations inside their intervals."""
-    y, low, high = (np.asarray(v, dtype=np.float64) for v in (truth, lower, upper))
+    y, low, high = (numbers(v, "truth and bounds") for v in (truth, lower, upper))
     known = ~np.isnan(y)
     return float(np.mean(((low <= y) & (y <= high))[known]))
 
 
 def interval_score(truth: Any, lower: Any, upper: Any, level: float) -> float:
     """Return the mean interval score [Gneiting and Raftery 2007]: the width, plus 2 / (1 - level) times each miss."""
-    y, low, high = (np.asarray(v, dtype=np.float64) for v in (truth, lower, upper))
+    y, low, high = (numbers(v, "truth and bounds") for v in (truth, lower, upper))
     missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
     return float(np.nanmean(np.where(np.isnan(y), np.nan, high - low + 2.0 / (1.0 - level) * missed)))
 
@@ -60,10 +62,10 @@ def pit(truth: Any, prediction: Prediction) -> FloatArray:
 
 
 def _errors(truth: Any, mean: Any) -> FloatArray:
-    y = np.asarray(truth, dtype=np.float64)
-    return (y - np.asarray(mean, dtype=np.float64))[~np.isnan(y)]
+    y = numbers(truth, "truth")
+    return (y - numbers(mean, "mean"))[~np.isnan(y)]
 
 
 def _columns(values: Any) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    array = numbers(values, "truth and mean")
     return array[:, None] if array.ndim == 1 else array

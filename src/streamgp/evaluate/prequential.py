@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.evaluate import metrics
+from streamgp.inputs import numbers
 from streamgp.model import StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
@@ -44,7 +45,7 @@ def prequential(model: StreamModel, X: Any, Y: Any, level: float = 0.9, skip: in
     Args:
         model: a stream model.
         X: (n, d) rows.
-        Y: (n,) or (n, p) targets; NaN where missing.
+        Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
         level: of the intervals that are scored.
         skip: first rows that do not count.
         window: rows of a window, for its coverage.
@@ -65,7 +66,7 @@ def prequential(model: StreamModel, X: Any, Y: Any, level: float = 0.9, skip: in
 
 def scores_of(prediction: Prediction, Y: Any, level: float = 0.9, skip: int = 0, window: int = 1000) -> Scores:
     """Return the scores of predictions made along a stream; the arguments are those of :func:`prequential`."""
-    y, later = np.asarray(Y, dtype=np.float64)[skip:], prediction[skip:]
+    y, later = numbers(Y, "Y")[skip:], prediction[skip:]
     known = ~np.isnan(y)
     rows = int(known.reshape(len(y), -1).any(1).sum())
     rmse = metrics.rmse(y, later.mean)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from streamgp.process.memory import Memory, Window
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.settings import FloatArray, choice, number, positive_vector
 from streamgp.snapshot import require
+from streamgp.turns import refuse
 
 REBUILD = 1
 TRACE_LENGTH = 512
@@ -281,12 +283,19 @@ class OnlineGP(MemoryModel):
     def predict_one(self, x: Any) -> Prediction:
         if self._d is None or not (self._scalar and self._direct):
             return super().predict_one(x)
-        X = inputs.row(x, self._d)  # the usual case without arrays in between
-        out = self._one_prediction
-        status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
-        if status:
-            inputs.refuse(status, at, many=False)
-        mean, variance, noise = out[:, 0].tolist()
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X = inputs.row(x, self._d)  # the usual case without arrays in between
+            out = self._one_prediction
+            status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
+            if status:
+                inputs.refuse(status, at, many=False)
+            mean, variance, noise = out[:, 0].tolist()
+        finally:
+            self._owner = owner
         return Prediction(mean, variance, noise) if self.has_variance else Prediction(mean, math.nan, math.nan)
 
     predict_one.__doc__ = MemoryModel.predict_one.__doc__
