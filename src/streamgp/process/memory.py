@@ -123,7 +123,7 @@ class Reservoir(Memory):
         named = {"recurrent": self.recurrent, "input": self.input, "feedback": self.feedback}
         given = {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
         if units is None:
-            self.units = next((len(matrix) for matrix in given.values()), 100)
+            self.units = next((len(rows) for rows in given.values()), 100)
         else:
             self.units = whole("units", units)
         if self.recurrent is not None and self.recurrent.shape != (self.units, self.units):
@@ -133,9 +133,9 @@ class Reservoir(Memory):
                 f"units is {units}, but recurrent has shape {self.recurrent.shape}: leave units out, or give a "
                 f"{(units, units)} matrix"
             )
-        for name, matrix in given.items():
-            if len(matrix) != self.units:
-                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {matrix.shape}")
+        for name, rows in given.items():
+            if len(rows) != self.units:
+                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {rows.shape}")
 
     @property
     def feeds_back(self) -> bool:
