@@ -519,7 +519,15 @@ def test_a_tuned_model_predicts_the_same_in_all_units(kernel):
     y = 3.0 * x + np.sin(np.pi / 2 * x) + 0.1 * rng.standard_normal(80)
     grid = np.linspace(-1.5, 1.5, 7)
     expected = None
-    for input_unit, target_unit in [(1.0, 1.0), (1e-3, 1.0), (1e3, 1.0), (1.0, 1e-6), (1.0, 1e6), (1e-3, 1e6), (1e3, 1e-6)]:
+    for input_unit, target_unit in [
+        (1.0, 1.0),
+        (1e-3, 1.0),
+        (1e3, 1.0),
+        (1.0, 1e-6),
+        (1.0, 1e6),
+        (1e-3, 1e6),
+        (1e3, 1e-6),
+    ]:
         model = tune(sg.SOGP(kernel, capacity=80), input_unit * x, target_unit * y)
         model.learn_many(input_unit * x, target_unit * y)
         p = model.predict_many(input_unit * grid)
@@ -548,4 +556,6 @@ def test_fourier_features_are_tuned_alike_in_all_units_of_the_targets(unit):
     y = np.sin(2.0 * x) + 0.1 * rng.standard_normal(100)
     tuned = tune(sg.ISSGPR(features=20, lengthscale=1.0), x, unit * y)
     assert tuned.get_params()["noise"] / unit**2 == pytest.approx(0.01, rel=0.5)
-    assert tuned.get_params()["lengthscale"] == pytest.approx(tune(sg.ISSGPR(20, 1.0), x, y).get_params()["lengthscale"], rel=0.02)
+    assert tuned.get_params()["lengthscale"] == pytest.approx(
+        tune(sg.ISSGPR(20, 1.0), x, y).get_params()["lengthscale"], rel=0.02
+    )
