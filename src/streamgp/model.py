@@ -123,6 +123,10 @@ class StreamModel(Configured, abc.ABC):
     def _recall(self, y: FloatArray) -> None:
         """Remember y as the last target, where the memory is fed with targets."""
 
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
+        return freerun.Independent(self, count)
+
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0
