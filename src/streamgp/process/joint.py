@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtpsv
 
 from streamgp import inputs
 from streamgp.arrays import Numbers
@@ -25,8 +26,10 @@ from streamgp.settings import FloatArray
 if TYPE_CHECKING:
     from streamgp.process.onlinegp import OnlineGP
 
-# Of k(x, x): a variance below this, given a trajectory's own earlier values, cannot be told from 0.
-KNOWN = 1e-12
+# Independent variance that is added to every drawn value: of k(x, x), to whose rounding the covariance is known, or of
+# the posterior variance where features leave no residual. The values of a smooth function determine each other beyond
+# what arithmetic can hold; with this on the diagonal L^-1 stays below 1e5 in units of the function.
+NUGGET = 1e-10
 
 
 class Function:
@@ -127,7 +130,8 @@ class Draws(Trajectories):
         self._covariance_of = np.arange(p) % q  # which of the covariances an output has
         self._Z = np.empty((count, steps, part.width(d)))
         self._Phi = np.empty((count, steps, len(function.mu)))
-        self._L, self._inverse_pivots = np.zeros((q, count, steps, steps)), np.zeros((q, count, steps))
+        self._L = np.empty((q, count, steps * (steps + 1) // 2))  # row after row
+        self._pivots = np.ones((q, count))  # of the last step
         self._e = np.zeros((count, steps, p))
         self._mean = np.empty((count, p))  # of the last step
 
@@ -135,24 +139,24 @@ class Draws(Trajectories):
         function, t = self._function, self._steps
         Z = self._remember(X)
         Phi = function.features(Z)
-        past = self._Phi[:, :t]
         H = Phi @ function.S
         if function.has_residual:
             own = np.stack([function.kernel(z[None], rows[:t])[0] for z, rows in zip(Z, self._Z, strict=True)])
-            prior = function.prior_variances(Z)
-            H = H - Phi
+            prior, H = function.prior_variances(Z), H - Phi
+            variance = np.maximum(np.sum(H * Phi, axis=2) + prior, 0.0)  # (q, count)
+            nugget = np.broadcast_to(NUGGET * prior, variance.shape)
         else:
-            own, prior = np.zeros((len(Z), t)), np.zeros(len(Z))
-        variance = np.maximum(np.sum(H * Phi, axis=2) + prior, 0.0)  # (q, count)
-        c = np.einsum("stm,qsm->qst", past, H) + own
-        for i in range(t):  # L^-1 c, all trajectories at once
-            c[..., i] -= np.sum(self._L[..., i, :i] * c[..., :i], axis=-1)
-            c[..., i] *= self._inverse_pivots[..., i]
-        left = np.maximum(variance - np.sum(c * c, axis=2), 0.0)
-        self._Z[:, t], self._Phi[:, t], self._L[..., t, :t] = Z, Phi, c
-        left[left < KNOWN * (variance + prior)] = 0.0
-        self._L[..., t, t] = np.sqrt(left)
-        np.divide(1.0, self._L[..., t, t], out=self._inverse_pivots[..., t], where=left > 0)
+            own, variance = np.zeros((len(Z), t)), np.maximum(np.sum(H * Phi, axis=2), 0.0)
+            nugget = NUGGET * variance
+        c = (self._Phi[:, :t] @ H[..., None])[..., 0] + own
+        if t > 0:
+            for L, one in zip(self._L.reshape(-1, self._L.shape[2]), c.reshape(-1, t), strict=True):
+                one[:] = dtpsv(t, L, one, trans=1)  # L^-1 c; rows of L are the columns of the transposed matrix
+        left = np.maximum(variance + nugget - np.sum(c * c, axis=2), nugget)
+        self._pivots = np.where(left > 0, np.sqrt(left), 1.0)
+        first = t * (t + 1) // 2
+        self._L[..., first : first + t], self._L[..., first + t] = c, self._pivots
+        self._Z[:, t], self._Phi[:, t] = Z, Phi
         which, power = self._covariance_of, function.power[self._covariance_of]
         mean = Phi @ function.mu
         self._mean = mean + np.sqrt(power) * np.einsum("ost,sto->so", c[which], self._e[:, :t])
@@ -166,8 +170,7 @@ class Draws(Trajectories):
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         t, which = self._steps, self._covariance_of
-        inverse = self._inverse_pivots[which, :, t].T / np.sqrt(self._function.power[which])
-        self._e[:, t] = inverse * (values - self._mean)
+        self._e[:, t] = (values - self._mean) / (self._pivots[which].T * np.sqrt(self._function.power[which]))
         self._held[2][:] = targets
         self._steps += 1
 
