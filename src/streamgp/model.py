@@ -239,7 +239,8 @@ class StreamModel(Configured, abc.ABC):
         Args:
             U: (n, d) rows; lagged targets from before the first row are taken from it.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
-            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
 
         Returns:
@@ -256,7 +257,8 @@ class StreamModel(Configured, abc.ABC):
             steps: rows ahead.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
             inputs: (steps, others) future values of the other columns, where there are any.
-            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
 
         Returns:

@@ -120,7 +120,7 @@ def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullG
     """The batch model, started at the scale of the data where it is far off, and bounds in the units of the data."""
     kernel, target2 = batch.kernel, _spread2(Y)
     theta, lengths = kernel.program(*extent(X)).parameters, kernel.input_lengths(X)
-    noise = batch.hyperparameters["noise"]
+    noise = float(batch.hyperparameters["noise"])
     start = theta.copy()
     for i in np.flatnonzero(lengths > 0):
         start[i] = _near(theta[i], lengths[i], FAR)

@@ -60,7 +60,8 @@ class Kernel(Part, abc.ABC):
         A lengthscale for all of d columns belongs to distances in all of them: sqrt(d) for columns of unit variance.
         """
         X, depth = _points("X", X)
-        width, spread2, found = X.shape[1], np.var(X, axis=0), []
+        width, spread2 = X.shape[1], np.var(X, axis=0)
+        found: list[float] = []
         for _, leaf in self.leaves():
             for name, size in leaf.sizes(width, depth):
                 columns = max(1.0, width / depth / size)

@@ -103,8 +103,8 @@ class Function:
 
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""
-        own = np.array([self.kernel(z[None], z[None])[0, 0] for z in Z])
-        return (1.0 + self._parts.jitter) * own
+        own: FloatArray = np.array([self.kernel(z[None], z[None])[0, 0] for z in Z])
+        return own + self._parts.jitter * own
 
 
 class Draws(Trajectories):
