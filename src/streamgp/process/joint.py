@@ -103,8 +103,8 @@ class Function:
 
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""
-        own: FloatArray = np.array([self.kernel(z[None], z[None])[0, 0] for z in Z])
-        return own + self._parts.jitter * own
+        own = [self.kernel(z[None], z[None])[0, 0] for z in Z]
+        return np.array(own) * (1.0 + self._parts.jitter)  # type: ignore[no-any-return]
 
 
 class Draws(Trajectories):
