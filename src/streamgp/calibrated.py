@@ -11,6 +11,7 @@ import numpy as np
 from streamgp import conformal, inputs
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
+from streamgp.freerun import Mapped, Step, Trajectories
 from streamgp.model import StreamModel
 from streamgp.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
 from streamgp.settings import FloatArray, number, positive_vector, whole
@@ -138,6 +139,11 @@ class Calibrated(Wrapper):
         lower, upper, variance, noise = out
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
 
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
+            return super()._trajectories(count, steps)
+        return _Stretched(self._within._trajectories(count, steps), self)
+
     def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
         """Advance the memory by one row, then learn its target.
 
@@ -225,3 +231,17 @@ class Calibrated(Wrapper):
             share(state.raw_inside, raw),
             share(state.raw_width, raw),
         )
+
+
+class _Stretched(Mapped):
+    """Trajectories whose function and noise vary as much as the calibrated ones."""
+
+    def __init__(self, within: Trajectories, model: Calibrated) -> None:
+        super().__init__(within)
+        self._model = model
+
+    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
+        calibrated = self._model._calibrate(Prediction(step.free_mean, step.free_variance, step.noise), None)
+        known = step.free_variance > 0
+        factor = np.sqrt(np.where(known, calibrated.variance, 1.0) / np.where(known, step.free_variance, 1.0))
+        return (1.0 - factor) * step.free_mean, factor, np.asarray(calibrated.noise)

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp import inputs
 from streamgp.checks import check
+from streamgp.freerun import Step, Trajectories
 from streamgp.model import Change, Health, Relevance, StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
@@ -109,6 +110,9 @@ class Committee(StreamModel):
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._mixed([one._foresee(X) for one in self._members], self._sums[None], self._counts[None])
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return _Shares(self, count, steps)
 
     def _follow(self, predictions: list[Any], Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Take in the errors of rows; return the sums (n, members, p) and counts (n, p) as they were before each."""
@@ -220,6 +224,29 @@ class Committee(StreamModel):
     @property
     def last_change(self) -> Change:
         return self._lead().last_change
+
+
+class _Shares(Trajectories):
+    """Each trajectory follows one member; a member has as many of them as its weight says."""
+
+    def __init__(self, committee: Committee, count: int, steps: int) -> None:
+        edges = np.round(np.cumsum(committee.weights) * count).astype(int)
+        edges[-1] = count
+        starts = [0, *edges[:-1].tolist()]
+        shares = [slice(start, stop) for start, stop in zip(starts, edges.tolist(), strict=True)]
+        self._parts = [
+            (own, one._trajectories(own.stop - own.start, steps))
+            for own, one in zip(shares, committee._members, strict=True)
+            if own.stop > own.start
+        ]
+
+    def predict(self, X: FloatArray) -> Step:
+        steps = [one.predict(X[own]) for own, one in self._parts]
+        return Step(*(np.concatenate(parts) for parts in zip(*steps, strict=True)))
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        for own, one in self._parts:
+            one.record(values[own], targets[own])
 
 
 def _weights(sums: FloatArray, counts: FloatArray) -> FloatArray:

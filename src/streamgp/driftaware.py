@@ -11,6 +11,7 @@ from streamgp import drift, inputs
 from streamgp.arrays import Layout, Numbers
 from streamgp.checks import check
 from streamgp.compiled import compile_now
+from streamgp.freerun import Trajectories
 from streamgp.model import StreamModel, revived
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, number, whole
@@ -293,6 +294,9 @@ class DriftAware(Wrapper):
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._leader()._foresee(X)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._leader()._trajectories(count, steps)
 
     def reset_memory(self) -> None:
         super().reset_memory()

@@ -10,6 +10,7 @@ import numpy as np
 from streamgp import inputs
 from streamgp.checks import check
 from streamgp.encoder import WindowEncoder
+from streamgp.freerun import Step, Trajectories
 from streamgp.model import Change, Health, StreamModel
 from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray
@@ -141,6 +142,9 @@ class Encoded(StreamModel):
             E[t] = self._encoder.embed(window)
         return self._in_units([one._foresee(E) for one in self._within])
 
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return _Embedded(self, count, steps)
+
     def _parts(self) -> list[tuple[StreamModel, slice]]:
         """The models within and the outputs of each."""
         if not self._several:
@@ -232,6 +236,35 @@ class Encoded(StreamModel):
     def last_change(self) -> Change:
         """Of the first output, where there are several models within."""
         return self._within[0].last_change
+
+
+class _Embedded(Trajectories):
+    """Trajectories of the models within, each with a window of its own."""
+
+    def __init__(self, model: Encoded, count: int, steps: int) -> None:
+        self._model = model
+        self._windows = np.repeat(model._window[None], count, axis=0)
+        self._parts = [(outputs, one._trajectories(count, steps)) for one, outputs in model._parts()]
+
+    def predict(self, X: FloatArray) -> Step:
+        self._windows = np.concatenate([self._windows[:, 1:], self._model._standard(X)[:, None]], axis=1)
+        E = np.stack([self._model._encoder.embed(window) for window in self._windows])
+        steps = [one.predict(E) for _, one in self._parts]
+        within = Step(*(np.hstack(parts) for parts in zip(*steps, strict=True)))
+        shift, scale = self._model._shifts[1], self._model._scales[1]
+        return Step(
+            shift + scale * within.mean,
+            scale**2 * within.variance,
+            scale**2 * within.noise,
+            shift + scale * within.free_mean,
+            scale**2 * within.free_variance,
+        )
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        shift, scale = self._model._shifts[1], self._model._scales[1]
+        for outputs, one in self._parts:
+            own = tuple(((given - shift) / scale)[:, outputs] for given in (values, targets))
+            one.record(*own)
 
 
 def _vector(name: str, value: Any, *, positive: bool = False) -> FloatArray | None:

@@ -139,6 +139,10 @@ class StreamModel(Configured, abc.ABC):
     def _recall(self, y: FloatArray) -> None:
         """Remember y as the last target, where the memory is fed with targets."""
 
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
+        return freerun.Independent(self, count)
+
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0
@@ -265,7 +269,8 @@ class StreamModel(Configured, abc.ABC):
         Args:
             U: (n, d) rows; lagged targets from before the first row are taken from it.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
-            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
 
         Returns:
@@ -282,7 +287,8 @@ class StreamModel(Configured, abc.ABC):
             steps: rows ahead.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
             inputs: (steps, others) future values of the other columns, where there are any.
-            trajectories: sampled futures from which the uncertainty is made; models without a variance run one.
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
 
         Returns:

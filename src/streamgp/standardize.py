@@ -10,6 +10,7 @@ import numpy as np
 from streamgp import inputs
 from streamgp.checks import check
 from streamgp.compiled import compile_now
+from streamgp.freerun import Mapped, Step, Trajectories
 from streamgp.linalg import scaling
 from streamgp.model import Relevance, StreamModel
 from streamgp.prediction import Prediction
@@ -184,6 +185,9 @@ class Standardize(Wrapper):
     def _recall(self, y: FloatArray) -> None:
         self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
 
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return _InUnits(self._within._trajectories(count, steps), self._scaling)
+
     def _rows_until_settled(self) -> int:
         # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
         left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
@@ -226,6 +230,24 @@ class Standardize(Wrapper):
     def relevance(self) -> Relevance:
         """Return how much each input counts, standard deviation for standard deviation, and how far back."""
         return self._within.relevance()
+
+
+class _InUnits(Mapped):
+    """Trajectories in the units of the data."""
+
+    def __init__(self, within: Trajectories, units: Scaling) -> None:
+        super().__init__(within)
+        self._units = units
+
+    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
+        scale = self._units.target_scale
+        return self._units.target_shift, scale, scale**2 * step.noise
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        return standard(np.ascontiguousarray(X), self._units.input_shift, self._units.input_scale)
+
+    def _targets(self, Y: FloatArray) -> FloatArray:
+        return standard(np.ascontiguousarray(Y), self._units.target_shift, self._units.target_scale)
 
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:

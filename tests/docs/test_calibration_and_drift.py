@@ -51,9 +51,10 @@ def test_a_stream_gives_the_committed_results_again(script):
         assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
 
 
-def test_committed_table_of_drift_is_that_of_its_results(monkeypatch):
+@pytest.mark.parametrize("name", ["drift", "forecasts"])
+def test_committed_tables_are_those_of_their_results(name, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    spec = importlib.util.spec_from_file_location("drift", SCRIPT.parent / "drift.py")
+    spec = importlib.util.spec_from_file_location(name, SCRIPT.parent / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     text = module.PAGE.read_text()

@@ -500,3 +500,62 @@ def test_a_kernel_is_searched_up_to_ten_variances_of_the_targets_unless_bounds_a
 def test_a_model_without_noise_can_be_tuned():
     X = np.linspace(0.0, 6.0, 60)
     assert tune(sg.KRLS(noise=0.0), X, np.sin(X), Evidence(restarts=0)).get_params()["noise"] > 0
+
+
+# Units: a model that is tuned in other units predicts the same in those units.
+
+UNITS = {
+    "linear": sg.LinearKernel() + sg.Constant(),
+    "squared exponential and linear": sg.SquaredExponential() + sg.LinearKernel(),
+    "scaled and quadratic": sg.Constant(2.0) * sg.SquaredExponential() + sg.LinearKernel() * sg.LinearKernel(),
+    "periodic": sg.Periodic(4.0) + sg.LinearKernel(),
+}
+
+
+@pytest.mark.parametrize("kernel", UNITS.values(), ids=UNITS)
+def test_a_tuned_model_predicts_the_same_in_all_units(kernel):
+    rng = np.random.default_rng(23)
+    x = rng.uniform(-2.0, 2.0, 80)
+    y = 3.0 * x + np.sin(np.pi / 2 * x) + 0.1 * rng.standard_normal(80)
+    grid = np.linspace(-1.5, 1.5, 7)
+    expected = None
+    for input_unit, target_unit in [
+        (1.0, 1.0),
+        (1e-3, 1.0),
+        (1e3, 1.0),
+        (1.0, 1e-6),
+        (1.0, 1e6),
+        (1e-3, 1e6),
+        (1e3, 1e-6),
+    ]:
+        model = tune(sg.SOGP(kernel, capacity=80), input_unit * x, target_unit * y)
+        model.learn_many(input_unit * x, target_unit * y)
+        p = model.predict_many(input_unit * grid)
+        got = np.stack([p.mean / target_unit, np.sqrt(p.noise) / target_unit, np.sqrt(p.variance) / target_unit])
+        expected = got if expected is None else expected
+        np.testing.assert_allclose(got, expected, atol=2e-3)
+    if kernel is not UNITS["linear"]:
+        assert expected[1] == pytest.approx(0.1, rel=0.3)
+
+
+def test_small_inputs_of_a_linear_kernel_do_not_raise_the_noise():
+    rng = np.random.default_rng(24)
+    x = 1e-3 * rng.standard_normal(200)
+    y = 3000.0 * x + 0.1 * rng.standard_normal(200)
+    tuned = tune(sg.SOGP(sg.LinearKernel() + sg.Constant()), x, y)
+    assert tuned.get_params()["noise"] == pytest.approx(0.01, rel=0.2)
+    assert tuned.get_params()["kernel"].left.variance > 1e6
+    wide = tune(sg.SOGP(sg.LinearKernel() + sg.Constant()), x, y, Evidence(bounds=(1e-8, 1e9)))
+    assert wide.get_params()["noise"] == pytest.approx(0.01, rel=0.2)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_fourier_features_are_tuned_alike_in_all_units_of_the_targets(unit):
+    rng = np.random.default_rng(25)
+    x = rng.uniform(-3.0, 3.0, 100)
+    y = np.sin(2.0 * x) + 0.1 * rng.standard_normal(100)
+    tuned = tune(sg.ISSGPR(features=20, lengthscale=1.0), x, unit * y)
+    assert tuned.get_params()["noise"] / unit**2 == pytest.approx(0.01, rel=0.5)
+    assert tuned.get_params()["lengthscale"] == pytest.approx(
+        tune(sg.ISSGPR(20, 1.0), x, y).get_params()["lengthscale"], rel=0.02
+    )

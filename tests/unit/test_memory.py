@@ -79,6 +79,20 @@ def test_connectivity_scales_and_seed_shape_the_weights():
     assert not np.array_equal(W.recurrent, two.weights(2, 1).recurrent)
 
 
+def test_a_given_matrix_says_how_many_units_there_are():
+    W, W_i, W_b = rng.normal(size=(4, 4)), rng.normal(size=(4, 2)), rng.normal(size=(4, 1))
+    for given in ({"recurrent": W}, {"input": W_i}, {"feedback": W_b}, {"recurrent": W, "input": W_i, "feedback": W_b}):
+        reservoir = sg.Reservoir(**given)
+        assert reservoir.units == 4
+        assert reservoir.width(2) == 6
+        weights = reservoir.weights(2, 1)
+        assert [array.shape for array in weights] == [(4, 4), (4, 2), (4,), (4, 1)]
+        for name, matrix in given.items():
+            np.testing.assert_array_equal(getattr(weights, name), matrix)
+    assert sg.Reservoir().units == sg.Reservoir(feedback=0.3).units == 100
+    assert sg.Reservoir(4, recurrent=W).units == 4
+
+
 @pytest.mark.parametrize("memory", [sg.Window(3), sg.Reservoir(5, feedback=0.5)])
 def test_reset_memory_begins_a_new_sequence_and_keeps_what_was_learnt(memory):
     X, Y = rng.normal(size=(8, 2)), rng.normal(size=8)
@@ -101,7 +115,12 @@ def test_reset_memory_begins_a_new_sequence_and_keeps_what_was_learnt(memory):
         (lambda: sg.Window(1.5), "depth must be a whole number of at least 1; got 1.5"),
         (lambda: sg.Reservoir(5, retention=1.0), "retention must be at least 0 and below 1"),
         (lambda: sg.Reservoir(5, connectivity=0.0), "connectivity must be a finite number above 0 and at most 1"),
-        (lambda: sg.Reservoir(5, recurrent=np.eye(4)), r"recurrent must have shape \(5, 5\); got \(4, 4\)"),
+        (
+            lambda: sg.Reservoir(5, recurrent=np.eye(4)),
+            r"units is 5, but recurrent has shape \(4, 4\): leave units out, or give a \(5, 5\) matrix",
+        ),
+        (lambda: sg.Reservoir(recurrent=np.ones((4, 3))), r"recurrent must be square, \(units, units\); got \(4, 3\)"),
+        (lambda: sg.Reservoir(recurrent=np.eye(4), input=np.ones((5, 2))), "input must have 4 rows, one for each unit"),
         (lambda: sg.Reservoir(5, input=np.ones((4, 2))), "input must have 5 rows, one for each unit"),
         (lambda: sg.Reservoir(5, feedback=np.ones((4, 1))), "feedback must have 5 rows, one for each unit"),
         (lambda: sg.Reservoir(5, recurrent=np.full((5, 5), np.nan)), "recurrent must hold finite numbers only"),

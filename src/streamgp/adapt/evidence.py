@@ -77,7 +77,7 @@ class Evidence(Part):
         restarts: further starts, each hyperparameter drawn within a few times of the given one; 0: none.
         iterations: most iterations from each start.
         bounds: (lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 and
-            1e6; noise and variances in squared units of the target, lengthscales in the units of the inputs.
+            1e6 (``tune`` takes them from the data); noise in squared units of the target, a kernel's in its own.
         seed: of the further starts.
         progress: True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence).
 

@@ -9,6 +9,7 @@ import numpy as np
 from streamgp import inputs
 from streamgp.adapt.evidence import WIDEST, Evidence
 from streamgp.batch import SSGPR, FullGP
+from streamgp.batch.model import extent
 from streamgp.checks import check
 from streamgp.kernels import Kernel
 from streamgp.model import MemoryModel, StreamModel
@@ -21,12 +22,18 @@ from streamgp.standardize import Standardize, standard, units_of
 from streamgp.wrapper import Wrapper
 
 Model = TypeVar("Model", bound=StreamModel)
+Limits = dict[str, tuple[float, float]]
 
-# Of the prior variance. The evidence of targets without noise grows without bound with the signal-to-noise ratio, but
-# on a basis that grows rounding hides what is below this (docs/numerics.md).
+# Of the prior variance on the data. The evidence of targets without noise grows without bound with the signal-to-noise
+# ratio, but on a basis that grows rounding hides what is below this (docs/numerics.md).
 LEAST_NOISE = 1e-5
-# Of the targets' variance: as far as a kernel's variance is searched, so that the noise which suits it stays small.
+# Of the targets' variance: as far as each term of a kernel is searched, so that the noise which suits it stays small.
 MOST_VARIANCE = 10.0
+# By how much a start may differ from the scale of the data, in the unit of an input or a target. From further away the
+# function looks constant, or is noise from row to row, and the evidence has no slope.
+FAR = 100.0
+# Of the targets' variance: where a noise that is far off starts.
+LIKELY_NOISE = 0.01
 
 
 def tune(
@@ -40,9 +47,11 @@ def tune(
     """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
 
     The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
-    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise. A
-    kernel's variance is searched up to ten times that of the targets, or the start, unless ``evidence`` has bounds, and
-    a noise below 1e-5 of it is raised to that (not for Fourier features).
+    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise.
+    Unless ``evidence`` has bounds, the search is in the units of the data: each term of a kernel may reach a prior
+    variance, averaged over the rows, of ten times the variance of the targets, or that of the start; and a start that
+    is off by more than a factor of 100 in those units begins at the scale of the data. A noise below 1e-5 of the prior
+    variance is raised to that (not for Fourier features).
 
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
@@ -100,22 +109,65 @@ def fit_prefix(
         raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
     if known.size > rows:
         known = np.sort(np.random.default_rng(evidence.seed).choice(known, rows, replace=False))
-    return batch.fit(seen[known], Y[known], _bounded(evidence, batch, seen[known], Y[known]))
+    X, Y = seen[known], Y[known]
+    if evidence.bounds == WIDEST:
+        batch, bounds = _spectrum_in_units(batch, Y) if isinstance(batch, SSGPR) else _kernel_in_units(batch, X, Y)
+        evidence = evidence.replaced(bounds=bounds)
+    return batch.fit(X, Y, evidence)
 
 
-def _bounded(evidence: Evidence, batch: FullGP | SSGPR, X: FloatArray, Y: FloatArray) -> Evidence:
-    """Bounds in the units of the targets, and around the start, where none were given."""
-    if isinstance(batch, SSGPR) or evidence.bounds != WIDEST:
-        return evidence
-    objective = batch.objective(X, Y)
-    most = MOST_VARIANCE * float(np.var(Y, axis=0).max())
-    bounds = {}
-    for name, start in zip(objective.names, np.exp(objective.start).tolist(), strict=True):
-        if name == "noise":
-            bounds[name] = min(start, LEAST_NOISE * most), max(start, WIDEST[1])
-        elif name.endswith("variance"):
-            bounds[name] = min(start, WIDEST[0]), max(start, most)
-    return evidence.replaced(bounds=bounds)  # type: ignore[no-any-return]
+def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullGP, Limits]:
+    """The batch model, started at the scale of the data where it is far off, and bounds in the units of the data."""
+    kernel, target2 = batch.kernel, _spread2(Y)
+    theta, lengths = kernel.program(*extent(X)).parameters, kernel.input_lengths(X)
+    noise = float(batch.hyperparameters["noise"])
+    start = theta.copy()
+    for i in np.flatnonzero(lengths > 0):
+        start[i] = _near(theta[i], lengths[i], FAR)
+    for i in np.flatnonzero(_terms(kernel, start, X) > 0):  # one after the other: factors of a product share its scale
+        term = _terms(kernel, start, X)[i]
+        start[i] *= _near(term, target2, FAR**2) / term
+    started = _near(noise, LIKELY_NOISE * target2, FAR**2)
+    if started != noise or np.any(start != theta):
+        batch = batch.replaced(kernel=kernel.with_values(start, *extent(X)), noise=started)
+    terms = _terms(kernel, start, X)
+    # A hyperparameter that the prior variance does not depend on, and that is no length, has no unit.
+    unit = np.where(terms > 0, target2 * start / np.where(terms > 0, terms, 1.0), np.where(lengths > 0, lengths, 1.0))
+    low, high = WIDEST[0] * unit, np.where(terms > 0, MOST_VARIANCE, WIDEST[1]) * unit
+    named_low, named_high = (kernel.hyperparameters(values, *extent(X)) for values in (low, high))
+    named = kernel.hyperparameters(start, *extent(X))
+    bounds = {name: _around(value, np.min(named_low[name]), np.max(named_high[name])) for name, value in named.items()}
+    most = MOST_VARIANCE * target2
+    return batch, bounds | {"noise": _around(started, LEAST_NOISE * most, WIDEST[1] * target2)}
+
+
+def _spectrum_in_units(batch: SSGPR, Y: FloatArray) -> tuple[SSGPR, Limits]:
+    """The same for Fourier features, whose prior variance is the same everywhere."""
+    target2, settings = _spread2(Y), batch.get_params()
+    variance = _near(settings["variance"], target2, FAR**2)
+    noise = _near(settings["noise"], LIKELY_NOISE * target2, FAR**2)
+    batch = batch.replaced(variance=variance, noise=noise)
+    low, high = (limit * target2 for limit in WIDEST)
+    return batch, {"variance": _around(variance, low, high), "noise": _around(noise, low, high)}
+
+
+def _terms(kernel: Kernel, theta: FloatArray, X: FloatArray) -> FloatArray:
+    """d mean k(x, x) / d log(hyperparameter): for the variance of a term of a sum, the term's mean over the rows."""
+    weights = np.full(len(X), 1.0 / len(X))
+    return kernel.with_values(theta, *extent(X)).weighted_diagonal_gradient(weights, X)
+
+
+def _spread2(Y: FloatArray) -> float:
+    """The variance of the targets; their mean square where they are constant, 1 where they are 0."""
+    return float(np.var(Y, axis=0).max() or np.mean(Y * Y) or 1.0)
+
+
+def _near(value: float, scale: float, factor: float) -> float:
+    return value if scale / factor <= value <= scale * factor else scale
+
+
+def _around(start: Any, low: float, high: float) -> tuple[float, float]:
+    return min(float(np.min(start)), float(low)), max(float(np.max(start)), float(high))
 
 
 def _fit_within(
@@ -149,8 +201,7 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         changes = {part + name: value for name, value in found.items()}
     else:
         found = batch.hyperparameters
-        variances = [float(np.max(value)) for name, value in found.items() if name.endswith("variance")]
-        noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * max(variances, default=0.0))
+        noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
         changes = {part + "kernel": batch.kernel} if part or "kernel" in settings else found
     if "noise" in settings:
         changes["noise"] = noise

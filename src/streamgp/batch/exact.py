@@ -72,6 +72,11 @@ class FullGP(KernelModel):
     def __init__(self, kernel: Kernel | None = None, noise: float = 0.01, jitter: float = 0.0) -> None:
         self._compose(kernel, noise, jitter)
 
+    def prior_variance(self) -> float:
+        """Return the prior variance of the function, averaged over the rows that were fitted."""
+        solution = self._learnt()
+        return float(np.mean(solution.kernel.diagonal(solution.X)))
+
     def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
         return solve(*self._bound(values, X), self._jitter, X, Y)
 

@@ -54,6 +54,21 @@ class Kernel(Part, abc.ABC):
                 first += size
         return named
 
+    def input_lengths(self, X: Any) -> FloatArray:
+        """How far the inputs spread, for each hyperparameter that is a length in their units; NaN for the others.
+
+        A lengthscale for all of d columns belongs to distances in all of them: sqrt(d) for columns of unit variance.
+        """
+        X, depth = _points("X", X)
+        width, spread2 = X.shape[1], np.var(X, axis=0)
+        found: list[float] = []
+        for _, leaf in self.leaves():
+            for name, size in leaf.sizes(width, depth):
+                columns = max(1.0, width / depth / size)
+                own = [np.sqrt(columns * np.mean(spread2[j::size])) for j in range(size)]
+                found += own if name in leaf.lengths else [np.nan] * size
+        return np.array(found)
+
     def relevance(self, values: FloatArray, width: int, depth: int = 1) -> tuple[FloatArray, float]:
         """1 / lengthscale of each of the width numbers, summed over the leaves, and the memory length in steps."""
         weights, steps, first = np.zeros(width), 1.0, 0
@@ -161,6 +176,7 @@ class LeafKernel(Kernel):
     """A kernel that is not built of others: an operation and its own hyperparameters."""
 
     operation: int
+    lengths: tuple[str, ...] = ("lengthscale",)  # hyperparameters in the units of the inputs
 
     def leaves(self) -> list[tuple[str, LeafKernel]]:
         return [("", self)]

@@ -113,6 +113,7 @@ class Periodic(LeafKernel):
     """
 
     operation = prog.PERIODIC
+    lengths = ("period",)
 
     def __init__(self, period: float = 1.0, lengthscale: Lengthscale = None, variance: float = 1.0) -> None:
         self.period = number("period", period, above=0)

@@ -71,7 +71,7 @@ class Reservoir(Memory):
     bias.
 
     Args:
-        units: number of units.
+        units: number of units; None: as many as the given matrices have rows, 100 without any.
         spectral_radius: largest modulus of the eigenvalues of W; below 1 the past fades.
         retention: the part of the old state that is kept, in [0, 1).
         connectivity: the part of W that is not zero, in (0, 1].
@@ -91,7 +91,7 @@ class Reservoir(Memory):
 
     def __init__(
         self,
-        units: int = 100,
+        units: int | None = None,
         spectral_radius: float = 0.9,
         retention: float = 0.0,
         connectivity: float = 0.1,
@@ -103,7 +103,6 @@ class Reservoir(Memory):
         input: Any = None,
         augment: bool = True,
     ) -> None:
-        self.units = whole("units", units)
         self.spectral_radius = number("spectral_radius", spectral_radius, at_least=0)
         self.retention = number("retention", retention, at_least=0)
         if self.retention >= 1:
@@ -121,11 +120,22 @@ class Reservoir(Memory):
             self.feedback = (
                 number("feedback", feedback, above=0) if scale else real_matrix("feedback", feedback, "(units, p)")
             )
+        named = {"recurrent": self.recurrent, "input": self.input, "feedback": self.feedback}
+        given = {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
+        if units is None:
+            self.units = next((len(rows) for rows in given.values()), 100)
+        else:
+            self.units = whole("units", units)
         if self.recurrent is not None and self.recurrent.shape != (self.units, self.units):
-            raise ValueError(f"recurrent must have shape {(self.units, self.units)}; got {self.recurrent.shape}")
-        for name, given in (("input", self.input), ("feedback", self.feedback)):
-            if isinstance(given, np.ndarray) and given.shape[0] != self.units:
-                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {given.shape}")
+            if units is None:
+                raise ValueError(f"recurrent must be square, (units, units); got {self.recurrent.shape}")
+            raise ValueError(
+                f"units is {units}, but recurrent has shape {self.recurrent.shape}: leave units out, or give a "
+                f"{(units, units)} matrix"
+            )
+        for name, rows in given.items():
+            if len(rows) != self.units:
+                raise ValueError(f"{name} must have {self.units} rows, one for each unit; got {rows.shape}")
 
     @property
     def feeds_back(self) -> bool:
@@ -185,7 +195,7 @@ def described_reservoir(
         return described
     if not isinstance(reservoir, Reservoir):
         raise TypeError(f"reservoir must be a Reservoir, for example Reservoir(100); got {reservoir!r}")
-    if described != Reservoir():
+    if described != Reservoir(100):  # what the recipes describe by default
         raise ValueError(
             f"the reservoir is given twice: as reservoir={reservoir!r} and by its settings, {described!r}; "
             "put the settings into the Reservoir"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import inputs
+from streamgp import freerun, inputs
 from streamgp.arrays import Numbers
 from streamgp.checks import MOVE_IS_DUE
 from streamgp.compiled import compile_now
@@ -23,6 +23,7 @@ from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
+from streamgp.process.joint import Draws
 from streamgp.process.memory import Memory, Window
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.settings import FloatArray, choice, number, positive_vector
@@ -279,6 +280,9 @@ class OnlineGP(MemoryModel):
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
+
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return Draws(self, count, steps)
 
     def predict_one(self, x: Any) -> Prediction:
         if self._d is None or not (self._scalar and self._direct):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.freerun import Mapped, Step, Trajectories
 from streamgp.kernels import Kernel
 from streamgp.prediction import Prediction
 from streamgp.process.adapt.sngd import SNGD
@@ -105,6 +106,10 @@ class RecursiveGP(OnlineGP):
             return prediction
         return Prediction(prediction.mean + prior, prediction.variance, prediction.noise)
 
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        within = super()._trajectories(count, steps)
+        return within if self._mean is None else _Above(within, self)
+
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         if self._mean is None:
             return None
@@ -115,6 +120,19 @@ class RecursiveGP(OnlineGP):
                 f"got an array of shape {values.shape}"
             )
         return values.reshape(len(X), -1)
+
+
+class _Above(Mapped):
+    """Trajectories above the prior mean."""
+
+    def __init__(self, within: Trajectories, model: RecursiveGP) -> None:
+        super().__init__(within)
+        self._model = model
+
+    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
+        prior = self._model._prior_mean(X)
+        assert prior is not None
+        return np.broadcast_to(prior, step.mean.shape), np.ones(1), step.noise
 
 
 def grid(low: Any, high: Any, points: Any) -> FloatArray:

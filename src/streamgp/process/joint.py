@@ -1,0 +1,189 @@
+"""The function of a process at several rows together: its joint posterior, and draws of it that go on row by row.
+
+f(x) = phi'w + residual with w ~ N(mu, S), so that the function's values are jointly Gaussian with mean phi'mu and
+
+    cov(f(x), f(z)) = phi(x)' S phi(z) + k(x, z) - phi(x)'phi(z),
+
+where the last two terms cancel for Fourier and linear features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtpsv
+
+from streamgp import inputs
+from streamgp.arrays import Numbers
+from streamgp.checks import LARGEST, check
+from streamgp.freerun import Step, Trajectories
+from streamgp.kernels import program
+from streamgp.process import features, memory
+from streamgp.settings import FloatArray
+
+if TYPE_CHECKING:
+    from streamgp.process.onlinegp import OnlineGP
+
+# Independent variance that is added to every drawn value: of k(x, x), to whose rounding the covariance is known, or of
+# the posterior variance where features leave no residual. The values of a smooth function determine each other beyond
+# what arithmetic can hold; with this on the diagonal L^-1 stays below 1e5 in units of the function.
+NUGGET = 1e-10
+
+
+class Function:
+    """The posterior of the function of a process, at rows as its memory hands them over.
+
+    Args:
+        model: the process, which has seen a row.
+    """
+
+    def __init__(self, model: OnlineGP) -> None:
+        state, n = model._state, model._weights_in_use()
+        self._parts, self._state, self._n = model._features, state, n
+        self.noise = state.noise.copy()
+        q = self.noise.size
+        self._operations = model._numbers.work.operations.view(np.int64)
+        if model._keeps_rows:  # the factor is that of K + noise I, and mu holds the weights of the kernel functions
+            self.mu = np.triu(state.factor[:n, :n]) @ state.mu[:n]
+            self.S = np.zeros((q, n, n))
+        elif model._factored:
+            inverses = np.stack([solve_triangular(R, np.eye(n), check_finite=False) for R in state.covariance])
+            self.mu = np.column_stack([inverses[j % q] @ z for j, z in enumerate(state.mu.T)])
+            self.S = self.noise[:, None, None] * inverses @ inverses.transpose(0, 2, 1)
+        else:
+            self.mu = state.mu[:n].copy()
+            low = np.tril(state.covariance[:, :n, :n])
+            self.S = low + np.tril(low, -1).transpose(0, 2, 1)
+            if model._least_squares:
+                self.S[:] = 0.0
+        # An estimated signal power scales the variances.
+        self.power = np.ones(q)
+        if model._estimate_power:
+            np.divide(state.power[0], state.power[1], out=self.power, where=state.power[1] > 0)
+        self.noise *= self.power
+
+    def joint(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means (n, p) and covariances (q, n, n) of the function's values at n rows; q is 1 or one for each output."""
+        Phi = self.features(Z)
+        covariance = Phi @ self.S @ Phi.T
+        if self.has_residual:
+            K = self.kernel(Z, Z)
+            K[np.diag_indices_from(K)] *= 1.0 + self._parts.jitter
+            covariance += K - Phi @ Phi.T
+        return Phi @ self.mu, self.power[:, None, None] * covariance
+
+    @property
+    def has_residual(self) -> bool:
+        return self._parts.kernel is not None
+
+    def features(self, Z: FloatArray) -> FloatArray:
+        """phi of n rows, (n, weights)."""
+        if self.has_residual:
+            R, basis = self._state.factor[: self._n, : self._n], self._state.basis[: self._n]
+            if self._n == 0:
+                return np.zeros((len(Z), 0))
+            K = self.kernel(Z, basis)
+            return np.ascontiguousarray(solve_triangular(R, K.T, trans="T", check_finite=False).T)
+        Phi = np.empty((len(Z), self._n))
+        for z, phi in zip(Z, Phi, strict=True):
+            if self._parts.kind == features.FOURIER:
+                features.fourier(self._state.frequencies, self._state.parameters[0], z, phi)
+            else:
+                features.linear(z, self._parts.delta**-0.5, phi)
+        return Phi
+
+    def kernel(self, X: FloatArray, Z: FloatArray) -> FloatArray:
+        """k(X, Z) with the present hyperparameters."""
+        K = np.empty((len(X), len(Z)))
+        bound = program.Program(self._operations, self._state.parameters)
+        program.matrix(*bound, Z, X, K, np.empty(bound.scratch(len(Z), X.shape[1])))
+        return K
+
+    def prior_variances(self, Z: FloatArray) -> FloatArray:
+        """(1 + jitter) k(z, z) of n rows."""
+        own = [self.kernel(z[None], z[None])[0, 0] for z in Z]
+        return np.array(own) * (1.0 + self._parts.jitter)  # type: ignore[no-any-return]
+
+
+class Draws(Trajectories):
+    """Trajectories each of which follows one draw of the function.
+
+    A step's value is drawn given the posterior and the trajectory's own earlier values: L is the Cholesky factor of
+    their joint covariance, which grows by one row a step, and e are the standard normal numbers behind the values.
+
+    Args:
+        model: the process.
+        count: number of trajectories.
+        steps: room for so many rows.
+    """
+
+    def __init__(self, model: OnlineGP, count: int, steps: int) -> None:
+        function, part, state = Function(model), model._memory, model._state
+        d, p, q = state.window.shape[1], state.mu.shape[1], function.noise.size
+        self._function, self._steps = function, 0
+        self._memory = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
+        memory.place(part, self._memory)
+        held = (state.window, state.units, state.last_target)
+        self._held = [np.repeat(array[None], count, axis=0) for array in held]
+        self._covariance_of = np.arange(p) % q  # which of the covariances an output has
+        self._Z = np.empty((count, steps, part.width(d)))
+        self._Phi = np.empty((count, steps, len(function.mu)))
+        self._L = np.empty((q, count, steps * (steps + 1) // 2))  # row after row
+        self._pivots = np.ones((q, count))  # of the last step
+        self._e = np.zeros((count, steps, p))
+        self._mean = np.empty((count, p))  # of the last step
+
+    def predict(self, X: FloatArray) -> Step:
+        function, t = self._function, self._steps
+        Z = self._remember(X)
+        Phi = function.features(Z)
+        H = Phi @ function.S
+        if function.has_residual:
+            own = np.stack([function.kernel(z[None], rows[:t])[0] for z, rows in zip(Z, self._Z, strict=True)])
+            prior, H = function.prior_variances(Z), H - Phi
+            variance = np.maximum(np.sum(H * Phi, axis=2) + prior, 0.0)  # (q, count)
+            nugget = np.broadcast_to(NUGGET * prior, variance.shape)
+        else:
+            own, variance = np.zeros((len(Z), t)), np.maximum(np.sum(H * Phi, axis=2), 0.0)
+            nugget = NUGGET * variance
+        c = (self._Phi[:, :t] @ H[..., None])[..., 0] + own
+        if t > 0:
+            for L, one in zip(self._L.reshape(-1, self._L.shape[2]), c.reshape(-1, t), strict=True):
+                one[:] = dtpsv(t, L, one, trans=1)  # L^-1 c; rows of L are the columns of the transposed matrix
+        left = np.maximum(variance + nugget - np.sum(c * c, axis=2), nugget)
+        self._pivots = np.where(left > 0, np.sqrt(left), 1.0)
+        first = t * (t + 1) // 2
+        self._L[..., first : first + t], self._L[..., first + t] = c, self._pivots
+        self._Z[:, t], self._Phi[:, t] = Z, Phi
+        which, power = self._covariance_of, function.power[self._covariance_of]
+        mean = Phi @ function.mu
+        self._mean = mean + np.sqrt(power) * np.einsum("ost,sto->so", c[which], self._e[:, :t])
+        return Step(
+            self._mean,
+            power * left[which].T,
+            np.broadcast_to(function.noise[which], mean.shape),
+            mean,
+            power * variance[which].T,
+        )
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        t, which = self._steps, self._covariance_of
+        self._e[:, t] = (values - self._mean) / (self._pivots[which].T * np.sqrt(self._function.power[which]))
+        self._held[2][:] = targets
+        self._steps += 1
+
+    def _remember(self, X: FloatArray) -> FloatArray:
+        """Advance every trajectory's memory by its row; what it hands over."""
+        inputs.refuse(*check(X, X[:0], True, LARGEST), many=True)
+        state = self._memory.state
+        present = (state.window, state.units, state.last_target)
+        Z, no_target = np.empty((len(X), 1, self._Z.shape[2])), np.empty((1, 0))
+        for s, x in enumerate(X):
+            for array, held in zip(present, self._held, strict=True):
+                array[...] = held[s]
+            memory._remember(self._memory.record, self._memory.buffer, x[None], no_target, Z[s])
+            for array, held in zip(present[:2], self._held, strict=False):
+                held[s] = array
+        return Z[:, 0]

@@ -1,0 +1,219 @@
+"""Trajectories follow one draw of the function: joint posteriors, and free running on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.process.joint import Function
+from tests import oracles
+from tests.contract.models import EXAMPLES, D
+
+rng = np.random.default_rng(31)
+X, Y = rng.uniform(-2, 2, (25, 2)), rng.standard_normal((25, 2))
+NEW = rng.uniform(-2, 2, (6, 2))
+KERNEL = oracles.squared_exponential(1.3, 0.7)
+SE = sg.SquaredExponential(1.3, 0.7)
+
+
+def exact_joint(kernel, A, Y, B, noise):
+    """The batch GP's joint posterior of the function at the rows of B."""
+    K = kernel(A, A) + noise * np.eye(len(A))
+    k = kernel(A, B)
+    return k.T @ np.linalg.solve(K, Y), kernel(B, B) - k.T @ np.linalg.solve(K, k)
+
+
+def dense_joint(Phi, Y, New, noise):
+    """The same of a linear model with weights of prior N(0, I)."""
+    A = np.eye(Phi.shape[1]) + Phi.T @ Phi / noise
+    return New @ np.linalg.solve(A, Phi.T @ Y / noise), New @ np.linalg.solve(A, New.T)
+
+
+def fourier(model, A):
+    angles = A @ model._state.frequencies.T
+    return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(model._state.frequencies))
+
+
+def learnt(model, targets=Y):
+    model.learn_many(X, targets)
+    return model
+
+
+def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
+    mean, covariance = exact_joint(KERNEL, X, Y, NEW, 0.05)
+    for model in (
+        sg.SOGP(SE, capacity=25, novelty=0, noise=0.05),
+        sg.KRLST(SE, capacity=25, noise=0.05, jitter=0.0),
+        sg.SWKRLS(SE, capacity=25, noise=0.05),
+        sg.RecursiveGP(X, SE, noise=0.05),
+        sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),
+    ):
+        got = Function(learnt(model)).joint(NEW)
+        np.testing.assert_allclose(got[0], mean, atol=1e-8)
+        np.testing.assert_allclose(got[1], np.broadcast_to(covariance, got[1].shape), atol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["covariance", "cholesky"])
+def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
+    for features, dense in (
+        (sg.Fourier(10, 1.3), fourier),
+        (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
+    ):
+        model = learnt(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
+        mean, covariance = Function(model).joint(NEW)
+        for j, noise in enumerate((0.05, 0.2)):
+            expected = dense_joint(dense(model, X), Y[:, j], dense(model, NEW), noise)
+            np.testing.assert_allclose(mean[:, j], expected[0], atol=1e-8)
+            np.testing.assert_allclose(covariance[j], expected[1], atol=1e-8)
+
+
+PROCESSES = {
+    name: build for name, build in EXAMPLES.items() if isinstance(build(), sg.OnlineGP) and build().has_variance
+}
+
+
+@pytest.mark.parametrize("build", PROCESSES.values(), ids=PROCESSES)
+def test_every_process_agrees_with_its_own_predictions_row_by_row(build):
+    model, own = build(), np.random.default_rng(32)
+    model.learn_many(own.uniform(-2, 2, (40, D)), own.standard_normal((40, 2)))
+    rows = own.uniform(-2, 2, (5, D))
+    expected = model.predict_many(rows)
+    # The first step of trajectories is the prediction itself, and its variance that of the joint posterior.
+    step = model._trajectories(5, 1).predict(rows)
+    parts = expected.mean, expected.variance, expected.noise, expected.mean, expected.variance
+    for got, part in zip(step, parts, strict=True):
+        np.testing.assert_allclose(got, part, rtol=1e-8, atol=1e-8)
+
+
+def map_of(futures, rows):
+    """A with f = mean + A e, from as many trajectories as steps, each with one e that is 1; (p, steps, steps)."""
+    n = len(rows)
+    values = []
+    for t, x in enumerate(rows):
+        step = futures.predict(np.repeat(x[None], n, axis=0))
+        f = step.mean + np.sqrt(step.variance) * (np.arange(n) == t)[:, None]
+        futures.record(f, f)
+        values.append(f - step.free_mean)
+    return np.array(values).transpose(2, 0, 1)
+
+
+def test_values_drawn_step_by_step_have_the_batch_posteriors_joint_covariance():
+    rows = np.vstack([NEW, NEW[:1] + 1e-3])
+    for separate in ({}, {"outputs": "separate", "noise": [0.05, 0.2]}):
+        settings = {"capacity": 25, "novelty": 0, "noise": 0.05} | separate
+        model = learnt(sg.SOGP(SE, **settings))
+        A = map_of(model._trajectories(7, 7), rows)
+        for j, noise in enumerate(np.broadcast_to(settings["noise"], 2)):
+            _, covariance = exact_joint(KERNEL, X, Y, rows, noise)
+            np.testing.assert_allclose(A[j] @ A[j].T, covariance, atol=1e-8)
+
+
+def test_values_drawn_on_a_small_basis_include_the_residual_between_rows():
+    model = learnt(sg.SOGP(SE, capacity=5, noise=0.05))
+    basis, S = model.basis, np.tril(model._state.covariance[0, :5, :5])
+    S = S + np.tril(S, -1).T
+    Phi = np.linalg.solve(np.linalg.cholesky(KERNEL(basis, basis)), KERNEL(basis, NEW)).T
+    expected = Phi @ S @ Phi.T + KERNEL(NEW, NEW) - Phi @ Phi.T
+    A = map_of(model._trajectories(6, 6), NEW)
+    np.testing.assert_allclose(A[0] @ A[0].T, expected, atol=1e-8)
+    np.testing.assert_allclose(Function(model).joint(NEW)[1][0], expected, atol=1e-8)
+
+
+def test_trajectories_advance_a_window_of_their_own():
+    model = learnt(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
+    windows = oracles.windows(np.vstack([X, NEW]), 3)
+    _, covariance = exact_joint(KERNEL, windows[:25], Y, windows[25:], 0.05)
+    A = map_of(model._trajectories(6, 6), NEW)
+    np.testing.assert_allclose(A[0] @ A[0].T, covariance, atol=1e-8)
+
+
+def test_trajectories_feed_a_reservoir_with_their_own_targets():
+    model = sg.OnlineGP(sg.Basis(SE), memory=sg.Reservoir(5, feedback=0.5), budget=sg.Budget(30, novelty=0))
+    learnt(model)
+    futures, twins = model._trajectories(3, 4), [model.copy() for _ in range(3)]
+    said = np.random.default_rng(33).standard_normal((4, 3, 2))
+    for t in range(4):
+        rows = NEW[t : t + 3]
+        step = futures.predict(rows)
+        for s, twin in enumerate(twins):
+            np.testing.assert_allclose(step.free_mean[s], twin.predict_one(rows[s]).mean, atol=1e-9)
+            twin.observe_one(rows[s])
+            twin._recall(said[t, s])
+        futures.record(step.mean, said[t])
+
+
+@pytest.mark.parametrize("wrap", [sg.Standardize, sg.DriftAware, sg.Calibrated])
+def test_wrappers_keep_the_correlations_of_the_draws_within(wrap):
+    targets = 100.0 + 30.0 * Y
+    model = wrap(sg.SOGP(SE, capacity=30, novelty=0, noise=0.05))
+    model.learn_many(np.tile(X, (6, 1)), np.tile(targets, (6, 1)))
+    within = model._within._trajectories(6, 6)
+    inside = NEW if wrap is not sg.Standardize else (NEW - model.scaling.input_shift) / model.scaling.input_scale
+    A, B = map_of(model._trajectories(6, 6), NEW)[0], map_of(within, inside)[0]
+    own, inner = A @ A.T, B @ B.T
+    deviations = model.predict_many(NEW).variance[:, 0] ** 0.5
+    np.testing.assert_allclose(np.diag(own), deviations**2, rtol=1e-6)
+    scales = np.sqrt(np.diag(own)) / np.sqrt(np.diag(inner))
+    np.testing.assert_allclose(own, scales[:, None] * inner * scales, rtol=1e-6, atol=1e-6)
+
+
+def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
+    settings = {"basis": X, "kernel": SE, "noise": 0.05}
+    above = sg.RecursiveGP(**settings, mean=lambda rows: 5.0 * rows[:, 0])
+    above.learn_many(X, Y[:, 0] + 5.0 * X[:, 0])
+    plain = learnt(sg.RecursiveGP(**settings), Y[:, 0])
+    one, other = above._trajectories(6, 1).predict(NEW), plain._trajectories(6, 1).predict(NEW)
+    np.testing.assert_allclose(one.mean, other.mean + 5.0 * NEW[:, :1], atol=1e-8)
+    np.testing.assert_allclose(one.variance, other.variance, atol=1e-8)
+    np.testing.assert_allclose(one.mean, above.predict_many(NEW).mean[:, None], atol=1e-8)
+
+
+def test_a_committees_trajectories_are_shared_by_weight():
+    model = sg.Committee([sg.SOGP(SE, noise=0.05), sg.OnlineGP(sg.Linear())])
+    learnt(model)
+    model._sums[:] = [[1.0, 1.0], [1.0, 1.0]]
+    futures = model._trajectories(10, 2)
+    step = futures.predict(np.repeat(NEW[:1], 10, axis=0))
+    first, second = (one.predict_one(NEW[0]).mean for one in model.members)
+    np.testing.assert_allclose(step.mean, np.repeat([first, second], 5, axis=0), atol=1e-12)
+
+
+def test_an_encoded_models_trajectories_begin_with_its_predictions():
+    model = EXAMPLES["Encoded"]()
+    own = np.random.default_rng(34)
+    model.learn_many(own.uniform(-2, 2, (40, D)), own.standard_normal((40, 2)))
+    rows, twin = own.uniform(-2, 2, (2, D)), model.copy()
+    futures = model._trajectories(3, 2)
+    for x in rows:
+        step, expected = futures.predict(np.repeat(x[None], 3, axis=0)), twin.predict_one(x)
+        np.testing.assert_allclose(step.free_mean[0], expected.mean, atol=1e-9)
+        np.testing.assert_allclose(step.free_variance[0], expected.variance, atol=1e-9)
+        futures.record(step.mean, step.mean)
+        twin.observe_one(x)
+
+
+@pytest.mark.parametrize("steps", [1, 10])
+def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
+    """y_t = w y_(t-1) with w ~ N(m, s2): after k steps w^k, whose moments are those of a Gaussian."""
+    model = sg.OnlineGP(sg.Linear(constant=False), noise=1e-6)
+    model._start(1, 1)
+    model._d, model._p, model._certain = 1, 1, True
+    model._state.mu[:], model._state.covariance[:], model._state.last_target[:] = 0.95, 0.01, 1.0
+    w = 0.95 + 0.1 * np.polynomial.hermite_e.hermegauss(30)[0]
+    weight = np.polynomial.hermite_e.hermegauss(30)[1] / np.sqrt(2 * np.pi)
+    mean = weight @ w**steps
+    variance = weight @ w ** (2 * steps) - mean**2
+    p = model.forecast(steps, feedback=[0], trajectories=4000)
+    # Errors of 4000 draws; drawn anew at every step the variance would be 0.04 after ten steps, not 0.5.
+    np.testing.assert_allclose(p.mean[-1], mean, atol=4 * np.sqrt(variance / 4000))
+    np.testing.assert_allclose(p.variance[-1], variance, rtol=0.25)
+
+
+def test_groups_of_trajectories_do_not_change_the_law(monkeypatch):
+    model = learnt(sg.SOGP(SE, noise=0.05), Y[:, 0])
+    together = model.forecast(3, feedback=[0, 1], trajectories=400)
+    monkeypatch.setattr("streamgp.freerun.ROOM", 1000.0)
+    apart = model.forecast(3, feedback=[0, 1], trajectories=400)
+    np.testing.assert_allclose(apart.mean, together.mean, atol=5 * together.std.max() / 20)
+    np.testing.assert_allclose(apart.std, together.std, rtol=0.2)
