@@ -117,4 +117,3 @@ def _compile_elsewhere(entries: list[Any]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with contextlib.suppress(OSError):
         subprocess.run([sys.executable, "-m", "streamgp.compile_once", *names], env=environment, check=False)
-

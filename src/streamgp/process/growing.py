@@ -17,7 +17,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, posterior
-from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED
+from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 
 Array = NDArray
 
@@ -58,7 +58,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         (n < m.plan.capacity or m.plan.evict != budget.NEVER)
         and m.counters.phase != GATHERING
         and kappa > 0.0
-        and gamma2 >= max(m.plan.novelty, budget.floor(kappa, least_noise(m, f), m.plan.theta > 0)) * kappa
+        and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
     if admit:
         triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
@@ -71,6 +71,18 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         shrink(m, f)
     if m.plan.check_every > 0:
         clip_to_prior(m, f)
+
+
+@inlined
+def least_novelty(m: Record, f: Array, kappa: float) -> Any:
+    """A row below this is absorbed.
+
+    While hyperparameters adapt, only arithmetic counts: a lengthscale that is too long finds no row novel, and on the
+    two points that it has the gradient cannot see that a shorter one would fit better.
+    """
+    adapting = m.plan.theta > 0
+    novelty = m.plan.novelty if not adapting or m.counters.phase == STOPPED else 0.0
+    return max(novelty, budget.floor(kappa, least_noise(m, f), adapting))
 
 
 @compiled

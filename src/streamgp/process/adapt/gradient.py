@@ -74,14 +74,14 @@ def chosen(m: Record, order: Array) -> Any:
 
 @inlined
 def gather(m: Record, f: Array) -> None:
-    """Add the gradient of the log density of the row that was just predicted, and its square to the Fisher matrix."""
+    """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
     fourier = m.plan.features == features.FOURIER
     n = m.plan.weights if fourier else m.counters.points
     if not fourier and vector(f, m.at.prepared)[0] == 0.0:
         prepare(m, f, n)
     parameters, y, seen = vector(f, m.at.parameters), vector(f, m.at.y), vector(f, m.at.seen)
-    count, row = parameters.size, np.zeros(theta)
+    count, slopes = parameters.size, np.zeros((2 * p, theta))
     d_k, d_kappa, value, one = np.empty((count, n)), np.empty((count, 1)), np.empty(n), np.empty(1)
     if not fourier:
         operations, scratch = integers(f, m.at.operations), vector(f, m.at.kernel_scratch)
@@ -125,45 +125,45 @@ def gather(m: Record, f: Array) -> None:
                     by_variance -= by_ratio * h[k] * (h[k] - phi[k])
                     for c in range(first, last):
                         by_mean[c] -= by_ratio * h[k] * mu[k, c]
-            row[i] += log_density_derivative(m, f, j, first, last, by_mean, by_variance + by_noise)
-    add_row(m, f, row, order, used)
+            s = vector(f, m.at.variance_now)[j] + noise
+            for c in range(first, last):
+                slopes[c, i] = by_mean[c] / np.sqrt(s)
+                slopes[p + c, i] = np.sqrt(0.5) * (by_variance + by_noise) / s
+    add_row(m, f, slopes, order, used)
 
 
 @inlined
-def log_density_derivative(
-    m: Record, f: Array, j: int, first: int, last: int, by_mean: Array, by_variance: float
-) -> float:
-    """Of the outputs first..last-1, given the derivatives of their means and of s."""
-    y, mean = vector(f, m.at.y), vector(f, m.at.mean_now)
-    s = vector(f, m.at.variance_now)[j] + vector(f, m.at.noise)[j]
-    total = 0.0
-    for o in range(first, last):
-        e = y[o] - mean[o]
-        # [soh2014] Eq. (46), ascending: the signs of (44), (47) and (48) clash.
-        total += e / s * by_mean[o] + 0.5 * (e * e / s - 1.0) / s * by_variance
-    return total
+def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None:
+    """Add a row's gradient and information, each divided by the probability that its entries were computed.
 
-
-@inlined
-def add_row(m: Record, f: Array, row: Array, order: Array, used: int) -> None:
-    """Add a row's gradient and its square, each divided by the probability that its entries were computed."""
-    theta = m.plan.theta
-    gradient, fisher = vector(f, m.at.gradient), matrix(f, m.at.fisher)
+    With z = e / sqrt(s) the gradient is the slopes of mean / sqrt(s) times z and those of log s / sqrt(2) times
+    (z^2 - 1) / sqrt(2). Were the model right, these factors would have mean 0, variance 1 and no correlation: the Fisher
+    information is the slopes' own product. [soh2014] Eq. (50) takes the square of the gradient for it, which is as wrong
+    as the model is: errors ten times too large make the steps ten times too small.
+    """
+    p, theta, y, mean = m.plan.outputs, m.plan.theta, vector(f, m.at.y), vector(f, m.at.mean_now)
+    gradient, fisher, variance = vector(f, m.at.gradient), matrix(f, m.at.fisher), vector(f, m.at.variance_now)
     alone = used / theta
     together = alone * (used - 1) / (theta - 1) if used < theta else 1.0
-    # [soh2014] Eq. (50): (1 - e) F + e g g'
     e = 1.0 / m.plan.interval
     for i in range(theta):
         for k in range(theta):
             fisher[i, k] *= 1.0 - e
-    for a in range(used):
-        i = order[a]
-        gradient[i] += row[i] / alone
-        fisher[i, i] += e * row[i] * row[i] / alone
-        for b in range(a):
-            k = order[b]
-            fisher[i, k] += e * row[i] * row[k] / together
-            fisher[k, i] = fisher[i, k]
+    for o in range(p):
+        if np.isnan(y[o]):
+            continue
+        j = o if m.plan.covariances > 1 else 0
+        z = (y[o] - mean[o]) / np.sqrt(variance[j] + vector(f, m.at.noise)[j])
+        by_mean, by_variance = slopes[o], slopes[p + o]
+        for a in range(used):
+            i = order[a]
+            # [soh2014] Eq. (46), ascending: the signs of (44), (47) and (48) clash.
+            gradient[i] += (z * by_mean[i] + np.sqrt(0.5) * (z * z - 1.0) * by_variance[i]) / alone
+            for b in range(a + 1):
+                k = order[b]
+                chance = alone if a == b else together
+                fisher[i, k] += e * (by_mean[i] * by_mean[k] + by_variance[i] * by_variance[k]) / chance
+                fisher[k, i] = fisher[i, k]
 
 
 @inlined

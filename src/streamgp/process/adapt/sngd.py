@@ -63,7 +63,7 @@ class SNGD(Part):
         rate: float = 1.0,
         decay: float = 0.25,
         damping: float = 0.1,
-        clip: float = 0.1,
+        clip: float = 0.2,
         tolerance: float = 1e-4,
         patience: int = 50,
         parameters_per_row: int | None = None,
