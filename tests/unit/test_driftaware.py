@@ -311,7 +311,7 @@ def bursting(n, seed=0, every=300):
     return X, 2.0 + np.sin(X[:, 0]) + np.where(wild, 1.0, 0.1) * rng.normal(size=n)
 
 
-def false_alarm(n=800, at=600):
+def false_alarm(n=900, at=600):
     """A stream with one false alarm: the targets are off for 20 rows."""
     X, y = bursting(n, every=math.inf)
     y[at : at + 20] += np.random.default_rng(1).normal(size=20) * 2.0
