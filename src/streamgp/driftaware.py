@@ -54,8 +54,8 @@ class Event(NamedTuple):
         row: number of the row after which it happened, the first one 0.
         direction: "raised": drift is suspected, and a copy of the model forgets; "kept": drift is confirmed, and that
             copy goes on; "reverted": a false alarm, and the model that did not forget goes on.
-        statistic: the evidence at an alarm; at a verdict the share of the errors that the model that forgot made, from 0
-            to 1. It stays if its share is below one half.
+        statistic: the evidence at an alarm; at a verdict the share of the errors that the model that forgot made, from
+            0 to 1. It stays if its share is below one half.
     """
 
     row: int
@@ -89,7 +89,7 @@ class DriftAware(Wrapper):
         >>> model = sg.DriftAware(sg.KRLST())
         >>> model.learn_many(series.X, series.Y)
         >>> [(event.row, event.direction) for event in model.events]
-        [(503, 'raised'), (703, 'kept')]
+        [(505, 'raised'), (705, 'kept')]
     """
 
     _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
@@ -241,7 +241,7 @@ class DriftAware(Wrapper):
         missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
         forgot = self._within._advance(X, Y, report or not missing.all())
         other = self._shadow._advance(X, Y, report or not missing.all())
-        prediction = forgot if self._share(1) < AHEAD else other
+        prediction = forgot if self._forgot_leads() else other
         if missing.all():
             return prediction
         assert forgot is not None
@@ -253,17 +253,20 @@ class DriftAware(Wrapper):
         state = self._state
         if self._trial - self._numbers.count("left") >= self._trial // UNCOUNTED:
             state.errors[0] += errors
+        state.errors[1] = DISCOUNT * state.errors[1] + errors
         if state.relaxing[0] > RELAXED:
             self._within.forget(self._factor ** float(state.relaxing[0]))
             state.relaxing[0] *= self._relax
-        else:
-            state.errors[1] = DISCOUNT * state.errors[1] + errors
         # Should it go on, its errors are among those to compare with.
         self._rank(other, Y, np.inf, np.zeros(1))
         self._numbers.counters["left"] -= 1
         if self._numbers.count("left") == 0:
             self._conclude()
         return prediction
+
+    def _forgot_leads(self) -> bool:
+        """Whether the model that forgot predicts: it has finished forgetting, and erred less of late."""
+        return bool(self._state.relaxing[0] <= RELAXED) and self._share(1) < AHEAD
 
     def _share(self, span: int) -> float:
         """The share of the errors made by the model that forgot, averaged over outputs; for the verdict or of late."""
@@ -298,7 +301,7 @@ class DriftAware(Wrapper):
 
     def _leader(self) -> StreamModel:
         """The model to predict with."""
-        return self._shadow if self.on_trial and self._share(1) >= AHEAD else self._within
+        return self._shadow if self.on_trial and not self._forgot_leads() else self._within
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._leader()._foresee(X)

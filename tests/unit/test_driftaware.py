@@ -243,8 +243,9 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
         (mean, s), target = model.predict(X[t]), y[t]
         if other is not None:
             calm_mean, calm_s = other.predict(X[t])
-            means.append(mean if late[0] < late[1] else calm_mean)
-            variances.append(s if late[0] < late[1] else calm_s)
+            leads = exponent <= 0.05 and late[0] < late[1]
+            means.append(mean if leads else calm_mean)
+            variances.append(s if leads else calm_s)
         else:
             means.append(mean)
             variances.append(s)
@@ -254,8 +255,7 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
             for i, m in enumerate((mean, calm_mean)):
                 if trial - left >= trial // 4:
                     totals[i] += abs(target - m)
-                if exponent <= 0.05:
-                    late[i] = 0.9 * late[i] + abs(target - m)
+                late[i] = 0.9 * late[i] + abs(target - m)
             errors.append(abs(target - calm_mean) / math.sqrt(calm_s))
             if exponent > 0.05:
                 model.forget(factor**exponent)
