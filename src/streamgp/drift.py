@@ -3,9 +3,9 @@
 The rank of an error among all earlier ones does not depend on their order, whatever their distribution, so that
 p = (1 + earlier errors at least as large) / (1 + earlier errors) is a p-value, and these are independent of each other,
 while nothing changes. e = min(MOST, FAIR / (2 sqrt p)) has mean 1 at most then, and the Shiryaev-Roberts sum of the
-products of the last e's is a fair game with a stake of 1 each row: it reaches 1 / rate no sooner than after 1 / rate rows
-on average [Vovk et al. 2021; Shin, Ramdas and Rinaldo 2024]. The bound MOST keeps two or three outliers from raising an
-alarm: what grows must last.
+products of the last e's is a fair game with a stake of 1 each row: it reaches 1 / rate no sooner than after 1 / rate
+rows on average [Vovk et al. 2021; Shin, Ramdas and Rinaldo 2024]. The bound MOST keeps two or three outliers from
+raising an alarm: what grows must last.
 """
 
 from __future__ import annotations
