@@ -51,9 +51,14 @@ def _finish_only(entries: set[str]) -> None:
         if result.library.name in entries:
             save(cache, signature, result)
 
-    JITCodeLibrary._optimize_final_module, JITCodeLibrary._finalize_final_module = optimize_entries, emit_entries
-    JITCodeLibrary._optimize_functions = _leave
-    JITCPUCodegen.set_env, FunctionCache.save_overload = set_emitted, save_entries
+    for owner, name, function in (
+        (JITCodeLibrary, "_optimize_functions", _leave),
+        (JITCodeLibrary, "_optimize_final_module", optimize_entries),
+        (JITCodeLibrary, "_finalize_final_module", emit_entries),
+        (JITCPUCodegen, "set_env", set_emitted),
+        (FunctionCache, "save_overload", save_entries),
+    ):
+        setattr(owner, name, function)
 
 
 def _leave(library: Any, module: Any) -> None:

@@ -2,9 +2,10 @@
 
 The rank of an error among all earlier ones does not depend on their order, whatever their distribution, so that
 p = (1 + earlier errors at least as large) / (1 + earlier errors) is a p-value, and these are independent of each other,
-while nothing changes. e = BET p^(BET - 1) has mean 1 at most then, and the Shiryaev-Roberts sum of the products of the
-last e's is a fair game with a stake of 1 each row: it reaches 1 / rate no sooner than after 1 / rate rows on average
-[Vovk et al. 2021; Shin, Ramdas and Rinaldo 2024].
+while nothing changes. e = min(MOST, FAIR / (2 sqrt p)) has mean 1 at most then, and the Shiryaev-Roberts sum of the
+products of the last e's is a fair game with a stake of 1 each row: it reaches 1 / rate no sooner than after 1 / rate
+rows on average [Vovk et al. 2021; Shin, Ramdas and Rinaldo 2024]. The bound MOST keeps two or three outliers from
+raising an alarm: what grows must last.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ Array = NDArray
 # safe side.
 BINS = 1024
 LARGEST = 20.0
-# The power by which small p-values are betted on; 1/2 does well against large changes and small ones.
-BET = 0.5
+# The most that one row multiplies the evidence by. FAIR makes the mean over uniform p-values 1: with e = MOST below
+# p0 = (FAIR / 2 MOST)^2, the integral is MOST p0 + FAIR (1 - sqrt(p0)) = FAIR - FAIR^2 / (4 MOST) = 1.
+MOST = 3.0
+FAIR = 2.0 * MOST * (1.0 - (1.0 - 1.0 / MOST) ** 0.5)
 
 
 @entry(MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, NUMBER, VECTOR, VECTOR)
@@ -81,5 +84,5 @@ def rank(z2: float, counts: Array) -> float:
 @compiled
 def wager(p: float) -> float:
     """What a stake of 1 on small p-values becomes."""
-    e: float = BET * p ** (BET - 1.0)
+    e: float = min(MOST, 0.5 * FAIR / np.sqrt(p))
     return e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -19,16 +20,16 @@ from streamgp.snapshot import require
 from streamgp.wrapper import Wrapper, begin, joined
 
 WARMING, WATCHING, TRIAL = range(3)
-DIRECTIONS = ("raised", "kept", "taken back")
+DIRECTIONS = ("raised", "kept", "reverted")
 
-# The phase, the rows that are left of it, and how many events there were.
-COUNTERS = np.dtype([(name, np.int64) for name in ("phase", "left", "noted")])
+# The phase, the rows that are left of it, how many events there were, and how many false alarms count against the next.
+COUNTERS = np.dtype([(name, np.int64) for name in ("phase", "left", "noted", "refuted")])
 
 STATE = {
     "counts": "bins",  # of ranked errors
     "evidence": "1",
     "relaxing": "1",  # exponent of the factor at the next row
-    "errors": "2 2 outputs",  # of the trial in all and of late; the model that forgot, the other
+    "errors": "2 2 outputs",  # for the verdict and of late; the model that forgot, the other
     "events": "history 3",  # a ring
 }
 
@@ -36,24 +37,27 @@ LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
 
 # Rows that are learnt before it is looked whether one of them gave the alarm; if so they are learnt again up to it.
 BLOCK = 128
-# Forgetting is over when its exponent has relaxed to this.
-RELAXED = 1e-3
+# Forgetting is over when its exponent has relaxed to this. Until then the model that forgets does not predict.
+RELAXED = 0.05
+# The first quarter of a trial does not count for the verdict: the model that forgot has yet to learn again.
+UNCOUNTED = 4
+# Every false alarm squares the evidence that the next one needs, at most so many times; a real change halves the count.
+MOST_REFUTED = 4
 # The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
 DISCOUNT = 0.9
-# A share of the errors up to this is no more than half. Just after forgetting both models have the same means, and
-# rounding must not choose between them.
-HALF = 0.5 + 1e-9
+# The model that forgot is ahead below this share of the errors: ties, also up to rounding, go to the other one.
+AHEAD = 0.5 - 1e-9
 
 
 class Event(NamedTuple):
-    """What happened when errors had grown.
+    """An alarm, or the verdict on it.
 
     Args:
         row: number of the row after which it happened, the first one 0.
-        direction: "raised": forgetting was raised; "kept": the trial is over and what was forgotten stays forgotten;
-            "taken back": the model as it would be without forgetting did better, and goes on.
-        statistic: the evidence at an alarm; at the end of a trial the share of the errors that the model that forgot
-            made, from 0 to 1; below one half it was the better one.
+        direction: "raised": drift is suspected, and a copy of the model forgets; "kept": drift is confirmed, and that
+            copy goes on; "reverted": a false alarm, and the model that did not forget goes on.
+        statistic: the evidence at an alarm; at a verdict the share of the errors that the model that forgot made, from
+            0 to 1. It stays if its share is below one half.
     """
 
     row: int
@@ -65,16 +69,17 @@ class DriftAware(Wrapper):
     """A stream model that notices when its errors grow beyond what they were, and forgets what it had learnt.
 
     Every row's error, in standard deviations of the prediction before it was learnt, is ranked among the earlier ones.
-    Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test), and at an alarm forgetting is raised
-    and relaxes again within a few rows. For the next ``trial`` rows the model as it was goes on beside the one that
-    forgets; whichever erred less of late predicts, and whichever erred less in all stays. Rows are compared with those
-    since the last alarm; after a change, once ``warmup`` rows have gone by.
+    Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test). At an alarm a copy of the model
+    forgets, for a few rows. For the next ``trial`` rows both learn. The model that did not forget predicts until the
+    other has erred less of late; whichever errs less after the first quarter of the trial stays. Every false alarm
+    squares the evidence that the next alarm needs. Rows are compared with those since the last alarm; after a change,
+    once ``warmup`` rows have gone by.
 
     Args:
         model: the stream model within, which has learnt nothing; it must be able to forget.
         false_alarm_rate: alarms for each row, at most, while nothing changes and errors are independent.
-        factor: what is kept of the posterior at an alarm, in (0, 1).
-        relax: by which the logarithm of the factor shrinks every row after an alarm, in [0, 1); all in all
+        factor: what is kept of the posterior at an alarm, in (0, 1].
+        relax: by which the logarithm of the factor shrinks every row after an alarm, in [0, 0.99]; all in all about
             factor ** (1 / (1 - relax)) is kept.
         trial: rows for which both models are compared.
         warmup: rows that are not ranked, at the beginning and after a change.
@@ -86,7 +91,7 @@ class DriftAware(Wrapper):
         >>> model = sg.DriftAware(sg.KRLST())
         >>> model.learn_many(series.X, series.Y)
         >>> [(event.row, event.direction) for event in model.events]
-        [(503, 'raised'), (703, 'kept')]
+        [(505, 'raised'), (705, 'kept')]
     """
 
     _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
@@ -151,6 +156,7 @@ class DriftAware(Wrapper):
             require(name, getattr(self._state, name), at_least=0)
         require("events", self._state.events, at_least=0)
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
+        require("refuted", self._numbers.counters["refuted"], at_least=0, at_most=MOST_REFUTED)
         super()._check_restored()
         if phase == TRIAL:
             self._shadow._check_restored()
@@ -197,7 +203,7 @@ class DriftAware(Wrapper):
         before = {name: array.copy() for name, array in self._within._arrays().items()} if len(X) > 1 else {}
         prediction = self._within._advance(X, Y, report=True)
         assert prediction is not None
-        at = self._rank(prediction, Y, self._stop, self._state.evidence)
+        at = self._rank(prediction, Y, self._enough(), self._state.evidence)
         if at < 0:
             return prediction, len(X)
         rows = at + 1
@@ -206,6 +212,10 @@ class DriftAware(Wrapper):
             prediction = self._within._advance(X[:rows], Y[:rows], report=True)
         self._raise_forgetting()
         return prediction, rows
+
+    def _enough(self) -> float:
+        """The evidence that makes an alarm."""
+        return math.exp(min(2.0 ** self._numbers.count("refuted") * math.log(self._stop), 700.0))  # a float
 
     def _rank(self, prediction: Prediction, Y: FloatArray, stop: float, evidence: FloatArray) -> int:
         """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
@@ -237,7 +247,7 @@ class DriftAware(Wrapper):
         missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
         forgot = self._within._advance(X, Y, report or not missing.all())
         other = self._shadow._advance(X, Y, report or not missing.all())
-        prediction = forgot if self._share(1) <= HALF else other
+        prediction = forgot if self._forgot_leads() else other
         if missing.all():
             return prediction
         assert forgot is not None
@@ -247,7 +257,8 @@ class DriftAware(Wrapper):
         errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)  # type: ignore[index]
         errors[:, missing] = 0.0
         state = self._state
-        state.errors[0] += errors
+        if self._trial - self._numbers.count("left") >= self._trial // UNCOUNTED:
+            state.errors[0] += errors
         state.errors[1] = DISCOUNT * state.errors[1] + errors
         if state.relaxing[0] > RELAXED:
             self._within.forget(self._factor ** float(state.relaxing[0]))
@@ -259,20 +270,26 @@ class DriftAware(Wrapper):
             self._conclude()
         return prediction
 
+    def _forgot_leads(self) -> bool:
+        """Whether the model that forgot predicts: it has finished forgetting, and erred less of late."""
+        return bool(self._state.relaxing[0] <= RELAXED) and self._share(1) < AHEAD
+
     def _share(self, span: int) -> float:
-        """The share of the errors made by the model that forgot, averaged over outputs; in all or of late."""
+        """The share of the errors made by the model that forgot, averaged over outputs; for the verdict or of late."""
         mine, both = self._state.errors[span, 0], self._state.errors[span].sum(0)
         return float(np.mean(np.where(both > 0, mine / np.where(both > 0, both, 1.0), 0.5)))
 
     def _conclude(self) -> None:
         """Keep the model that erred less."""
-        share = self._share(0)
-        if share <= HALF:
+        share, refuted = self._share(0), self._numbers.count("refuted")
+        if share < AHEAD:
             self._note("kept", share)
+            self._numbers.counters["refuted"] = refuted // 2
             self._state.counts[:] = 0.0
             self._enter(WARMING, self._warmup)
         else:
-            self._note("taken back", share)
+            self._note("reverted", share)
+            self._numbers.counters["refuted"] = min(refuted + 1, MOST_REFUTED)
             self._within = self._shadow
             self._enter(WATCHING)
         self._state.errors[:] = 0.0
@@ -290,7 +307,7 @@ class DriftAware(Wrapper):
 
     def _leader(self) -> StreamModel:
         """The model to predict with."""
-        return self._shadow if self.on_trial and self._share(1) > HALF else self._within
+        return self._shadow if self.on_trial and not self._forgot_leads() else self._within
 
     def _foresee(self, X: FloatArray) -> Prediction:
         return self._leader()._foresee(X)
@@ -312,7 +329,7 @@ class DriftAware(Wrapper):
 
     @property
     def on_trial(self) -> bool:
-        """Whether forgetting was raised and it is not yet known whether it helped."""
+        """Whether drift is suspected and the verdict is still open."""
         return self._d is not None and self._numbers.count("phase") == TRIAL
 
     @property

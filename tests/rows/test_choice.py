@@ -84,7 +84,7 @@ def test_a_change_is_noticed_and_told_with_the_number_of_its_row():
         taken(pipeline, X, np.concatenate([np.zeros(horizon), y[: 900 - horizon]]))
         (first, told), *_ = [event for event in pipeline.drift if event[0] > 400]
         assert 600 + horizon < first < 620 + horizon
-        assert told == "errors have grown: forgetting is raised"
+        assert told == "drift suspected, forgetting faster"
 
 
 @pytest.mark.parametrize("noise", [0.1, 1e-6])

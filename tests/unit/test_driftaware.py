@@ -125,13 +125,17 @@ def test_the_factor_is_checked(factor):
 # The alarm.
 
 
+def plain_wager(p):
+    return min(3.0, (3.0 - math.sqrt(6.0)) / math.sqrt(p))
+
+
 def plain_evidence(errors):
     """Ranks by counting; errors in the same bin of their logarithm count as equal."""
     bins = [min(max(math.floor((math.log(e) + 20) * 1024 / 40), 0), 1023) for e in errors]
     evidence, path = 0.0, []
     for t, b in enumerate(bins):
         p = (1 + sum(earlier >= b for earlier in bins[:t])) / (t + 1)
-        evidence = (1 + evidence) * 0.5 / math.sqrt(p)
+        evidence = (1 + evidence) * plain_wager(p)
         path.append(evidence)
     return path
 
@@ -151,6 +155,31 @@ def test_the_evidence_is_that_of_ranks_counted_one_by_one():
         expected = next((t for t, evidence in enumerate(path) if evidence >= stop), -1)
         assert watch(errors, stop) == expected
     assert max(path[250:]) > 1000.0
+
+
+def test_the_wager_is_bounded_and_fair():
+    p = (np.arange(10**5) + 0.5) / 10**5
+    wagers = np.array([drift.wager(value) for value in p])
+    assert wagers.max() == 3.0
+    assert wagers.mean() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_three_outliers_in_a_row_raise_no_alarm():
+    errors = np.abs(np.random.default_rng(0).normal(size=10_000))
+    errors[9000:9003] = 1e6
+    assert watch(errors, 1e4) == -1
+
+
+def test_every_false_alarm_squares_the_evidence_that_the_next_one_needs():
+    model = sg.DriftAware(sg.KRLST(), 1e-2)
+    model.learn_one(0.0, 0.0)
+    for refuted, enough in enumerate((1e2, 1e4, 1e8, 1e16, 1e32)):
+        model._numbers.counters["refuted"] = refuted
+        assert model._enough() == pytest.approx(enough, rel=1e-10)
+    rare = sg.DriftAware(sg.KRLST(), 1e-300)
+    rare.learn_one(0.0, 0.0)
+    rare._numbers.counters["refuted"] = 4
+    assert math.isfinite(rare._enough())
 
 
 @pytest.mark.parametrize("draw", ["normal", "standard_cauchy", "exponential"])
@@ -209,13 +238,14 @@ class PlainFeatures:
 def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
     means, variances, events = [], [], []
     other, errors, exponent, wait, evidence = None, [], 0.0, warmup, 0.0
-    totals, late, left = [0.0, 0.0], [0.0, 0.0], 0
+    totals, late, left, refuted = [0.0, 0.0], [0.0, 0.0], 0, 0
     for t in range(len(y)):
         (mean, s), target = model.predict(X[t]), y[t]
         if other is not None:
             calm_mean, calm_s = other.predict(X[t])
-            means.append(mean if late[0] <= late[1] else calm_mean)
-            variances.append(s if late[0] <= late[1] else calm_s)
+            leads = exponent <= 0.05 and late[0] < late[1]
+            means.append(mean if leads else calm_mean)
+            variances.append(s if leads else calm_s)
         else:
             means.append(mean)
             variances.append(s)
@@ -223,16 +253,18 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
         if other is not None:
             other.learn(X[t], target)
             for i, m in enumerate((mean, calm_mean)):
-                totals[i] += abs(target - m)
+                if trial - left >= trial // 4:
+                    totals[i] += abs(target - m)
                 late[i] = 0.9 * late[i] + abs(target - m)
             errors.append(abs(target - calm_mean) / math.sqrt(calm_s))
-            if exponent > 1e-3:
+            if exponent > 0.05:
                 model.forget(factor**exponent)
                 exponent *= relax
             left -= 1
             if left == 0:
-                better = totals[0] <= totals[1]
-                events.append((t, "kept" if better else "taken back"))
+                better = totals[0] < totals[1]
+                events.append((t, "kept" if better else "reverted"))
+                refuted = refuted // 2 if better else min(refuted + 1, 4)
                 if better:
                     errors, wait = [], warmup
                 else:
@@ -244,8 +276,8 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
             errors.append(abs(target - mean) / math.sqrt(s))
             bins = [math.floor((math.log(e) + 20) * 1024 / 40) for e in errors]
             p = sum(b >= bins[-1] for b in bins) / len(bins)
-            evidence = (1 + evidence) * 0.5 / math.sqrt(p)
-            if evidence >= 1 / rate:
+            evidence = (1 + evidence) * plain_wager(p)
+            if evidence >= (1 / rate) ** 2**refuted:
                 events.append((t, "raised"))
                 other, errors, evidence, exponent, left = model.copy(), [], 0.0, relax, trial
                 totals, late = [0.0, 0.0], [0.0, 0.0]
@@ -261,9 +293,78 @@ def test_it_equals_the_plain_loop():
     model = sg.DriftAware(weighted(), 1e-3, **settings)
     p = model.track(X, y)
     assert [(event.row, event.direction) for event in model.events] == events
-    assert {direction for _, direction in events} == {"raised", "kept", "taken back"}
+    assert {direction for _, direction in events} == {"raised", "kept", "reverted"}
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance + p.noise, s, atol=1e-8)
+
+
+# After an alarm.
+
+
+def bursting(n, seed=0, every=300):
+    """A function far from zero that never changes, with a burst of wild noise now and then."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 1))
+    wild = np.zeros(n, dtype=bool)
+    for start in np.flatnonzero(rng.random(n) < 1.0 / every):
+        wild[start : start + 10] = True
+    return X, 2.0 + np.sin(X[:, 0]) + np.where(wild, 1.0, 0.1) * rng.normal(size=n)
+
+
+def false_alarm(n=900, at=600):
+    """A stream with one false alarm: the targets are off for 20 rows."""
+    X, y = bursting(n, every=math.inf)
+    y[at : at + 20] += np.random.default_rng(1).normal(size=20) * 2.0
+    return X, y
+
+
+def test_the_row_after_an_alarm_is_predicted_by_the_model_that_did_not_forget():
+    X, y = false_alarm()
+    model, alone = sg.DriftAware(weighted()), weighted()
+    p, calm = model.track(X, y), alone.track(X, y)
+    row = model.events[0].row + 1
+    assert 600 < row < 625
+    assert p.mean[row] == pytest.approx(calm.mean[row], abs=1e-10)
+    assert p.variance[row] == pytest.approx(calm.variance[row], abs=1e-10)
+
+
+def test_a_false_alarm_adds_next_to_nothing_to_the_squared_error():
+    X, y = false_alarm()
+    model, alone = sg.DriftAware(weighted()), weighted()
+    squared, calm = ((m.track(X, y).mean - y) ** 2 for m in (model, alone))
+    row = model.events[0].row + 1
+    assert [event.direction for event in model.events] == ["raised", "reverted"]
+    assert squared[row] == pytest.approx(calm[row], abs=1e-10)
+    assert squared[row:].sum() < 1.05 * calm[row:].sum()
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_the_rows_right_after_forgetting_do_not_sway_the_verdict(real):
+    # The ten rows after the alarm speak, loudly, for the model that should lose.
+    X, y = false_alarm(700)
+    if real:
+        y[600:] = 4.0 - y[600:]
+    model = sg.DriftAware(weighted(), trial=60)
+    model.learn_many(X[:600], y[:600])
+    row = 600
+    while not model.on_trial:
+        model.learn_one(X[row], y[row])
+        row += 1
+    old = 2.0 + np.sin(X[row : row + 10, 0])
+    model.learn_many(X[row : row + 10], old if real else 0.1 * old)
+    model.learn_many(X[row + 10 :], y[row + 10 :])
+    assert [event.direction for event in model.events][:2] == ["raised", "kept" if real else "reverted"]
+
+
+def test_bursts_of_noise_raise_few_alarms():
+    X, y = bursting(10_000)
+    model = sg.DriftAware(weighted())
+    model.learn_many(X, y)
+    assert sum(event.direction == "raised" for event in model.events) <= 5
+    assert not any(event.direction == "kept" for event in model.events)
+
+
+# Around any model.
 
 
 @pytest.mark.parametrize(
@@ -379,4 +480,9 @@ def test_a_snapshot_with_an_impossible_phase_is_refused():
     model.learn_one(1.0, 2.0)
     model._numbers.counters["phase"] = 7
     with pytest.raises(sg.SnapshotError, match="the snapshot says phase 7"):
+        sg.from_bytes(model.to_bytes())
+    model._numbers.counters["phase"], model._numbers.counters["refuted"] = 0, 9
+    with pytest.raises(
+        sg.SnapshotError, match="refuted must be finite numbers of at least 0 and of at most 4; it has 9"
+    ):
         sg.from_bytes(model.to_bytes())

@@ -463,9 +463,9 @@ class Pipeline:
 
 
 _DRIFT = {
-    "raised": "errors have grown: forgetting is raised",
-    "kept": "forgetting did better: the change is real",
-    "taken back": "forgetting did not help: it is taken back",
+    "raised": "drift suspected, forgetting faster",
+    "kept": "drift confirmed, keeping the faster model",
+    "reverted": "false alarm, reverted",
 }
 
 
