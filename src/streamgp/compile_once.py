@@ -29,6 +29,10 @@ def _named(name: str) -> Any:
 
 def _finish_only(entries: set[str]) -> None:
     """Make Numba optimize, emit and save these functions alone."""
+    optimize: Any
+    emit: Any
+    set_environment: Any
+    save: Any
     optimize, emit = JITCodeLibrary._optimize_final_module, JITCodeLibrary._finalize_final_module
     set_environment, save = JITCPUCodegen.set_env, FunctionCache.save_overload
 

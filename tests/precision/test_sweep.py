@@ -20,7 +20,10 @@ def assert_sound(result):
     assert result["largest_mean"] <= sweep.largest_mean_allowed(result), where
     assert result["least_variance"] >= 0, where
     assert result["most_variance"] <= 1 + 1e-9, where
-    assert result["error"] <= sweep.LIMIT, where
+    assert not result["silent"], where
+    # Where the noise is lost in the rounding of gamma2 the promise is to say so before: docs/numerics.md.
+    if result["setting"]["noise"] > 1e-12 * result["setting"]["variance"]:
+        assert result["error"] <= sweep.LIMIT, where
 
 
 def test_the_sample_has_every_recipe_and_stream():

@@ -506,9 +506,9 @@ def test_hyperparameters_are_the_kernels_and_the_noise_of_beta_klms():
     ("name", "counter", "value", "message"),
     [
         ("klms", "terms", 13, "13 terms, the model has room for 12"),
-        ("klms", "terms", -1, "-1 terms, the model has room for 12"),
+        ("klms", "terms", -1, "terms must be finite numbers of at least 0"),
         ("klms", "oldest", 12, "the oldest of 12 terms is number 12"),
-        ("klms", "oldest", -1, "the oldest of 12 terms is number -1"),
+        ("klms", "oldest", -1, "oldest must be finite numbers of at least 0"),
         ("sgd-esn", "terms", 17, "17 terms, the model has room for 18"),
     ],
 )

@@ -21,7 +21,7 @@ MARGINAL, OTHER_KL, DISCARD = range(3)
 # eps / sqrt(floor), which has to be small against the noise. The bounds and factors are measured (docs/numerics.md).
 LOWEST_FLOOR, HIGHEST_FLOOR = 1e-12, 1e-5
 FLOOR_BY_NOISE = 1e-14
-ADAPTING = 10.0  # every move of hyperparameters rounds once more
+ADAPTING = 100.0  # every move of hyperparameters rounds once more
 
 
 class Budget(Part):
