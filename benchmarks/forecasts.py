@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from streamgp.freerun import Independent
+from streamgp.contract.freerun import Independent
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))

@@ -25,7 +25,8 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
-from streamgp.rows import Job, Lines, Pipeline
+from streamgp.job import Job, Pipeline
+from streamgp.tables import PredictedRows
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
@@ -82,9 +83,9 @@ class Kept:
     """The lines of a run, and the inputs of its model."""
 
     def __init__(self) -> None:
-        self.lines: list[Lines] = []
+        self.lines: list[PredictedRows] = []
 
-    def add(self, lines: Lines, pipeline: Pipeline, seconds: float) -> None:
+    def add(self, lines: PredictedRows, pipeline: Pipeline, seconds: float) -> None:
         self.lines.append(lines)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -179,7 +180,7 @@ def memory(folder: Path) -> dict[str, Any]:
             file.write("".join(f"{a:.3f},{b:.3f},{c:.3f},{v:.3f}\n" for (a, b, c), v in zip(block, y, strict=True)))
     stop, found = threading.Event(), {}
 
-    def watch(lines: Lines, pipeline: Pipeline, _: float) -> None:
+    def watch(lines: PredictedRows, pipeline: Pipeline, _: float) -> None:
         if pipeline.rows % 500_000 < len(lines.row):
             found[str(pipeline.rows // 500_000 * 500_000)] = resident()
         if pipeline.rows >= FOLLOWED:

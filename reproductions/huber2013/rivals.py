@@ -12,9 +12,9 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.batch import FITC, BayesianCommitteeMachine, FullGP, SubsetOfRegressors
+from streamgp.contract.prediction import Prediction
 from streamgp.evaluate.metrics import nlpd, rmse
 from streamgp.local import LocalGP
-from streamgp.prediction import Prediction
 from streamgp.reproduce import Cell, Row, Settings, Value
 from streamgp.reproduce.experiment import Expected
 

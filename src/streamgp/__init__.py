@@ -1,7 +1,7 @@
 """streamgp: Gaussian processes that learn from a stream, one observation at a time, with honest error bars.
 
-The public names are those of :mod:`streamgp.api`. They are imported when the first of them is used, all at once: the
-command line shows its help without waiting for the compiler's library.
+The public names are those of :mod:`streamgp.api`. Each is imported when it is first used, from the module it comes
+from: the command line shows its help without waiting for the compiler's library.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,17 @@ else:
         import importlib
         import importlib.util
 
-        if name == "__all__" or not name.startswith("_"):
-            if importlib.util.find_spec(f"{__name__}.{name}") is not None:  # a part of the package, not a name of it
-                return importlib.import_module(f"{__name__}.{name}")
-            api = importlib.import_module(f"{__name__}.api")
-            globals().update({public: getattr(api, public) for public in api.__all__}, __all__=api.__all__)
-            if name in globals():
-                return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from streamgp.names import MODULES
+
+        if name == "__all__":
+            globals()[name] = sorted(MODULES)
+        elif name in MODULES and MODULES[name] != __name__:
+            globals()[name] = getattr(importlib.import_module(MODULES[name]), name)
+        elif not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+            return importlib.import_module(f"{__name__}.{name}")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals()[name]
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

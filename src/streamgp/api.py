@@ -1,14 +1,13 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
 from streamgp import batch, data
-from streamgp.adapt import Evidence
-from streamgp.adapt.tune import tune
 from streamgp.batch import ESGP, SSGPR
-from streamgp.calibrated import Calibrated
-from streamgp.committee import Committee
-from streamgp.driftaware import DriftAware
-from streamgp.encoded import Encoded
-from streamgp.encoder import TrainedEncoder
+from streamgp.batch.evidence import Evidence
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.encoded.encoder import TrainedEncoder
+from streamgp.encoded.model import Encoded
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.kernels import (
     Constant,
@@ -19,9 +18,8 @@ from streamgp.kernels import (
     RecursiveSquaredExponential,
     SquaredExponential,
 )
+from streamgp.loading import from_bytes, load
 from streamgp.local import LWPR, LocalGP
-from streamgp.model import StreamModel
-from streamgp.prediction import CalibratedPrediction, Prediction
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier, Linear
@@ -32,8 +30,11 @@ from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
-from streamgp.snapshot import SnapshotError, from_bytes, load
-from streamgp.standardize import Standardize
+from streamgp.tuning.tune import tune
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.committee import Committee
+from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.standardize import Standardize
 
 __all__ = [
     "ESGP",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from typer.testing import CliRunner, Result
 
 from streamgp.cli.app import app
-from streamgp.rows import Pipeline
+from streamgp.job import Pipeline
 
 PAGE = Path(__file__).parents[2] / "docs" / "hostile-inputs.md"
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]

@@ -8,9 +8,9 @@ import warnings
 
 import numpy as np
 
-from streamgp.calibrated import Calibrated
-from streamgp.model import Health
-from streamgp.rows import Job, Pipeline
+from streamgp.contract.model import Health
+from streamgp.job import Job, Pipeline
+from streamgp.wrappers.calibrated import Calibrated
 from tests.cli.test_run import SMALL, streamgp, table
 
 TWO = ["--set", "warmup=200", "--set", "tune=off"]  # auto has two models before row 200

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from streamgp.rows import Job, WriteError
+from streamgp.job import Job
+from streamgp.tables import WriteError
 from tests.cli.test_run import SMALL, predictions, process, streamgp, table, wait_for
 
 SETTINGS = {"capacity": 8, "tune": False, "warmup": 30}

@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from streamgp.rows import Job, Lines
-from streamgp.rows.history import History
-from streamgp.rows.report import write_plot, write_report
+from streamgp.job import Job
+from streamgp.job.history import History
+from streamgp.job.report import write_plot, write_report
+from streamgp.tables import PredictedRows
 from tests.cli.browser import CHROMIUM, Browser
 from tests.cli.test_run import SMALL, streamgp, table
 
@@ -72,7 +73,7 @@ def lines_of(y, mean, start=0, times=False):
     n = len(y)
     row = np.arange(start + 1, start + n + 1)
     time = [f"t{i}" for i in row] if times else None
-    return Lines(
+    return PredictedRows(
         row, time, mean, mean - 1.0, mean + 1.0, np.full(n, 0.6), y, -((y - mean) ** 2), mean - 2.0, mean + 2.0
     )
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from streamgp.rows import Job, Pipeline, RowsError, read_rows, source
+from streamgp.job import Job, Pipeline
+from streamgp.tables import RowsError, read_rows, source
 from tests.cli.test_run import SMALL, predictions, streamgp, table
 
 PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import streamgp as sg  # noqa: E402
 from streamgp import deep  # noqa: E402
 from streamgp.deep.online import trained_encoder  # noqa: E402
-from streamgp.projection import place, spread_points  # noqa: E402
+from streamgp.tuning.projection import place, spread_points  # noqa: E402
 from tests.adapters.test_imports import run_without  # noqa: E402
 from tests.deep.test_models import FEW, Own, plant  # noqa: E402
 

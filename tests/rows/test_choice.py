@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.rows import Pipeline
-from streamgp.rows.candidates import CANDIDATES
-from streamgp.rows.choice import choose
-from streamgp.rows.request import Request
+from streamgp.job import Pipeline
+from streamgp.job.candidates import CANDIDATES
+from streamgp.job.choice import choose
+from streamgp.job.request import Request
 from tests.rows.test_pipeline import assert_same, schema_of, taken
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100}

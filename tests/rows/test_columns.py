@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.rows import BadRow, Chunk, Encoder, RowsError, Schema, recognise
-from streamgp.rows.columns import seconds
+from streamgp.tables import BadRow, Chunk, Encoder, RowsError, Schema, recognise
+from streamgp.tables.columns import seconds
 
 
 def chunk(**columns):

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from streamgp.rows import BadRow, RowsError, read_rows, source
-from streamgp.rows.source import known_again
+from streamgp.tables import BadRow, RowsError, read_rows, source
+from streamgp.tables.source import known_again
 
 
 def everything(reader):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp import snapshot
-from streamgp.rows import Pipeline, RowsError, Schema
-from streamgp.rows.columns import Column, Rows
+from streamgp.contract import snapshot
+from streamgp.job import Pipeline
+from streamgp.tables import RowsError, Schema
+from streamgp.tables.columns import Column, Rows
 
 SETTINGS = {"capacity": 8, "warmup": 30, "tune": False}
 
@@ -238,7 +239,7 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
     with pytest.raises(sg.SnapshotError, match="holds a single KRLST, no run over rows: open it with sg.load"):
         Pipeline.load(tmp_path / "model.sgp")
     Pipeline(schema_of(2), "KRLST", SETTINGS).save(tmp_path / "run.sgp")
-    with pytest.raises(sg.SnapshotError, match="holds a run over rows of a table; open it with streamgp.rows.Pipeline"):
+    with pytest.raises(sg.SnapshotError, match="holds a run over rows of a table; open it with streamgp.job.Pipeline"):
         sg.load(tmp_path / "run.sgp")
     with pytest.raises(RowsError, match="cannot be read: No such file"):
         Pipeline.load(tmp_path / "none.sgp")

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import streamgp as sg
-from streamgp.adapt import Evidence
 from streamgp.batch import FITC, SSGPR, BayesianCommitteeMachine, FullGP, SubsetOfRegressors
+from streamgp.batch.evidence import Evidence
 
 RNG = np.random.default_rng(0)
 X, X_NEW = RNG.uniform(-2.0, 2.0, (25, 2)), RNG.uniform(-2.0, 2.0, (7, 2))

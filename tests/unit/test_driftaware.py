@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp import drift
+from streamgp.wrappers import drift
 from tests import oracles
 
 N = 1500

@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import streamgp as sg
-from streamgp.adapt import Evidence, Objective
-from streamgp.adapt.tune import fit_prefix, tune, with_hyperparameters
 from streamgp.batch import FITC, SSGPR, FullGP
+from streamgp.batch.evidence import Evidence, Objective
 from streamgp.process.features import Linear
 from streamgp.process.memory import remembered
+from streamgp.tuning.tune import fit_prefix, tune, with_hyperparameters
 
 TARGET = np.array([0.3, -0.7])
 

@@ -213,7 +213,7 @@ def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
 def test_groups_of_trajectories_do_not_change_the_law(monkeypatch):
     model = learnt(sg.SOGP(SE, noise=0.05), Y[:, 0])
     together = model.forecast(3, feedback=[0, 1], trajectories=400)
-    monkeypatch.setattr("streamgp.freerun.ROOM", 1000.0)
+    monkeypatch.setattr("streamgp.contract.freerun.ROOM", 1000.0)
     apart = model.forecast(3, feedback=[0, 1], trajectories=400)
     np.testing.assert_allclose(apart.mean, together.mean, atol=5 * together.std.max() / 20)
     np.testing.assert_allclose(apart.std, together.std, rtol=0.2)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.loading import from_bytes
 from streamgp.local import LocalGP
-from streamgp.snapshot import SnapshotError, from_bytes
 
 LENGTHSCALE, VARIANCE, NOISE = 0.8, 1.5, 0.05
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.loading import from_bytes
 from streamgp.local import LWPR
 from streamgp.local import receptive_field as rf
-from streamgp.snapshot import SnapshotError, from_bytes
 
 # The slow twin: every statistic of a field is a sum over the rows it has seen, each discounted by the forgetting
 # factors of all later rows, and is summed up anew whenever it is asked for.

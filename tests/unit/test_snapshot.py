@@ -9,7 +9,7 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialize
 
 import streamgp as sg
-from streamgp import snapshot
+from streamgp.contract import snapshot
 
 rng = np.random.default_rng(0)
 

@@ -15,8 +15,9 @@ import pytest
 from safetensors.numpy import load as parse
 
 import streamgp as sg
-from streamgp import rows, snapshot
-from streamgp.rows.description import described
+from streamgp import rows
+from streamgp.contract import snapshot
+from streamgp.job.description import described
 from tests.contract.models import EXAMPLES, D
 
 

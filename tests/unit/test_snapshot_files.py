@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from streamgp import snapshot
+from streamgp.contract import snapshot
 
 
 def mode(path):

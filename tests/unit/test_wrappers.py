@@ -7,7 +7,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import evaluate
-from streamgp.adapt.tune import tune
+from streamgp.tuning.tune import tune
 
 rng = np.random.default_rng(4)
 X = np.column_stack([1000.0 + 50.0 * rng.normal(size=400), 0.01 * rng.normal(size=400)])

@@ -9,11 +9,11 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
 
-from streamgp.model import StreamModel
+from streamgp.contract.model import StreamModel
+from streamgp.contract.turns import turn
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import whole
-from streamgp.standardize import Standardize
-from streamgp.turns import turn
+from streamgp.wrappers.standardize import Standardize
 
 
 class StreamRegressor(base.Regressor):

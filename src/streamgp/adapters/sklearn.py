@@ -10,12 +10,12 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
 
-from streamgp import inputs
-from streamgp.model import StreamModel
-from streamgp.prediction import Values
+from streamgp.contract import inputs
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Values
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
-from streamgp.standardize import Standardize
+from streamgp.wrappers.standardize import Standardize
 
 
 class StreamRegressor(RegressorMixin, BaseEstimator):

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamgp import inputs
-from streamgp.adapt.evidence import Evidence
+from streamgp.batch.evidence import Evidence
 from streamgp.batch.exact import FullGP
+from streamgp.contract import inputs
+from streamgp.contract.prediction import Prediction
 from streamgp.kernels import SquaredExponential
-from streamgp.prediction import Prediction
 from streamgp.process.memory import Reservoir, described_reservoir, remembered
 from streamgp.settings import Configured, FloatArray
 

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamgp import inputs
-from streamgp.adapt.evidence import Evidence, Maximum, Objective
-from streamgp.checks import check
+from streamgp.batch.evidence import Evidence, Maximum, Objective
+from streamgp.contract import inputs
+from streamgp.contract.checks import check
+from streamgp.contract.prediction import Prediction
 from streamgp.kernels import Kernel
-from streamgp.prediction import Prediction
 from streamgp.process.features import checked_kernel
 from streamgp.settings import Configured, FloatArray, number
 

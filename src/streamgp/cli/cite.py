@@ -16,7 +16,7 @@ def cite(
 ) -> None:
     """Print the BibTeX entries of the papers of a model."""
     with reported():
-        from streamgp.published import citation, published
+        from streamgp.recipes.bibliography import citation, published
 
         text = citation(model)
         typer.echo(json.dumps({"papers": published(model).papers, "bibtex": text}) if ctx.obj["json"] else text)

@@ -30,8 +30,8 @@ def compare(
     """Run several models over the same rows and rank them, with the confidence of paired differences."""
     with reported():
         from streamgp.cli.settings import named, separated
-        from streamgp.rows.comparison import compare_models, default_models
-        from streamgp.rows.writing import finite
+        from streamgp.job.comparison import compare_models, default_models
+        from streamgp.tables.writing import finite
 
         result = compare_models(
             source,

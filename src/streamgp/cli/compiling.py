@@ -14,9 +14,9 @@ MODULES = (
     "filters.rules",
     "local.localgp",
     "local.lwpr",
-    "conformal",
-    "drift",
-    "linalg.scaling",
+    "wrappers.conformal",
+    "wrappers.drift",
+    "wrappers.scaling",
 )
 
 

@@ -19,9 +19,9 @@ def demo(
     """Run on a made-up table, print a short summary and write a report."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
-        from streamgp.rows import Job
-        from streamgp.rows.demonstration import write_demo
-        from streamgp.rows.history import History
+        from streamgp.job import Job
+        from streamgp.job.demonstration import write_demo
+        from streamgp.job.history import History
 
         out.mkdir(parents=True, exist_ok=True)
         table, predictions, saved = out / "demo.csv", out / "demo-predictions.csv", out / "demo.sgp"

@@ -26,8 +26,8 @@ def reported() -> Iterator[None]:
         typer.echo("streamgp: not enough memory; use a smaller capacity, fewer features or fewer lags", err=True)
         raise typer.Exit(USAGE) from None
     except (ValueError, TypeError, OSError) as error:
-        from streamgp.rows import RowsError, WriteError
-        from streamgp.snapshot import SnapshotError
+        from streamgp.contract.snapshot import SnapshotError
+        from streamgp.tables import RowsError, WriteError
 
         if isinstance(error, WriteError):
             code = OUTPUT

@@ -16,8 +16,8 @@ def inspect(
 ) -> None:
     """Show what a saved run or model holds: settings, rows seen, basis, relevance, health."""
     with reported():
-        from streamgp.rows.description import described
-        from streamgp.rows.writing import finite
+        from streamgp.job.description import described
+        from streamgp.tables.writing import finite
 
         found = described(file)
         if ctx.obj["json"]:

@@ -12,7 +12,7 @@ from streamgp.cli.errors import reported
 def models(ctx: typer.Context) -> None:
     """List the models: paper, memory, what a row costs, and whether they have a variance of their own."""
     with reported():
-        from streamgp.published import PUBLISHED
+        from streamgp.recipes.bibliography import PUBLISHED
 
         if ctx.obj["json"]:
             for entry in PUBLISHED:

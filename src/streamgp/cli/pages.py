@@ -22,7 +22,7 @@ def help_of(command: str) -> str:
 
 def refreshed(page: str) -> str:
     """A page with its blocks ``<!-- help COMMAND --> ... <!-- end -->`` and ``<!-- models -->`` made anew."""
-    from streamgp.published import table
+    from streamgp.recipes.bibliography import table
 
     def made(match: re.Match[str]) -> str:
         what, command = match[1], match[2] or ""

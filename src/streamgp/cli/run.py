@@ -64,9 +64,10 @@ def run(
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import named, separated
-        from streamgp.rows import Job, write_rows
-        from streamgp.rows.history import History
-        from streamgp.rows.places import refuse_same
+        from streamgp.job import Job
+        from streamgp.job.history import History
+        from streamgp.tables import write_rows
+        from streamgp.tables.places import refuse_same
 
         files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
         refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 if TYPE_CHECKING:
-    from streamgp.rows import Pipeline, Summary
-    from streamgp.rows.history import History
+    from streamgp.job import Pipeline, Summary
+    from streamgp.job.history import History
 
 REFRESH = 0.2  # seconds
 
@@ -83,7 +83,7 @@ class Screen:
 
     def pictures(self, history: History, summary: Summary, source: str, report: Path | None, plot: Path | None) -> None:
         """Write the page and the picture that were asked for."""
-        from streamgp.rows.report import write_plot, write_report
+        from streamgp.job.report import write_plot, write_report
 
         if report is not None:
             write_report(report, history, summary, source)
@@ -93,7 +93,7 @@ class Screen:
             self.say(f"plot: {plot}")
 
     def print_json(self, summary: Summary) -> None:
-        from streamgp.rows.writing import finite
+        from streamgp.tables.writing import finite
 
         print(json.dumps({"summary": finite(summary.to_dict())}), flush=True)
 

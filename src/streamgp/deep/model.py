@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from streamgp.contract.prediction import Prediction
 from streamgp.deep.encoders import Encoder
 from streamgp.deep.session import Session, digest, digest_of_weights
 from streamgp.deep.training import (
@@ -28,7 +29,6 @@ from streamgp.deep.training import (
 )
 from streamgp.deep.windows import Series, Units, beginnings, checked, predictable, task_of, units_of
 from streamgp.evaluate.metrics import rmse
-from streamgp.prediction import Prediction
 from streamgp.settings import Configured, FloatArray, choice, whole
 
 PRECISIONS = ("single", "double")

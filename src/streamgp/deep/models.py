@@ -26,7 +26,7 @@ from streamgp.deep.training import (
     Windows,
     embed,
 )
-from streamgp.encoded import Encoded
+from streamgp.encoded.model import Encoded
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.settings import FloatArray, choice, number, positive_vector, whole
 

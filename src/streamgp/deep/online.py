@@ -12,16 +12,16 @@ from torch import nn
 from streamgp.deep.encoders import Encoder, FeedforwardNetwork, RecurrentNetwork
 from streamgp.deep.gp import Head
 from streamgp.deep.windows import Units
-from streamgp.encoded import Encoded
-from streamgp.encoder import TrainedEncoder, WindowEncoder
+from streamgp.encoded.encoder import TrainedEncoder, WindowEncoder
+from streamgp.encoded.model import Encoded
 from streamgp.kernels import SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.projection import place, spread_points
 from streamgp.settings import FloatArray, choice, whole
+from streamgp.tuning.projection import place, spread_points
 
 FEATURES = ("basis", "fourier")
 

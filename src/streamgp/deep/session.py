@@ -16,7 +16,7 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialize
 from torch import Tensor, nn
 
-from streamgp import snapshot
+from streamgp.contract import snapshot
 from streamgp.deep.training import Course, Epoch, Validate
 
 FORMAT = 1

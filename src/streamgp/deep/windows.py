@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs
-from streamgp.checks import check
+from streamgp.contract import inputs
+from streamgp.contract.checks import check
 from streamgp.settings import FloatArray, choice, whole
-from streamgp.standardize import centre_and_spread
+from streamgp.wrappers.standardize import centre_and_spread
 
 MODES = ("regression", "autoregression", "simulation")
 

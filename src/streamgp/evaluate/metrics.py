@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from streamgp.inputs import numbers
-from streamgp.prediction import Prediction
+from streamgp.contract.inputs import numbers
+from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.contract.inputs import numbers
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
 from streamgp.evaluate import metrics
-from streamgp.inputs import numbers
-from streamgp.model import StreamModel
-from streamgp.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
 

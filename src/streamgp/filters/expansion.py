@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import inputs
+from streamgp.contract import inputs
 from streamgp.filters import rules
 from streamgp.filters.model import Filter
 from streamgp.kernels import Kernel

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamgp import inputs
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.model import Change
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
 from streamgp.filters import rules
 from streamgp.kernels import Kernel
-from streamgp.model import Change, MemoryModel
-from streamgp.prediction import Prediction
 from streamgp.process import memory as memory_part
 from streamgp.process.memory import Memory
+from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, REPLACED
 from streamgp.settings import FloatArray
-from streamgp.snapshot import require
 
 
 class Filter(MemoryModel):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, integers, matrix, vector
-from streamgp.checks import FINE, LARGEST, check
 from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.contract.checks import FINE, LARGEST, check
 from streamgp.kernels import program
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import features, memory, posterior

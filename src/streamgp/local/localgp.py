@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs
 from streamgp.arrays import Layout, Numbers, Record, block, integers, matrix, vector
-from streamgp.checks import FINE, LARGEST, check
 from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
+from streamgp.contract import inputs
+from streamgp.contract.checks import FINE, LARGEST, check
+from streamgp.contract.model import Change
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
 from streamgp.kernels import Kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
-from streamgp.model import Change, MemoryModel
-from streamgp.prediction import Prediction
 from streamgp.process import growing, memory
 from streamgp.process.features import checked_kernel
 from streamgp.process.memory import Window
+from streamgp.process.memory_model import MemoryModel
 from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, choice, number, whole
-from streamgp.snapshot import require
 
 Array = NDArray
 

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp import inputs
 from streamgp.arrays import Layout, Numbers, Record, matrix, vector
-from streamgp.checks import FINE, LARGEST, check
 from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
+from streamgp.contract import inputs
+from streamgp.contract.checks import FINE, LARGEST, check
+from streamgp.contract.model import Change
+from streamgp.contract.prediction import Prediction
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.local import receptive_field as rf
-from streamgp.model import Change, MemoryModel
-from streamgp.prediction import Prediction
 from streamgp.process import memory
 from streamgp.process.memory import Window
+from streamgp.process.memory_model import MemoryModel
 from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, number, positive_vector, real_matrix, whole
 

@@ -15,10 +15,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dtpsv
 
-from streamgp import inputs
 from streamgp.arrays import Numbers
-from streamgp.checks import LARGEST, check
-from streamgp.freerun import Step, Trajectories
+from streamgp.contract import inputs
+from streamgp.contract.checks import LARGEST, check
+from streamgp.contract.freerun import Step, Trajectories
 from streamgp.kernels import program
 from streamgp.process import features, memory
 from streamgp.settings import FloatArray

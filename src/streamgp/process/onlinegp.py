@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from streamgp import freerun, inputs
 from streamgp.arrays import Numbers
-from streamgp.checks import MOVE_IS_DUE
 from streamgp.compiled import compile_now
+from streamgp.contract import freerun, inputs
+from streamgp.contract.checks import MOVE_IS_DUE
+from streamgp.contract.model import Change, Relevance
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.contract.turns import refuse
 from streamgp.linalg import triangular
-from streamgp.model import Change, MemoryModel, Relevance
-from streamgp.prediction import Prediction
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
 from streamgp.process import posterior, stream
@@ -25,10 +27,9 @@ from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws
 from streamgp.process.memory import Memory, Window
+from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.settings import FloatArray, choice, number, positive_vector
-from streamgp.snapshot import require
-from streamgp.turns import refuse
 
 REBUILD = 1
 TRACE_LENGTH = 512

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.compiled import MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
+from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.process import fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
 from streamgp.process.state import LAYOUT, NOTHING

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.freerun import Mapped, Step, Trajectories
+from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.prediction import Prediction
 from streamgp.kernels import Kernel
-from streamgp.prediction import Prediction
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Basis
 from streamgp.process.onlinegp import OnlineGP

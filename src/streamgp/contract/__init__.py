@@ -1,0 +1,1 @@
+"""What a stream model is: its methods, its inputs, its predictions, its snapshots."""

@@ -1,0 +1,420 @@
+"""The contract every stream model keeps."""
+
+from __future__ import annotations
+
+import abc
+from pathlib import Path
+from threading import get_ident
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamgp.contract import freerun, inputs, snapshot
+from streamgp.contract.checks import check
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.turns import guard, refuse
+from streamgp.settings import Configured, FloatArray
+
+FORGETTING_MODELS = (
+    "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
+    "RLSESN and OnlineGP, also within Standardize"
+)
+
+# Settings and single counters, which a second thread may read to follow the first.
+AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
+# These take their turn themselves: a function around them would show in the cost of a row.
+QUICK = {"predict_one", "learn_one"}
+
+
+class Health(NamedTuple):
+    """Numerical repairs so far; all zero is the normal case.
+
+    Args:
+        skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
+        unresolved_rows: rows learnt with a noise so small against the prior variance (below 1e-9 of it) that rounding
+            of the kernel may show in the mean.
+        negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
+        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
+        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
+        floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
+    """
+
+    skipped_rows: int = 0
+    unresolved_rows: int = 0
+    negative_residuals: int = 0
+    capped_directions: int = 0
+    reduced_steps: int = 0
+    floored_pivots: int = 0
+
+    @property
+    def repairs(self) -> int:
+        return sum(self)
+
+
+class Change(NamedTuple):
+    """What the last row did to the basis.
+
+    Args:
+        absorbed: the row was learnt on the basis as it is.
+        admitted: the row became a basis point.
+        evictions: indices of the points that left, in order, each counted at its own moment.
+    """
+
+    absorbed: bool = False
+    admitted: bool = False
+    evictions: tuple[int, ...] = ()
+
+    @property
+    def evicted(self) -> int:
+        """The index of the first point that left; -1: none."""
+        return self.evictions[0] if self.evictions else -1
+
+
+class Relevance(NamedTuple):
+    """What the lengthscales imply.
+
+    Args:
+        inputs: the weight of each input, 1 / lengthscale, normalised to sum 1.
+        memory: length of the memory in steps, for a kernel or a window that has one; 1 without memory.
+    """
+
+    inputs: FloatArray
+    memory: float
+
+
+class StreamModel(Configured, abc.ABC):
+    """A model that learns from a stream, one row at a time.
+
+    One model belongs to one thread at a time, and a call from a second one raises RuntimeError; different models run in
+    parallel.
+    """
+
+    has_variance = True
+
+    _owner: int = 0  # the thread that is calling; 0: none
+
+    _d: int | None = None  # columns of the inputs; None before the first row
+    _p: int | None = None  # outputs
+    _scalar: bool = True  # targets are numbers, not lists of numbers
+    _certain: bool = False  # a target has been seen, so _p and _scalar are known
+    _shared: bool = True  # one covariance for all outputs
+    _largest: float = np.inf  # number that is not refused
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        guard(cls, AT_ANY_TIME | QUICK)
+
+    # What a model has to provide.
+
+    @abc.abstractmethod
+    def _start(self, d: int, p: int) -> None:
+        """Allocate for inputs of d columns and p outputs; a model that has seen no target yet keeps its memory."""
+
+    @abc.abstractmethod
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        """Take every row: predict it if asked to, then learn it."""
+
+    @abc.abstractmethod
+    def _foresee(self, X: FloatArray) -> Prediction:
+        """Predict rows that would each come next."""
+
+    @abc.abstractmethod
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as arrays that can be written to."""
+
+    @abc.abstractmethod
+    def reset_memory(self) -> None:
+        """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+
+    @abc.abstractmethod
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        """The last input and the last target."""
+
+    def _recall(self, y: FloatArray) -> None:
+        """Remember y as the last target, where the memory is fed with targets."""
+
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
+        return freerun.Independent(self, count)
+
+    def _units(self) -> int:
+        """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
+        return 0
+
+    def _check_restored(self) -> None:
+        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
+
+    @property
+    @abc.abstractmethod
+    def rows_seen(self) -> int:
+        """Rows that have advanced the memory, with or without a target."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Basis points, expansion terms or local models in use; weights of other features."""
+
+    @property
+    @abc.abstractmethod
+    def basis(self) -> FloatArray:
+        """The basis points, (size, width); for windows one row holds depth * d numbers, oldest input first."""
+
+    @property
+    @abc.abstractmethod
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        """The present hyperparameters by name."""
+
+    @property
+    def health(self) -> Health:
+        """Numerical repairs so far."""
+        return Health()
+
+    @property
+    def last_change(self) -> Change:
+        """What the last row did to the basis."""
+        return Change()
+
+    # What users call.
+
+    def predict_one(self, x: Any) -> Prediction:
+        """Predict the target of one row that would come next; the model does not change.
+
+        Args:
+            x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
+        """
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X = inputs.row(x, self._d)
+            return self._shaped(self._started_for(X)._foresee(X), many=False)
+        finally:
+            self._owner = owner
+
+    def predict_many(self, X: Any) -> Prediction:
+        """Predict rows that would each come next: the memory does not advance from one to the other.
+
+        Args:
+            X: (n, d) rows.
+        """
+        X = inputs.rows(X, self._d)
+        return self._shaped(self._started_for(X)._foresee(X), many=True)
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Advance the memory by one row, then learn its target.
+
+        Args:
+            x: d numbers.
+            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
+        """
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X = inputs.row(x, self._d)
+            Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
+            self._begin(X, Y, scalar, given, many=False)
+            self._advance(X, Y, report=False)
+        finally:
+            self._owner = owner
+
+    def observe_one(self, x: Any) -> None:
+        """Advance the memory by one row without a target."""
+        self.learn_one(x, None)
+
+    def learn_many(self, X: Any, Y: Any) -> None:
+        """Learn rows in order; equal to the loop of learn_one.
+
+        Args:
+            X: (n, d) rows.
+            Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
+        """
+        X, Y = self._checked(X, Y)
+        if len(X):
+            self._advance(X, Y, report=False)
+
+    def track(self, X: Any, Y: Any = None) -> Prediction:
+        """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
+
+        Args:
+            X: (n, d) rows.
+            Y: (n,) or (n, p) targets; None: predict and advance the memory without learning.
+
+        Returns:
+            One Prediction of arrays, (n,) or (n, p).
+        """
+        if Y is None:
+            X = inputs.rows(X, self._d)
+            if len(X):
+                self._begin(X, np.full((1, self._p or 1), np.nan), self._scalar, False, many=True)
+        else:
+            X, Y = self._checked(X, Y)
+        if not len(X):
+            return self._empty()
+        prediction = self._advance(X, Y, report=True)
+        assert prediction is not None
+        return self._shaped(prediction, many=True)
+
+    def simulate(self, U: Any, feedback: Any, trajectories: int = 100, seed: int = 0) -> Prediction:
+        """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
+
+        Args:
+            U: (n, d) rows; lagged targets from before the first row are taken from it.
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
+            seed: of the samples.
+
+        Returns:
+            One Prediction of arrays, (n,) or (n, p).
+        """
+        return freerun.simulate(self, U, feedback, trajectories, seed)
+
+    def forecast(
+        self, steps: int, feedback: Any, inputs: Any = None, trajectories: int = 100, seed: int = 0
+    ) -> Prediction:
+        """Predict the next rows after the last one learnt, fed with the model's own predictions; nothing is learnt.
+
+        Args:
+            steps: rows ahead.
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            inputs: (steps, others) future values of the other columns, where there are any.
+            trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
+                the model has a joint posterior (docs/forecasts.md); models without a variance run one.
+            seed: of the samples.
+
+        Returns:
+            One Prediction of arrays, (steps,) or (steps, p).
+        """
+        rows = freerun.next_rows(self, steps, feedback, inputs)
+        return freerun.simulate(self, rows, feedback, trajectories, seed)
+
+    def relevance(self) -> Relevance:
+        """Return how much each input counts, and how far back: what the lengthscales imply."""
+        raise ValueError(f"{type(self).__name__} has no lengthscales, so it cannot say how relevant its inputs are")
+
+    def forget(self, factor: float) -> None:
+        """Let what was learnt fade once, now: as the model's forgetting does at every row.
+
+        Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``) the
+        certainty alone, to the prior's at the least.
+
+        Args:
+            factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
+        """
+        raise ValueError(self._why_unforgetting())
+
+    def _why_unforgetting(self) -> str:
+        """Why forget() cannot be used, or nothing."""
+        return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
+
+    def _rows_until_settled(self) -> int:
+        """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
+        return 0
+
+    def copy(self) -> Self:
+        """Return an independent model in the same state."""
+        twin: Self = revived(type(self), self.get_params(), *self._knowledge())
+        return twin
+
+    # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return revived, (type(self), self.get_params(), *self._knowledge())
+
+    def _knowledge(self) -> tuple[tuple[int | None, int | None, bool, bool], dict[str, np.ndarray]]:
+        shape = self._d, self._p, self._scalar, self._certain
+        return shape, {} if self._d is None else self._arrays()
+
+    def __sklearn_clone__(self) -> Self:
+        return self.clone()
+
+    def clone(self) -> Self:
+        """Return a model with the same settings that has learnt nothing."""
+        return type(self)(**self.get_params())
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings before the first row; ``kernel__lengthscale`` reaches into a part."""
+        settings = self._merged(params)
+        if self._d is not None:
+            raise ValueError(
+                "settings can be changed only before the first row; use model.clone().set_params(...) for a new model"
+            )
+        self.__init__(**settings)  # type: ignore[misc]
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file; ``sg.load`` reads it and goes on as if it had never stopped."""
+        snapshot.write(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the snapshot as bytes: a pure function of the state."""
+        return snapshot.to_bytes(self)
+
+    # How calls become arrays.
+
+    def _checked(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+        X = inputs.rows(X, self._d)
+        Y, scalar = inputs.targets(Y, len(X), self._p if self._certain else None, self._scalar)
+        if len(X):
+            self._begin(X, Y, scalar, True, many=True)
+        return X, Y
+
+    def _begin(self, X: FloatArray, Y: FloatArray, scalar: bool, certain: bool, *, many: bool) -> None:
+        """Before the first row: check it, then allocate."""
+        if self._certain or (self._d is not None and not certain):
+            return
+        inputs.refuse(*check(X, Y, self._shared, self._largest), many=many)
+        d, p = X.shape[1], Y.shape[1]
+        if self._d is None or p != self._p:
+            self._start(d, p)
+        self._d, self._p, self._scalar, self._certain = d, p, scalar, certain
+
+    def _started_for(self, X: FloatArray) -> Self:
+        """This model, or, before the first row, one that holds the prior for such inputs."""
+        if self._d is not None:
+            return self
+        inputs.refuse(*check(X, X[:0], True, self._largest), many=len(X) != 1)
+        prior = self.clone()
+        prior._start(X.shape[1], 1)
+        prior._d, prior._p = X.shape[1], 1
+        return prior
+
+    def _empty(self) -> Prediction:
+        """The prediction of no rows."""
+        empty = np.empty((0,) if self._scalar else (0, self._p or 1))
+        return Prediction(empty, empty.copy(), empty.copy())
+
+    def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
+        """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
+        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
+        assert isinstance(mean, np.ndarray)
+        assert isinstance(variance, np.ndarray)
+        assert isinstance(noise, np.ndarray)
+        if self._scalar:
+            if not many:
+                return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))
+            return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
+        if variance.shape[1] != mean.shape[1]:
+            variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
+        return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+
+
+guard(StreamModel, AT_ANY_TIME | QUICK)
+
+
+def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
+    """A model of these settings in this state."""
+    model = kind(**settings)
+    d, p, _, _ = shape
+    if d is not None:
+        model._start(d, p)
+        model._d, model._p, model._scalar, model._certain = shape
+        for name, array in model._arrays().items():
+            array[...] = arrays[name]
+    return model

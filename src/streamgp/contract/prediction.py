@@ -1,0 +1,157 @@
+"""Prediction: a mean with the variance of the function and the noise of the observation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from streamgp.contract.inputs import numbers
+from streamgp.settings import FloatArray, number, whole
+
+Values = float | FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """A Gaussian prediction of one target, of several, or of many rows.
+
+    Args:
+        mean: scalar, (p,), (n,) or (n, p).
+        variance: of the latent function; NaN for models without one.
+        noise: variance of the observation noise.
+
+    Example:
+        >>> import streamgp as sg
+        >>> p = sg.Prediction(mean=1.0, variance=0.03, noise=0.01)
+        >>> round(p.std, 3)
+        0.2
+        >>> low, high = p.interval(0.95)
+        >>> round(low, 2), round(high, 2)
+        (0.61, 1.39)
+    """
+
+    mean: Values
+    variance: Values
+    noise: Values
+
+    @property
+    def std(self) -> Values:
+        """Standard deviation of the observation y: function and noise together."""
+        total = self.variance + self.noise
+        return math.sqrt(total) if isinstance(total, float) else np.sqrt(total)
+
+    def interval(self, level: float = 0.95) -> tuple[Values, Values]:
+        """Return the central interval that holds the observation with probability ``level``."""
+        number("level", level, above=0)
+        if level >= 1:
+            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
+        half = gaussian_reach(level) * self.std
+        return self.mean - half, self.mean + half
+
+    def deviations(self, y: Any) -> Values:
+        """Return by how many standard deviations of the observation y lies above the mean."""
+        result = (numbers(y, "y") - self.mean) / self.std
+        return _plain(result)
+
+    def log_density(self, y: Any) -> Values:
+        """Return the log density of the observation y."""
+        s = self.variance + self.noise
+        error = numbers(y, "y") - self.mean
+        result = -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
+        return _plain(result)
+
+    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
+        """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
+        whole("n", n)
+        rng = np.random.default_rng(whole("seed", seed, at_least=0))
+        return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
+
+    def __len__(self) -> int:
+        if np.ndim(self.mean) == 0:
+            raise TypeError("this Prediction is of one scalar target and has no length")
+        return len(self.mean)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: Any) -> Prediction:
+        """Return the prediction of some of the rows (or outputs)."""
+        parts = [
+            np.broadcast_to(np.asarray(v), np.shape(self.mean))[index] for v in (self.mean, self.variance, self.noise)
+        ]
+        return Prediction(*(_plain(v) for v in parts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibratedPrediction(Prediction):
+    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean.
+
+    Between and beyond the bounds it is two halves of Gaussians, each with half of the mass, that meet at the mean:
+    ``interval``, ``log_density``, ``sample`` and ``std`` are theirs. ``variance`` and ``noise`` share the variance of
+    both in the proportions that the model gave them; all of it is ``variance`` where the model has none.
+
+    Args:
+        mean: of the model, as it is.
+        variance: of the latent function, calibrated.
+        noise: variance of the observation noise, calibrated.
+        lower: lower bound of the interval at ``level``.
+        upper: upper bound.
+        level: what the bounds were calibrated for.
+        raw: the prediction of the model itself.
+    """
+
+    lower: Values
+    upper: Values
+    level: float
+    raw: Prediction
+
+    def interval(self, level: float | None = None) -> tuple[Values, Values]:
+        """Return the calibrated bounds; at another level they are stretched as those of a Gaussian would be."""
+        if level is None or level == self.level:
+            return self.lower, self.upper
+        low, high = Prediction(0.0, 1.0, 0.0).interval(level)
+        stretch = 0.5 * (high - low) / gaussian_reach(self.level)
+        return self.mean - stretch * (self.mean - self.lower), self.mean + stretch * (self.upper - self.mean)
+
+    def deviations(self, y: Any) -> Values:
+        """Return by how many standard deviations of its side y lies above the mean."""
+        error = numbers(y, "y") - self.mean
+        result = error / self._side(error)
+        return _plain(result)
+
+    def log_density(self, y: Any) -> Values:
+        """Return the log density of the observation y."""
+        error = numbers(y, "y") - self.mean
+        side = self._side(error)
+        result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
+        return _plain(result)
+
+    def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
+        """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
+        draws = Prediction(np.zeros(np.shape(self.mean)), 1.0, 0.0).sample(n, seed)
+        return self.mean + self._side(draws) * draws
+
+    def _side(self, error: FloatArray) -> FloatArray:
+        """The standard deviation on the side of an error."""
+        return np.where(error < 0, self.mean - self.lower, self.upper - self.mean) / gaussian_reach(self.level)
+
+    @property
+    def parts(self) -> tuple[Values, Values, Values, Values, Values]:
+        """Mean, variance, noise, lower and upper bound."""
+        return self.mean, self.variance, self.noise, self.lower, self.upper
+
+    def __getitem__(self, index: Any) -> CalibratedPrediction:
+        """Return the prediction of some of the rows (or outputs)."""
+        mean, variance, noise, lower, upper = (_plain(np.asarray(part)[index]) for part in self.parts)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+
+
+def gaussian_reach(level: float) -> float:
+    """How many standard deviations the central interval of a Gaussian reaches to either side."""
+    return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def _plain(values: Any) -> Values:
+    """Numbers as users see them: a float in place of an array without axes."""
+    return float(values) if np.ndim(values) == 0 else values

@@ -1,0 +1,1 @@
+"""A trained encoder in front of a process, without PyTorch."""

@@ -1,0 +1,111 @@
+"""What auto chooses from, and models by name; all for inputs and targets in standard units."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract.model import StreamModel
+from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
+from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.features import Linear
+from streamgp.process.forgetting import Injection
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.recipes.gijsberts2013 import ISSGPR
+from streamgp.recipes.soh2014 import SOGP
+from streamgp.recipes.vanvaerenbergh2016 import KRLST
+from streamgp.settings import Configured, nearest
+from streamgp.wrappers.wrapper import Wrapper
+
+NOISE = 0.1  # where the search for hyperparameters starts, in variances of the target
+
+
+class Candidate(NamedTuple):
+    """A model that auto may take.
+
+    Args:
+        settings: the settings that users may change.
+        family: candidates of one family have the same prior, and so the same hyperparameters.
+        build: makes one for d inputs.
+    """
+
+    settings: tuple[str, ...]
+    family: str
+    build: Callable[[int], StreamModel]
+
+
+def _scales(d: int) -> list[float]:
+    """The distance of two rows in standard units grows with sqrt(d)."""
+    return [float(np.sqrt(d))] * d
+
+
+def _bent(d: int) -> Kernel:
+    """Extrapolates like a straight line and bends like the squared exponential."""
+    return SquaredExponential(_scales(d)) + LinearKernel()
+
+
+# They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all.
+CANDIDATES = {
+    "fast KRLST": Candidate(
+        KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 100, forgetting=0.99, noise=NOISE)
+    ),
+    "KRLST": Candidate(KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 200, forgetting=0.999, noise=NOISE)),
+    "SOGP": Candidate(SOGP.setting_names(), "kernel", lambda d: SOGP(_bent(d), 100, noise=NOISE, adapt=SNGD())),
+    "ISSGPR": Candidate(
+        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())
+    ),
+    "least squares": Candidate(
+        (),
+        "line",
+        lambda _: OnlineGP(Linear(0.01), noise=1.0, forgetting=Injection(0.999), form="cholesky"),
+    ),
+}
+FIRST = ("KRLST", "least squares")  # these predict until there are rows to choose on
+
+
+def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
+    """A candidate, with those of the settings that it has."""
+    entry = CANDIDATES[name]
+    own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
+    return entry.build(d).replaced(**own)  # type: ignore[no-any-return]
+
+
+def model_names() -> list[str]:
+    """The models that can be asked for by name."""
+    from streamgp import api
+
+    kinds = {name: getattr(api, name) for name in api.__all__}
+    return sorted(
+        name
+        for name, kind in kinds.items()
+        if inspect.isclass(kind)
+        and issubclass(kind, StreamModel)
+        and not issubclass(kind, Wrapper)
+        and not inspect.isabstract(kind)
+        and "models" not in kind.setting_names()
+    )
+
+
+def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
+    """A model with these settings, otherwise its own defaults, but one lengthscale for each input."""
+    if name not in model_names():
+        raise ValueError(
+            f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
+            f"{', '.join(model_names())}"
+        )
+    kind = Configured.registry[name]
+    parameters = inspect.signature(kind).parameters
+    defaults: dict[str, Any] = {}
+    if "kernel" in parameters:
+        defaults["kernel"] = SquaredExponential(_scales(d))
+    elif "lengthscale" in parameters and "units" not in parameters:
+        defaults["lengthscale"] = _scales(d)
+    outer = {key: value for key, value in settings.items() if "__" not in key}
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
+    if missing:
+        raise ValueError(f"{name} needs {', '.join(missing)}: give --set {missing[0]}=..., or use it from Python")
+    model: StreamModel = kind(**(defaults | outer))  # type: ignore[assignment]
+    return model.replaced(**{key: value for key, value in settings.items() if "__" in key})  # type: ignore[no-any-return]

@@ -1,0 +1,142 @@
+"""Several models on one stream: the same rows, the same inputs, each prediction before its row is learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp.evaluate.paired import BlockSums, Rank
+from streamgp.job.candidates import model_names
+from streamgp.job.job import BadRowError, first_rows
+from streamgp.job.pipeline import Pipeline, Scores
+from streamgp.job.request import setting_names
+from streamgp.settings import choice, nearest
+from streamgp.tables.columns import recognise
+from streamgp.tables.formats import Chunk, read_rows
+from streamgp.tables.writing import PredictedRows
+
+PREVIOUS = "previous value"
+BY = ("rmse", "density")
+
+
+@dataclass
+class Comparison:
+    """How several models did.
+
+    Args:
+        ranking: best first, by mean squared error or by mean negative log density.
+        scores: of every model.
+        by: what the ranking is by.
+        rows: that were compared.
+        from_row: the first of them.
+        skipped_rows: rows that were left out.
+    """
+
+    ranking: list[Rank]
+    scores: dict[str, Scores]
+    by: str
+    rows: int
+    from_row: int
+    skipped_rows: int
+
+
+def compare_models(
+    source: str | Path,
+    target: str,
+    models: Sequence[str],
+    *,
+    inputs: Sequence[str] | None = None,
+    lags: int | None = None,
+    horizon: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    by: str = "rmse",
+    on_error: str = "stop",
+) -> Comparison:
+    """Run several models over the same rows and rank them.
+
+    The rows of the warm-up, on which hyperparameters are found, do not count.
+
+    Args:
+        source: a CSV, NDJSON or Parquet file, or "-" for standard input.
+        target: the column to predict.
+        models: names, or "auto".
+        inputs: the columns to predict it from; None: all that can be.
+        lags: past values of the target that are inputs.
+        horizon: rows ahead.
+        settings: given to every model that has them.
+        by: "rmse", or "density" of the observations.
+        on_error: "stop" at a row that cannot be used, or "skip" it.
+    """
+    choice("by", by, BY)
+    choice("on_error", on_error, ("stop", "skip"))
+    if len(set(models)) < max(len(models), 2):
+        raise ValueError(f"give at least two different models, as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
+    known = {name: setting_names(name) for name in models}
+    for setting in settings or {}:
+        if not any(setting.partition("__")[0] in names for names in known.values()):
+            names = sorted(set().union(*known.values()))
+            raise ValueError(f"none of the models has a setting {setting!r}.{nearest(setting, names)}")
+    reader = read_rows(source)
+    try:
+        first, chunks = first_rows(reader.chunks(), reader.live)
+        schema = recognise(first, target, inputs)
+        pipelines = {
+            name: Pipeline(
+                schema,
+                name,
+                {key: value for key, value in (settings or {}).items() if key.partition("__")[0] in known[name]},
+                lags,
+                horizon,
+            )
+            for name in models
+        }
+        encoder = next(iter(pipelines.values())).encoder
+        warmup = max(pipeline.asked.warmup for pipeline in pipelines.values())
+        sums = BlockSums()
+        scores = {name: Scores() for name in models}
+        rows = skipped = 0
+        chunk: Chunk | None = first
+        while chunk is not None:
+            if chunk.bad or len(chunk):
+                encoded = encoder.encode(chunk)
+                if encoded.bad and on_error == "stop":
+                    line, reason = encoded.bad[0]
+                    raise BadRowError(f"{reader.unit} {line} {reason}; leave such rows out with --on-error skip")
+                skipped += len(encoded.bad)
+                encoded = encoder.fill(encoded)
+                start = max(0, min(len(encoded.y), warmup - rows))
+                rows += len(encoded.y)
+                lines = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
+                previous = next(iter(pipelines.values())).previous
+                losses = {name: _loss(part, by)[start:] for name, part in lines.items()}
+                if by == "rmse":
+                    losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
+                sums.add(losses)
+                for name, part in lines.items():
+                    scores[name].add(_from(part, start), previous[start:])
+            chunk = next(chunks, None)
+    finally:
+        reader.close()
+    if rows <= warmup:
+        raise ValueError(
+            f"there are {rows} rows, and the first {warmup} are for hyperparameters; give --set warmup={rows // 3}"
+        )
+    return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
+
+
+def default_models() -> list[str]:
+    """A few that differ."""
+    return [name for name in ("KRLST", "SOGP", "ISSGPR", "QKLMS") if name in model_names()]
+
+
+def _loss(lines: PredictedRows, by: str) -> np.ndarray:
+    return (lines.mean - lines.observed) ** 2 if by == "rmse" else -lines.log_density
+
+
+def _from(lines: PredictedRows, start: int) -> PredictedRows:
+    parts = [None if part is None else part[start:] for part in lines]
+    return PredictedRows(*parts)  # type: ignore[arg-type]

@@ -1,0 +1,345 @@
+"""The job: read rows, predict and learn them, write what was predicted, and stop without losing anything."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp.job.pipeline import Pipeline
+from streamgp.settings import choice
+from streamgp.tables.columns import Rows, listed, recognise
+from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
+from streamgp.tables.places import locked, refuse_same
+from streamgp.tables.source import RowsError
+from streamgp.tables.writing import PredictedRows, WriteError, Writer, write_rows
+
+ON_ERROR = ("stop", "skip")
+SAVE_EVERY = 60.0  # seconds
+BLOCK_ROWS = 250  # predicted and written at once: how fine a history is, and how soon a run stops
+
+
+class BadRowError(RowsError):
+    """A row that cannot be used, where the run stopped."""
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Args:
+        pipeline: as it stands after the last row.
+        skipped: rows that were left out, with reasons (the first hundred).
+        skipped_rows: how many.
+        seconds: from the first row to the last.
+        rows: rows of this run.
+        interrupted: whether it was stopped before the end.
+        notes: what was recognised and decided, for people.
+        drift_until: the row of the last change that was told.
+    """
+
+    pipeline: Pipeline
+    skipped: list[BadRow] = field(default_factory=list)
+    skipped_rows: int = 0
+    seconds: float = 0.0
+    rows: int = 0
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+    drift_until: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        pipeline = self.pipeline
+        chosen = pipeline.choice
+        return {
+            "rows": self.rows,
+            "rows_seen": pipeline.rows,
+            "skipped_rows": self.skipped_rows,
+            "seconds": self.seconds,
+            "rows_per_second": self.rows / self.seconds if self.seconds else None,
+            "interrupted": self.interrupted,
+            "target": pipeline.schema.target,
+            "inputs": pipeline.input_names,
+            "horizon": pipeline.horizon,
+            "level": pipeline.level,
+            "model": pipeline.asked.model if chosen is None else chosen.name,
+            "choice": None if chosen is None else chosen._asdict(),
+            "scores": pipeline.scores.summary(),
+            "gaps": pipeline.encoder.gaps,
+            "health": pipeline.health,
+            "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
+            "notes": self.notes,
+        }
+
+
+@dataclass
+class Job:
+    """Predict and learn every row of a table.
+
+    Args:
+        source: a CSV, NDJSON or Parquet file, or "-" for standard input.
+        target: the column to predict; a loaded run has its own.
+        inputs: the columns to predict it from; None: all that can be.
+        lags: past values of the target that are inputs.
+        horizon: rows ahead.
+        model: the name of a model, or "auto".
+        settings: of the model and of the run, by name.
+        out: where to write predictions: .csv, .ndjson or .parquet; None: nowhere.
+        save: where to save the run, every minute, at the end and when it is stopped.
+        load: a saved run to continue.
+        follow: wait for more rows at the end of the source.
+        on_error: "stop" at a row that cannot be used, or "skip" and count it.
+        rescue: where to save a run that is stopped, if save is not given.
+        open_writer: in place of out, makes what takes the predictions; it is told whether rows have a time.
+        watch: called with every block of predictions, the pipeline and the seconds that they took.
+        progress: called with how much has been read, of how much, and the pipeline.
+        say: called with sentences for people, as things are decided.
+        stop: when set, the run ends after the present rows.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("wave.csv").write_text("x,y\\n" + "".join(f"{i % 10},{(i % 10) ** 2}\\n" for i in range(200)))
+        >>> summary = Job("wave.csv", "y", model="KRLST", settings={"tune": False}).run()
+        >>> summary.rows, summary.pipeline.scores.rows
+        (200, 200)
+        >>> Path("wave.csv").unlink()
+    """
+
+    source: str | Path
+    target: str | None = None
+    inputs: Sequence[str] | None = None
+    lags: int | None = None
+    horizon: int = 0
+    model: str = "auto"
+    settings: Mapping[str, Any] | None = None
+    out: str | Path | None = None
+    save: str | Path | None = None
+    load: str | Path | None = None
+    follow: bool = False
+    on_error: str = "stop"
+    rescue: str | Path | None = None
+    open_writer: Callable[[bool], Writer] | None = None
+    watch: Callable[[PredictedRows, Pipeline, float], None] | None = None
+    progress: Callable[[int, int | None, Pipeline], None] | None = None
+    say: Callable[[str], None] | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    _writer: Writer | None = field(default=None, init=False)
+
+    def run(self) -> Summary:
+        """Read to the end, or until it is stopped; errors leave everything before them written."""
+        choice("on_error", self.on_error, ON_ERROR)
+        source = 0 if str(self.source) == "-" else self.source  # the descriptor of standard input
+        refuse_same({"the source": source, "--load": self.load, "--out": self.out, "--save": self.save})
+        quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
+        with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
+            loaded = None if self.load is None else self._loaded(self.load)
+            after = None if loaded is None else loaded.position
+            names = () if loaded is None else [column.name for column in loaded.schema.columns]
+            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after, names=names)
+            opened.callback(reader.close)
+            return self._over(reader, loaded, opened)
+
+    def _loaded(self, path: str | Path) -> Pipeline:
+        pipeline = Pipeline.load(path)
+        asked = {
+            "--target": (self.target, pipeline.schema.target),
+            "--lags": (self.lags, pipeline.lags),
+            "--horizon": (self.horizon or None, pipeline.horizon),
+            "--model": (None if self.model == "auto" else self.model, pipeline.asked.model),
+        }
+        for option, (wanted, has) in asked.items():
+            if wanted is not None and wanted != has:
+                raise ValueError(
+                    f"{self.load} was made with {option} {has}, not {wanted}; leave the option out, or start anew"
+                )
+        if self.inputs is not None or self.settings:
+            raise ValueError(f"{self.load} has its inputs and settings; leave --inputs and --set out, or start anew")
+        return pipeline
+
+    def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
+        chunks = reader.chunks()
+        if loaded is not None and reader.live:  # nothing is to be decided, and the next row may be long in coming
+            first = next(chunks, Chunk())
+        else:
+            first, chunks = first_rows(chunks, reader.live)
+        if loaded is None:
+            if self.target is None:
+                raise ValueError(f"--target is missing; the columns are: {listed(reader.names)}")
+            pipeline = self._begin(reader, first)
+        else:
+            pipeline = loaded
+            _check_columns(pipeline, reader)
+        summary = Summary(pipeline, drift_until=pipeline.rows)
+        self._introduce(reader, summary, loaded is not None)
+        if self.open_writer is not None:
+            self._writer = self.open_writer(bool(pipeline.schema.time))
+        elif self.out is not None:
+            after = None if loaded is None else pipeline.about.get("out", {})
+            self._writer = write_rows(self.out, timed=bool(pipeline.schema.time), after=after)
+        if self._writer is not None:
+            opened.callback(self._writer.close)
+        started = saved = time.monotonic()
+        chunk: Chunk | None = first
+        try:
+            while chunk is not None:
+                self._take(chunk, reader, summary)
+                summary.seconds = time.monotonic() - started
+                if self.save is not None and time.monotonic() - saved > SAVE_EVERY:
+                    self._save(pipeline, self.save)
+                    saved = time.monotonic()
+                chunk = None if self.stop.is_set() else next(chunks, None)
+        except RowsError:  # all that came before is written; after a failure to write it would not be
+            if self.save is not None:
+                self._save(pipeline, self.save)
+            raise
+        summary.interrupted = self.stop.is_set()
+        place = self.save or (self.rescue if summary.interrupted else None)
+        if place is not None:
+            self._save(pipeline, place)
+        if self._writer is not None and not summary.interrupted and not reader.live:
+            self._writer.write(pipeline.outstanding())  # a continued run cuts them off: their rows have come then
+        return summary
+
+    def _begin(self, reader: Reader, first: Chunk) -> Pipeline:
+        assert self.target is not None
+        if not len(first):
+            if first.bad:
+                raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
+            raise RowsError(f"{self.source} has no rows, only the names of columns: {listed(reader.names)}")
+        schema = recognise(first, self.target, self.inputs)
+        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
+
+    def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
+        pipeline = summary.pipeline
+        if continued:
+            again = getattr(reader, "passed", 0)
+            where = f"after {reader.unit} {again}" if again else "at its first row: it is another source than before"
+            self._tell(summary, f"continuing the run after {pipeline.rows} rows, in {self.source} {where}")
+            return
+        for sentence in pipeline.schema.sentences():
+            self._tell(summary, sentence)
+        if getattr(reader, "headless", False):
+            self._tell(summary, "no names in the first line: the columns are called 1, 2, ...")
+        if pipeline.lags:
+            first = pipeline.input_names[-pipeline.lags]
+            self._tell(summary, f"lags: the last {pipeline.lags} values of {pipeline.schema.target}, from {first} on")
+        elif not pipeline.horizon:
+            self._tell(summary, f"lags: none; {pipeline.schema.target} is not predicted from its own past (--lags)")
+        if pipeline.horizon:
+            self._tell(summary, f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
+
+    def _tell(self, summary: Summary, sentence: str) -> None:
+        summary.notes.append(sentence)
+        if self.say is not None:
+            self.say(sentence)
+
+    def _take(self, chunk: Chunk, reader: Reader, summary: Summary) -> None:
+        pipeline = summary.pipeline
+        bad = chunk.bad
+        if chunk.news:
+            self._tell(summary, chunk.news)
+        if len(chunk):
+            rows = pipeline.encoder.encode(chunk)
+            bad = rows.bad
+            usable = len(rows.y)
+            if bad and self.on_error == "stop":
+                usable = sum(line < bad[0].line for line in rows.lines)
+            for start in range(0, usable, BLOCK_ROWS):
+                if self.stop.is_set():
+                    return
+                self._predict(rows.part(start, min(start + BLOCK_ROWS, usable)), reader, summary)
+        if bad:
+            self._handle(bad, reader, summary)
+
+    def _predict(self, rows: Rows, reader: Reader, summary: Summary) -> None:
+        pipeline = summary.pipeline
+        began = time.perf_counter()
+        undecided = pipeline.choice is None
+        lines = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
+        if undecided and pipeline.choice is not None:
+            chosen = pipeline.choice
+            self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
+            if not pipeline.watches_drift:
+                self._tell(summary, "drift: not looked for")
+        for row, sentence in pipeline.drift:
+            if row > summary.drift_until:
+                self._tell(summary, f"row {row}: {sentence}")
+                summary.drift_until = row
+        if self._writer is not None:
+            self._writer.write(lines)
+        pipeline.position = reader.position(rows.lines[-1])
+        summary.rows += len(rows.y)
+        if self.watch is not None:
+            self.watch(lines, pipeline, time.perf_counter() - began)
+        if self.progress is not None:
+            self.progress(*reader.progress(), pipeline)
+
+    def _handle(self, bad: list[BadRow], reader: Reader, summary: Summary) -> None:
+        if self.on_error == "stop":
+            line, reason = bad[0]
+            raise BadRowError(
+                f"{reader.unit} {line} {reason}. Stopped there: the {summary.rows} rows before are predicted and kept. "
+                "Correct it, or leave such rows out with --on-error skip"
+            )
+        summary.skipped_rows += len(bad)
+        summary.skipped += bad[: 100 - len(summary.skipped)]
+        summary.pipeline.position = reader.position(max(summary.pipeline.position.lines, bad[-1].line))
+
+    def _save(self, pipeline: Pipeline, place: str | Path) -> None:
+        try:
+            if self._writer is not None and self.out is not None:
+                pipeline.about["out"] = self._writer.written()
+            pipeline.save(place)
+        except OSError as error:
+            raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
+
+
+def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk]]:
+    """The first rows together, on which it is decided what the columns are, and the chunks after them."""
+    gathered = Chunk()
+    try:
+        while len(gathered) < LOOK:
+            chunk = next(chunks)
+            if not len(chunk) and live and len(gathered):
+                break
+            gathered = _joined(gathered, chunk)
+    except StopIteration:
+        pass
+    except RowsError as error:
+        if not len(gathered):
+            raise
+        return gathered, _fails(error)
+    return gathered, chunks
+
+
+def _fails(error: RowsError) -> Iterator[Chunk]:
+    """The end of a source in which the rows before the error are used first."""
+    raise error
+    yield
+
+
+def _joined(first: Chunk, then: Chunk) -> Chunk:
+    columns: dict[str, Sequence[Any]] = {
+        name: [*first.columns.get(name, [None] * len(first)), *then.columns.get(name, [None] * len(then))]
+        for name in {**first.columns, **then.columns}
+    }
+    return Chunk(columns, [*first.lines, *then.lines], [*first.bad, *then.bad], first.news or then.news)
+
+
+def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
+    schema = pipeline.schema
+    needed = [*schema.inputs, schema.target, *([schema.time] if schema.time else [])]
+    missing = [name for name in needed if name not in reader.names]
+    if missing and (not reader.sparse or len(missing) == len(needed)):
+        raise RowsError(
+            f"the columns have changed: {listed([repr(name) for name in missing])} "
+            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}, and there are "
+            f"{listed(reader.names)}"
+        )

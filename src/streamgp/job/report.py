@@ -1,0 +1,165 @@
+"""Report: one page that shows how a run went, with nothing to load from elsewhere; and a picture of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp.job.history import History
+from streamgp.job.job import Summary
+from streamgp.tables.writing import WriteError, finite
+
+WINDOW = 500  # rows over which errors and coverage are averaged
+SHOWN_INPUTS = 8
+SHOWN_PATHS = 8  # numbers of one hyperparameter
+TEMPLATE = Path(__file__).with_name("report.html")
+
+
+def write_report(path: str | Path, history: History, summary: Summary, source: str = "") -> None:
+    """Write the page.
+
+    Args:
+        path: an .html file.
+        history: what was seen along the run.
+        summary: of the run.
+        source: where the rows came from.
+    """
+    text = json.dumps(finite(_contents(history, summary, source)), ensure_ascii=False, separators=(",", ":"))
+    # A column or a time may be called anything; "<" could end the element that holds the data.
+    page = TEMPLATE.read_text(encoding="utf-8").replace("/*DATA*/", text.replace("<", "\\u003c"))
+    _write(path, page.encode(errors="replace"))
+
+
+def write_plot(path: str | Path, history: History, summary: Summary) -> None:
+    """Write a picture of the last predictions, and of error and coverage along the run.
+
+    Args:
+        path: a .png, .svg or .pdf file.
+        history: what was seen along the run.
+        summary: of the run.
+    """
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ValueError('a picture needs matplotlib: pip install "streamgp[plots]"; --report needs nothing') from None
+    pipeline = summary.pipeline
+    series, running = history.series(), history.running(WINDOW)
+    row = history.first + history.stride * np.arange(history.used)
+    last = slice(max(0, history.used - 400), None)
+    figure, axes = plt.subplots(3, 1, figsize=(10, 8), layout="constrained", height_ratios=[2.2, 1, 1])
+    top = axes[0]
+    top.fill_between(row[last], series["lower"][last], series["upper"][last], color="tab:blue", alpha=0.2, lw=0,
+                     label=f"{100 * pipeline.level:g}% interval")  # fmt: skip
+    top.vlines(row[last], series["observed_low"][last], series["observed_high"][last], color="0.55")
+    top.plot(row[last], series["observed_high"][last], ".", ms=4, color="0.55", label="observed")
+    middle = 0.5 * (series["mean_low"] + series["mean_high"])
+    top.plot(row[last], middle[last], color="tab:blue", lw=1.3, label="predicted before it was learnt")
+    top.set(title=f"{pipeline.schema.target}: the last rows", xlabel="row", xlim=(row[last][0], row[last][-1] + 1))
+    top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
+    axes[1].plot(row, running["rmse"], color="tab:blue", lw=1)
+    axes[1].set(title=f"RMSE over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
+    axes[1].set_ylim(bottom=0)
+    axes[2].plot(row, running["raw_coverage"], color="0.6", lw=1, label="the model's own")
+    axes[2].plot(row, running["coverage"], color="tab:blue", lw=1.3, label="calibrated")
+    axes[2].axhline(pipeline.level, color="tab:green", lw=1)
+    axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
+    axes[2].legend(frameon=False, loc="lower right", ncols=2)
+    for axis in axes[1:]:
+        for event, _ in pipeline.drift:
+            axis.axvline(event, color="tab:red", ls="--", lw=1)
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        raise _cannot(path, error) from None
+    finally:
+        plt.close(figure)
+
+
+def _contents(history: History, summary: Summary, source: str) -> dict[str, Any]:
+    pipeline = summary.pipeline
+    scores = pipeline.scores.summary()
+    samples = history.samples
+    running = history.running(WINDOW)
+    series = history.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
+    chosen = pipeline.choice
+    model = chosen.name if chosen else pipeline.asked.model
+    horizon = f", {pipeline.horizon} rows ahead" if pipeline.horizon else ""
+    return {
+        "title": f"{pipeline.schema.target}{horizon}",
+        "about": f"{source} · {model} · {chosen.reason if chosen else 'not chosen yet: too few rows'}".strip(" ·"),
+        "numbers": [
+            ["rows", f"{pipeline.rows:,}"],
+            ["rows a second", summary.rows / summary.seconds if summary.seconds else None],
+            ["RMSE", scores["rmse"]],
+            ["RMSE of the previous value", scores["rmse_previous_value"]],
+            [f"inside the {100 * pipeline.level:g}% interval", f"{100 * scores['coverage']:.1f}%"],
+            ["mean width", scores["mean_width"]],
+            ["inside the model's own", f"{100 * scores['raw_coverage']:.1f}%"],
+            ["log density a row", scores["mean_log_density"]],
+            ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
+            *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
+        ],
+        "level": f"{100 * pipeline.level:g}%",
+        "level_number": pipeline.level,
+        "window": max(WINDOW, history.stride),
+        "rows": history.rows,
+        "first": history.first,
+        "stride": history.stride,
+        "times": history.times,
+        "series": {name: _packed(values) for name, values in series.items()},
+        "pit": history.pit.tolist(),
+        "samples": {name: [sample[name] for sample in samples] for name in ("row", "size", "microseconds")},
+        "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
+        "relevance": _relevance(history, pipeline.input_names),
+        "paths": _paths(history),
+        "weights": {name: values.tolist() for name, values in history.weights().items()},
+        "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
+        "drift_note": "No change was noticed." if pipeline.watches_drift else "Changes were not looked for.",
+        "notes": summary.notes,
+    }
+
+
+def _relevance(history: History, names: list[str]) -> dict[str, Any]:
+    values = history.relevance()
+    if values.size == 0 or values.shape[1] != len(names):
+        return {"names": [], "values": [], "others": 0}
+    largest = np.argsort(-values[-1], kind="stable")[:SHOWN_INPUTS]
+    return {
+        "names": [names[i] for i in largest],
+        "values": [values[:, i].tolist() for i in largest],
+        "others": len(names) - len(largest),
+    }
+
+
+def _paths(history: History) -> list[dict[str, Any]]:
+    found = []
+    for name, values in history.paths().items():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shown = np.log10(values[:, :SHOWN_PATHS])
+        more = values.shape[1] - shown.shape[1]
+        title = f"{name} (the first {SHOWN_PATHS})" if more > 0 else name
+        found.append({"name": title, "values": [column.tolist() for column in shown.T]})
+    return found
+
+
+def _packed(values: np.ndarray) -> str:
+    with np.errstate(over="ignore"):
+        return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def _write(path: str | Path, data: bytes) -> None:
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def _cannot(path: str | Path, error: OSError) -> OSError:
+    return WriteError(f"{path} cannot be written: {error.strerror or error}")

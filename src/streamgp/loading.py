@@ -1,0 +1,110 @@
+"""Loading: a snapshot becomes a model. It stands above every model and imports only those that a snapshot names."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgp.contract.model import StreamModel
+from streamgp.contract.snapshot import SnapshotError, read, unpacked
+from streamgp.names import MODULES
+from streamgp.settings import Configured
+
+
+def from_bytes(data: bytes, **parts: Any) -> StreamModel:
+    """Return the model of a snapshot; whatever is wrong with it, SnapshotError says so.
+
+    Args:
+        data: what ``model.to_bytes()`` returned.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
+    """
+    header, tensors = unpacked(bytes(data))
+    if "model" not in header:
+        raise SnapshotError(
+            f"the snapshot holds {header.get('holds', 'no model')}; open it with streamgp.job.Pipeline.load(path), "
+            "whose .model is the model within"
+        )
+    try:
+        kind = _known(header["model"], "holds a")
+        if not issubclass(kind, StreamModel):
+            raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
+        settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
+        model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
+        shape = d, p, scalar, certain = header["shape"]
+        if d is None:
+            if shape != [None, None, True, False]:
+                raise SnapshotError(f"the snapshot says {shape} of the rows, but has none")
+        else:
+            _check_shape(d, p, scalar, certain, sum(array.size for array in tensors.values()))
+            model._start(d, p)
+            model._d, model._p, model._scalar, model._certain = d, p, scalar, certain
+            _restore(model, tensors)
+    except SnapshotError:
+        raise
+    except Exception as error:  # of whatever kind: settings from a file may do anything to a constructor
+        raise SnapshotError(f"the snapshot does not describe a model this version can build: {error}") from error
+    return model
+
+
+def load(path: str | Path, **parts: Any) -> StreamModel:
+    """Return the model saved in a file.
+
+    A file that is missing or may not be read is an OSError, as for ``open``; whatever else is wrong is a SnapshotError.
+
+    Args:
+        path: a file written by ``model.save``.
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
+    """
+    return from_bytes(read(path), **parts)
+
+
+def _check_shape(d: Any, p: Any, scalar: Any, certain: Any, numbers: int) -> None:
+    """The columns and outputs of a model that holds so many numbers."""
+    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p))
+    if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p > 1):
+        raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
+
+
+def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
+    arrays = model._arrays()
+    saved = {name.removeprefix("state.") for name in tensors if name.startswith("state.")}
+    if saved != set(arrays):
+        raise SnapshotError(f"the snapshot's arrays are {sorted(saved)}, the model's are {sorted(arrays)}")
+    for name, array in arrays.items():
+        tensor = tensors[f"state.{name}"]
+        if tensor.shape != array.shape or tensor.dtype != array.dtype:
+            raise SnapshotError(
+                f"the array {name} has shape {tensor.shape} ({tensor.dtype}), "
+                f"the model needs {array.shape} ({array.dtype})"
+            )
+        array[...] = tensor
+    model._check_restored()
+
+
+def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return tensors[value["array"]].copy()
+    if "list" in value:
+        return [_decoded(v, tensors, name, parts) for v in value["list"]]
+    if "function" in value:
+        if name not in parts:
+            raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")
+        return parts[name]
+    kind = _known(value["part"], "has a part")
+    settings = {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["settings"].items()}
+    return kind(**settings)
+
+
+def _known(name: str, has: str) -> type[Configured]:
+    if name in MODULES:
+        importlib.import_module(MODULES[name])
+    kind = Configured.registry.get(name)
+    if kind is None:
+        hint = "; import the module that defines it first" if "." in name else ""
+        raise SnapshotError(f"the snapshot {has} {name!r}, which this version of streamgp does not know{hint}")
+    return kind

@@ -1,0 +1,69 @@
+"""A stream model that remembers: the base of those whose numbers compiled code reads."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from streamgp.arrays import Numbers
+from streamgp.contract.checks import LARGEST
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.snapshot import require
+from streamgp.process.memory import Memory, place
+from streamgp.settings import FloatArray
+
+MOST = 2**53  # rows or repairs that a snapshot may count
+
+
+class MemoryModel(StreamModel):
+    """A stream model whose numbers compiled code reads by name, a memory among them."""
+
+    _largest = LARGEST
+    _memory: Memory
+    _numbers: Numbers
+    _state: SimpleNamespace  # the arrays of the numbers
+    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales
+
+    def _place(self, numbers: Numbers) -> None:
+        """Take fresh numbers; what a model without any target yet has remembered is carried over."""
+        place(self._memory, numbers)
+        if self._d is not None:
+            numbers.state.window[:] = self._state.window
+            numbers.state.units[:] = self._state.units
+            numbers.counters["rows_seen"] = self._numbers.counters["rows_seen"]
+        self._numbers, self._state = numbers, numbers.state
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.arrays()
+
+    def _check_restored(self) -> None:
+        for name in self._numbers.counted:  # -1: no point was evicted
+            require(name, self._numbers.counters[name], at_least=-1 if name == "evicted" else 0, at_most=MOST)
+        for name, array in vars(self._state).items():
+            require(name, array, finite=name not in self._may_overflow)
+
+    def reset_memory(self) -> None:
+        if self._d is not None:
+            for array in (self._state.window, self._state.units, self._state.last_target):
+                array[...] = 0.0
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._state.window[-1], self._state.last_target
+
+    def _recall(self, y: FloatArray) -> None:
+        self._state.last_target[:] = y
+
+    def _units(self) -> int:
+        return self._memory.units
+
+    @property
+    def rows_seen(self) -> int:
+        return 0 if self._d is None else self._numbers.count("rows_seen")
+
+    @property
+    def health(self) -> Health:
+        if self._d is None:
+            return Health()
+        counted = [name for name in Health._fields if name in self._numbers.counted]
+        return Health(**{name: self._numbers.count(name) for name in counted})

@@ -1,0 +1,432 @@
+"""Columns: which of them are numbers, categories or the time, and how a row becomes numbers.
+
+What a column is, is decided once, on the first rows. From then on a value that does not fit makes its row a bad one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.settings import FloatArray, nearest
+from streamgp.tables.formats import BadRow, Chunk
+from streamgp.tables.source import RowsError
+
+MOST_NAMES = 20  # that a message lists
+MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
+LEAST_NUMBERS = 0.9  # of the known values, for a column to count as numbers; the others are then mistakes
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "missing"})
+TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+DAY, WEEK = 86400.0, 7 * 86400.0
+# The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
+# hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
+CYCLES = {"time of day": (DAY, 60.0, 0.5 * DAY), "day of week": (WEEK, 600.0, 2 * DAY)}
+
+
+class Column(NamedTuple):
+    """What a column is.
+
+    Args:
+        name: as in the table.
+        kind: "number", "category", "time" or "ignored".
+        levels: of a category, the ones that have an input of their own.
+        note: why, for whoever reads it.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    note: str = ""
+
+    def inputs(self) -> list[str]:
+        """The inputs that it becomes."""
+        if self.kind == "number":
+            return [self.name]
+        # Of two levels one input tells which.
+        return [f"{self.name}={level}" for level in self.levels[1 if len(self.levels) == 2 else 0 :]]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the columns of a table are, and which of them are used how.
+
+    Args:
+        columns: all that the table has, in its order.
+        target: the column to predict.
+        inputs: the columns to predict it from.
+        time: the column that says when; "" when there is none.
+        cycles: what of the time is an input.
+        decimal_comma: numbers are written as 3,14.
+    """
+
+    columns: tuple[Column, ...]
+    target: str
+    inputs: tuple[str, ...]
+    time: str = ""
+    cycles: tuple[str, ...] = ()
+    decimal_comma: bool = False
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        return self._by_name[name]
+
+    @property
+    def input_names(self) -> list[str]:
+        """The name of every number that a row becomes."""
+        own = [name for column in self.inputs for name in self.column(column).inputs()]
+        return own + [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
+
+    def sentences(self) -> list[str]:
+        """What was recognised, for people."""
+        said = [f"target: {self.target}"]
+        numbers = [name for name in self.inputs if self.column(name).kind == "number"]
+        if numbers:
+            said.append(f"numbers: {listed(numbers)}")
+        for name in self.inputs:
+            column = self.column(name)
+            if column.kind == "category":
+                said.append(f"category: {name} ({', '.join(column.levels)}; any other counts as none of these)")
+        if self.time:
+            used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
+            said.append(f"time: {self.time}{used}")
+        ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
+        if len(ignored) > MOST_NAMES:
+            ignored[MOST_NAMES:] = [f"ignored: {len(ignored) - MOST_NAMES} more columns"]
+        return said + ignored
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"columns": [list(column) for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Schema:
+        columns = tuple(Column(n, kind, tuple(levels), note) for n, kind, levels, note in saved["columns"])
+        return cls(
+            columns,
+            saved["target"],
+            tuple(saved["inputs"]),
+            saved["time"],
+            tuple(saved["cycles"]),
+            saved["decimal_comma"],
+        )
+
+
+def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) -> Schema:
+    """Decide what the columns of some first rows are.
+
+    Args:
+        chunk: the rows.
+        target: the column to predict.
+        inputs: the columns to predict it from; None: all others that can be.
+
+    Example:
+        >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
+        >>> recognise(rows, target="y").sentences()
+        ['target: y', 'numbers: x', 'time: at']
+    """
+    names = list(chunk.columns)
+    for name in [target, *(inputs or ())]:
+        if name not in names:
+            raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed(names)}")
+    if inputs is not None and target in inputs:
+        raise RowsError(f"{target!r} is the target and cannot be an input too; its own past is: --lags 3")
+    comma = _decimal_comma(chunk)
+    time = _time_column(chunk, target, comma, inputs)
+    wanted = {target, *(inputs or ())}
+    columns = tuple(
+        Column(name, "time") if name == time else _column(name, chunk.columns[name], comma, name in wanted)
+        for name in names
+    )
+    kinds = {column.name: column for column in columns}
+    if kinds[target].kind != "number" and (target != time):
+        raise RowsError(f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target])}")
+    cycles: tuple[str, ...] = ()
+    if time and (inputs is None or time in inputs):
+        cycles = _cycles(chunk.columns[time])
+    if inputs is None:
+        used = [c.name for c in columns if c.kind in ("number", "category") and c.name not in (target, time)]
+    else:
+        used = [name for name in inputs if name != time]
+        for name in used:
+            if kinds[name].kind == "ignored":
+                raise RowsError(f"the column {name!r} cannot be an input: {kinds[name].note}")
+        columns = tuple(
+            c
+            if c.kind == "ignored" or c.name in (*used, target, time)
+            else Column(c.name, "ignored", (), "not asked for")
+            for c in columns
+        )
+    return Schema(columns, target, tuple(used), time, cycles, comma)
+
+
+class Rows(NamedTuple):
+    """Rows as numbers.
+
+    Args:
+        X: (n, d) inputs, gaps filled.
+        y: (n,) targets, NaN where missing.
+        times: what the time column says, as it was written; None when there is none.
+        lines: the number of each row's line.
+        bad: rows that are left out.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    times: list[str] | None
+    lines: list[int]
+    bad: list[BadRow]
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Some of the rows, of which none is bad."""
+        times = None if self.times is None else self.times[start:stop]
+        return Rows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
+
+
+@dataclass
+class Encoder:
+    """Turns rows into numbers; a gap in a column of numbers is filled with its last value.
+
+    Args:
+        schema: what the columns are.
+        last: the last known value of every input.
+        gaps: how many values of every column were missing so far.
+    """
+
+    schema: Schema
+    last: FloatArray = field(default_factory=lambda: np.zeros(0))
+    gaps: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.last.size == 0:
+            self.last = np.full(len(self.schema.input_names), np.nan)
+
+    def encode(self, chunk: Chunk) -> Rows:
+        """Rows as numbers, without the bad ones."""
+        schema = self.schema
+        n = len(chunk)
+        wrong: dict[int, str] = {}
+        parts: list[FloatArray] = []
+        for name in schema.inputs:
+            column, values = schema.column(name), _values(chunk, name)
+            if column.kind == "number":
+                parts.append(self._numbers(name, values, wrong)[:, None])
+            else:
+                parts.append(_indicators(column, values))
+        y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
+        times = None
+        if schema.time:
+            times = ["" if value is None else str(value) for value in _values(chunk, schema.time)]
+            if schema.cycles:
+                parts.append(_phases(times, schema.cycles, schema.time, wrong))
+        X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
+        lines = list(chunk.lines)
+        bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
+        if wrong:
+            keep = [i for i in range(n) if i not in wrong]
+            X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
+            times = None if times is None else [times[i] for i in keep]
+        return Rows(X, y, times, lines, sorted(bad))
+
+    def fill(self, encoded: Rows) -> Rows:
+        """Fill the gaps of rows that will be used, and count them."""
+        X, y = encoded.X, encoded.y
+        names = self.schema.input_names
+        for name, missing in [(self.schema.target, np.isnan(y)), *zip(names, np.isnan(X).T, strict=True)]:
+            if count := int(np.count_nonzero(missing)):
+                self.gaps[name] = self.gaps.get(name, 0) + count
+        if len(X):
+            self.last = _fill(X, self.last)
+        return encoded
+
+    def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
+        try:
+            numbers = np.fromiter(map(float, values), np.float64, len(values))
+        except (TypeError, ValueError, OverflowError):
+            numbers = np.empty(len(values))
+            for i, value in enumerate(values):
+                number = as_number(value, self.schema.decimal_comma)
+                if number is None:
+                    wrong.setdefault(i, f"has {_short(value)} in the column {name!r}, which holds numbers")
+                    number = np.nan
+                numbers[i] = number
+        for at in np.flatnonzero(np.isinf(numbers)).tolist():
+            wrong.setdefault(at, f"has an infinite number in the column {name!r}")
+        return numbers
+
+
+def _values(chunk: Chunk, name: str) -> Sequence[Any]:
+    """A column's values; of a sparse table it may not be there yet."""
+    return chunk.columns.get(name, [None] * len(chunk))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message: not too many, none too long."""
+    if not names:
+        return "none"
+    shown = ", ".join(name if len(name) <= 60 else f"{name[:57]}..." for name in names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+def as_number(value: Any, decimal_comma: bool = False) -> float | None:
+    """The number a value means; NaN: missing; None: it is text."""
+    if value is None:
+        return np.nan
+    try:
+        return float(value)
+    except TypeError:
+        return None
+    except OverflowError:  # an integer of more than 308 digits
+        return np.inf
+    except ValueError:
+        text = str(value).strip()
+        if text.lower() in MISSING:
+            return np.nan
+        if decimal_comma and re.fullmatch(r"[-+]?[\d.]*,\d+([eE][-+]?\d+)?", text):
+            return float(text.replace(".", "").replace(",", "."))
+        return None
+
+
+def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Column:
+    numbers = [as_number(value, comma) for value in values]
+    known = [number for number in numbers if number is None or number == number]
+    if not known:
+        return Column(name, "ignored", (), "no values in the first rows")
+    text = [str(value) for value, number in zip(values, numbers, strict=True) if number is None]
+    if len(text) <= (1 - LEAST_NUMBERS) * len(known):
+        steps = np.diff(np.array([number for number in known if number is not None]))
+        if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
+            return Column(name, "ignored", (), "it counts the rows")
+        return Column(name, "number")
+    shown = [str(value) for value in values if not _is_missing(value)]
+    if all(DATE.fullmatch(value) for value in shown):
+        return Column(name, "ignored", (), "dates")
+    levels = Counter(shown)
+    if len(levels) > MOST_LEVELS:
+        return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
+    if len(levels) == 1:
+        return Column(name, "ignored", (), "always the same text")
+    return Column(name, "category", tuple(sorted(levels)))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or str(value).strip().lower() in MISSING
+
+
+def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
+    """One input for each level: 1 where the row has it."""
+    levels = column.levels[1 if len(column.levels) == 2 else 0 :]
+    index = {level: i for i, level in enumerate(levels)}
+    result = np.zeros((len(values), len(levels)))
+    for row, value in enumerate(values):
+        i = index.get(str(value))
+        if i is not None:
+            result[row, i] = 1.0
+    return result
+
+
+def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
+    """Carry the last known value of each column forward, in place; returns the last values. 0 before any is known."""
+    for j in np.flatnonzero(np.isnan(X).any(axis=0)):
+        column = np.concatenate([[last[j]], X[:, j]])
+        known = np.where(np.isnan(column), 0, np.arange(len(column)))
+        X[:, j] = column[np.maximum.accumulate(known)][1:]
+    new: FloatArray = X[-1].copy()
+    np.nan_to_num(X, copy=False, nan=0.0)
+    return new
+
+
+# The time
+
+
+def _time_column(chunk: Chunk, target: str, comma: bool, inputs: Sequence[str] | None) -> str:
+    """The column that says when: dates, or numbers called time, that never go back."""
+    for wanted in (_dates, _stamps):
+        for name, values in chunk.columns.items():
+            if name == target or not values or (inputs is not None and name in inputs and wanted is _stamps):
+                continue
+            if wanted(name, values, comma):
+                return name
+    return ""
+
+
+def _dates(_: str, values: Sequence[Any], __: bool) -> bool:
+    shown = [str(value) for value in values if not _is_missing(value)]
+    return bool(shown) and sum(bool(DATE.fullmatch(v)) for v in shown) >= LEAST_NUMBERS * len(shown)
+
+
+def _stamps(name: str, values: Sequence[Any], comma: bool) -> bool:
+    if not TIME_NAMES.fullmatch(name.strip()):
+        return False
+    numbers = [as_number(value, comma) for value in values]
+    if any(number is None or number != number for number in numbers):
+        return False
+    return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
+
+
+def seconds(text: str) -> float | None:
+    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        if 1e8 <= number < 1e10:
+            return number
+        return number / 1e3 if 1e11 <= number < 1e13 else None
+    # The clock on the wall counts, in whatever zone.
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+
+
+def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
+    """Which cycles of the time the rows can tell something about."""
+    moments = [seconds(str(value)) for value in values if not _is_missing(value)]
+    known = np.array([moment for moment in moments if moment is not None])
+    if len(known) < LEAST_NUMBERS * len(moments) or len(known) < 3:
+        return ()
+    spacing = float(np.median(np.diff(known)))
+    if np.all(known % DAY == known[0] % DAY):
+        return tuple(name for name, (length, low, high) in CYCLES.items() if length > DAY and low <= spacing <= high)
+    return tuple(name for name, (_, low, high) in CYCLES.items() if low <= spacing <= high)
+
+
+def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
+    moments = np.empty(len(times))
+    for i, text in enumerate(times):
+        moment = seconds(text)
+        if moment is None and not _is_missing(text):
+            wrong.setdefault(i, f"has {_short(text)} in the column {name!r}, which holds the time")
+        moments[i] = np.nan if moment is None else moment
+    angles = [2.0 * np.pi * moments / CYCLES[cycle][0] for cycle in cycles]
+    return np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
+
+
+def _decimal_comma(chunk: Chunk) -> bool:
+    """Whether numbers are written with a comma: some are, and none of the same columns with a point."""
+    pattern = re.compile(r"[-+]?\d+,\d+")
+    return any(
+        any(isinstance(v, str) and pattern.fullmatch(v.strip()) for v in values[:50])
+        and not any(isinstance(v, str) and re.fullmatch(r"[-+]?\d+\.\d+", v.strip()) for v in values[:50])
+        for values in chunk.columns.values()
+    )
+
+
+def _examples(values: Sequence[Any]) -> str:
+    distinct = list(dict.fromkeys(str(value) for value in values if not _is_missing(value)))[:3]
+    return ", ".join(repr(value) for value in distinct) if distinct else "nothing in the first rows"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return repr(text if len(text) <= 30 else f"{text[:27]}...")

@@ -1,0 +1,395 @@
+"""Formats of rows: CSV, NDJSON and Parquet, all read into chunks of columns with the numbers of their lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from streamgp.tables.source import (
+    NOT_UTF8,
+    CutShortError,
+    Position,
+    RowsError,
+    TextLines,
+    head,
+    is_file,
+    known_again,
+    position_of,
+)
+
+LOOK = 1000  # rows on which it is decided what the columns are
+MOST_COLUMNS = 5000  # of a table
+DELIMITERS = (",", ";", "\t", "|")
+ROWS = 1000  # of a Parquet file at once
+MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed
+ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
+PACKED = {".gz", ".bz2", ".xz", ".zst"}
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be used: where it is, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class Chunk:
+    """Some rows, column by column.
+
+    Args:
+        columns: the values of every column, as they were written: text, numbers, None.
+        lines: the number of each row's (last) line, from 1; of the row itself in a Parquet file.
+        bad: rows that are left out.
+        news: what has become of the source, for people.
+    """
+
+    columns: dict[str, Sequence[Any]] = field(default_factory=dict)
+    lines: Sequence[int] = ()
+    bad: list[BadRow] = field(default_factory=list)
+    news: str = ""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+class Reader(Protocol):
+    """Reads a source in chunks; a chunk without rows says that a live source is silent."""
+
+    unit: str  # what the numbers count: "line" or "row"
+    names: list[str]
+    live: bool
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a column may show up later than in the first rows."""
+
+    def chunks(self) -> Iterator[Chunk]: ...
+
+    def progress(self) -> tuple[int, int | None]:
+        """How much has been read, and of how much, if that is known."""
+
+    def position(self, lines: int) -> Position: ...
+
+    def close(self) -> None: ...
+
+
+def read_rows(
+    source: str | Path,
+    *,
+    follow: bool = False,
+    format: str | None = None,
+    stop: threading.Event | None = None,
+    after: Position | None = None,
+    names: Sequence[str] = (),
+) -> Reader:
+    """Open a table for reading in chunks.
+
+    Args:
+        source: a CSV, NDJSON or Parquet file by its ending, or "-" for standard input. CSV and NDJSON may be compressed
+            with gzip, bzip2 or xz, which their first bytes tell.
+        follow: wait for more rows at the end of the file.
+        format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its first bytes and its
+            ending. A text that begins with { is NDJSON in any case.
+        stop: when set, reading ends after the present rows.
+        after: where an earlier run stopped; if this is the same source, its rows up to there are passed over.
+        names: of the columns, for a CSV of so many columns that does not say them.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("few.csv").write_text("x,y\\n1,2\\n3,4\\n")
+        >>> rows = read_rows("few.csv")
+        >>> [(chunk.columns, chunk.lines) for chunk in rows.chunks()]
+        [({'x': ('1', '3'), 'y': ('2', '4')}, [2, 3])]
+        >>> rows.close()
+        >>> Path("few.csv").unlink()
+    """
+    path = str(source)
+    name = Path(path)
+    kind = format or ENDINGS.get((name.with_suffix("") if name.suffix.lower() in PACKED else name).suffix.lower())
+    if kind not in (None, "csv", "ndjson", "parquet"):
+        raise ValueError(f"format must be 'csv', 'ndjson' or 'parquet'; got {format!r}")
+    passed = after.lines if after is not None and known_again(path, after) else 0
+    if format is None and is_file(path) and head(path, 4) == b"PAR1":
+        kind = "parquet"
+    if kind == "parquet":
+        if follow:
+            raise RowsError(f"{path!r} is a Parquet file, which is written whole and cannot be followed; follow a CSV")
+        return ParquetReader(path, passed)
+    return TextReader(TextLines(path, follow, stop), kind, passed, names)
+
+
+class TextReader:
+    """CSV or NDJSON: one row a line."""
+
+    unit = "line"
+
+    def __init__(self, source: TextLines, kind: str | None, passed: int = 0, known: Sequence[str] = ()) -> None:
+        self.source, self.kind, self.known = source, kind, list(known)
+        self.names: list[str] = []
+        self.live = source.live
+        self.headless = False
+        self.delimiter = ","
+        self.passed = passed
+        self._begun = False
+        self._line = 0  # lines that have been handed on
+        self._objects = 0  # JSON objects whose names were looked at
+
+    @property
+    def sparse(self) -> bool:
+        return self.kind == "ndjson" and self.live
+
+    def progress(self) -> tuple[int, int | None]:
+        return self.source.bytes_read, self.source.size
+
+    def position(self, lines: int) -> Position:
+        return self.source.position(lines)
+
+    def close(self) -> None:
+        self.source.close()
+
+    def chunks(self) -> Iterator[Chunk]:
+        rest: list[str] = []
+        try:
+            for block in self.source.blocks():
+                if block is None:  # a new file, which may begin with the names of the columns again
+                    self._refuse_open_quote(rest)
+                    rest, self._line, self.passed = [], 0, 0
+                    continue
+                lines, bad = _decoded(block, self._line + len(rest))
+                lines = rest + lines
+                if not self._begun:
+                    lines, rest = self._begin(lines), []
+                    if not self._begun:
+                        continue
+                chunk, rest = self._json(lines) if self.kind == "ndjson" else self._csv(lines)
+                chunk.bad = sorted([*chunk.bad, *(row for row in bad if row.line > self.passed)])
+                chunk.news, self.source.news = self.source.news, ""
+                yield chunk
+                if len(rest) > MOST_OPEN_LINES:
+                    raise RowsError(
+                        f"a quote opened in line {self._line + 1} is not closed within {MOST_OPEN_LINES} lines"
+                    )
+        except CutShortError as error:
+            raise RowsError(f"line {self._line + len(rest) + 1}: {error}") from None
+        self._refuse_open_quote(rest)
+        if not self._begun and not self.source.stop.is_set():
+            raise RowsError(f"{self.source.name} is empty; expected a line with the names of the columns, then rows")
+
+    def _refuse_open_quote(self, rest: list[str]) -> None:
+        if rest:
+            raise RowsError(f"the file ends inside a quote that was opened in line {self._line + 1}")
+
+    def _begin(self, lines: list[str]) -> list[str]:
+        """Learn format and columns from the first line that is not empty; returns the lines that are left to read."""
+        skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+        self._line += skipped
+        lines = lines[skipped:]
+        if not lines:
+            return []
+        self._begun = True
+        first = lines[0].lstrip()
+        self.kind = "ndjson" if first.startswith("{") else self.kind or "csv"
+        if self.kind == "ndjson":
+            return lines
+        self.delimiter = max(DELIMITERS, key=first.count)
+        try:
+            fields = next(csv.reader([lines[0]], delimiter=self.delimiter))
+        except csv.Error as error:
+            raise RowsError(f"line {self._line + 1} cannot be read as CSV ({error})") from None
+        numbers = sum(_is_number(value) for value in fields)
+        expected = len(fields) == len(self.known)
+        if fields and (numbers == len(fields) or (numbers and expected)):
+            self.headless = True
+            self.names = _checked(self.known if expected else [str(i + 1) for i in range(len(fields))])
+            return lines
+        self._line += 1
+        self.names = _checked([name.strip() or f"column {i + 1}" for i, name in enumerate(fields)], self._line)
+        return lines[1:]
+
+    def _csv(self, lines: list[str]) -> tuple[Chunk, list[str]]:
+        """Rows of whole lines, and the lines of a row whose quotes are still open."""
+        records: list[list[str]] = []
+        numbers: list[int] = []
+        bad: list[BadRow] = []
+        width, start = len(self.names), self._line
+        done = max(0, min(len(lines), self.passed - start))
+        while done < len(lines):
+            reader = csv.reader(lines[done:], delimiter=self.delimiter, strict=True)
+            read = 0
+            try:
+                for record in reader:
+                    read = reader.line_num
+                    if record == self.names and not self.headless:
+                        if start + done + read == 1:  # of a new file
+                            continue
+                        bad.append(BadRow(start + done + read, "repeats the names of the columns"))
+                    elif len(record) == width:
+                        records.append(record)
+                        numbers.append(start + done + read)
+                    elif record:
+                        bad.append(BadRow(start + done + read, self._wrong_width(record)))
+            except csv.Error as error:
+                if "unexpected end" in str(error):
+                    done += read
+                    break
+                bad.append(BadRow(start + done + reader.line_num, f"cannot be read as CSV ({error})"))
+                read = reader.line_num
+            done += read
+        self._line += done
+        columns: dict[str, Sequence[Any]] = {}
+        if records:
+            columns = dict(zip(self.names, zip(*records, strict=True), strict=True))
+        return Chunk(columns, numbers, bad), lines[done:]
+
+    def _wrong_width(self, record: list[str]) -> str:
+        came, expected = len(record), len(self.names)
+        return (
+            f"has {came} value{'s' if came != 1 else ''}, expected {expected} as in the first line: "
+            f"{_shown(self.delimiter.join(record))}"
+        )
+
+    def _json(self, lines: list[str]) -> tuple[Chunk, list[str]]:
+        records: list[dict[str, Any]] = []
+        numbers: list[int] = []
+        bad: list[BadRow] = []
+        names = dict.fromkeys(self.names)
+        for number, line in enumerate(lines, self._line + 1):
+            passed = number <= self.passed
+            if not line.strip() or (passed and self._objects >= LOOK):
+                continue
+            record, reason = _object(line)
+            if record is not None and self._objects < LOOK:
+                self._objects += 1
+                names |= dict.fromkeys(record)
+            if passed:
+                continue
+            if record is None:
+                bad.append(BadRow(number, reason))
+            else:
+                records.append(record)
+                numbers.append(number)
+        self._line += len(lines)
+        self.names = _checked(list(names))
+        columns: dict[str, Sequence[Any]] = {}
+        if records:
+            columns = {name: [record.get(name) for record in records] for name in self.names}
+        return Chunk(columns, numbers, bad), []
+
+
+class ParquetReader:
+    """Parquet, with the package pyarrow."""
+
+    unit = "row"
+    live = sparse = False
+
+    def __init__(self, path: str, passed: int = 0) -> None:
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise RowsError('Parquet needs pyarrow: pip install "streamgp[tables]"') from None
+        self._errors = (ArrowException, ArithmeticError, OSError, ValueError)
+        try:
+            self._file = parquet.ParquetFile(path)
+        except self._errors as error:
+            raise RowsError(f"{path} cannot be read as Parquet: {_shown(str(error))}") from None
+        self.path, self.passed = path, passed
+        self.names = _checked([str(name) for name in self._file.schema_arrow.names])
+        self._row = 0
+
+    def progress(self) -> tuple[int, int | None]:
+        return self._row, self._file.metadata.num_rows
+
+    def position(self, lines: int) -> Position:
+        return position_of(head(self.path), lines)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def chunks(self) -> Iterator[Chunk]:
+        batches = self._file.iter_batches(batch_size=ROWS)
+        while True:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                n = batch.num_rows
+                part = batch.slice(max(0, min(n, self.passed - self._row)))
+                columns = {name: part.column(i).to_pylist() for i, name in enumerate(self.names)}
+            except self._errors as error:
+                raise RowsError(
+                    f"row {self._row + 1}: {self.path} is damaged here ({_shown(str(error))}); the rows before are kept"
+                ) from None
+            self._row += n
+            if part.num_rows:
+                yield Chunk(columns, range(self._row - part.num_rows + 1, self._row + 1))
+        if self._row == 0:
+            raise RowsError(f"{self.path} is empty; expected rows")
+
+
+def _decoded(block: bytes, line: int) -> tuple[list[str], list[BadRow]]:
+    """Lines of UTF-8; a line that is not is emptied and named."""
+    bad: list[BadRow] = []
+    try:
+        text = block.decode("utf-8-sig" if line == 0 else "utf-8")
+    except UnicodeDecodeError:
+        parts = block.split(b"\n")
+        for i, part in enumerate(parts):
+            try:
+                part.decode()
+            except UnicodeDecodeError:
+                bad.append(BadRow(line + i + 1, NOT_UTF8))
+                parts[i] = b""
+        text = b"\n".join(parts).decode("utf-8-sig" if line == 0 else "utf-8")
+    return io.StringIO(text, newline="").readlines(), bad
+
+
+def _checked(names: list[str], line: int = 0) -> list[str]:
+    """Names of columns, not too many, each but once."""
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(
+            f"the table has {len(names)} columns; at most {MOST_COLUMNS} are read. Keep those that matter, such as: "
+            "cut -d, -f1-100 FILE | streamgp run - ..."
+        )
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        where = f"line {line}: " if line else ""
+        raise RowsError(f"{where}two columns are called {twice!r}; give each a name of its own")
+    return names
+
+
+def _object(line: str) -> tuple[dict[str, Any] | None, str]:
+    """The JSON object in a line, or why there is none."""
+    record: Any = None
+    try:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            pass
+        except ValueError:  # an integer of thousands of digits, which Python does not read: as a float it is infinite
+            record = json.loads(line, parse_int=float)
+    except RecursionError:
+        return None, "is nested too deeply for a row"
+    if isinstance(record, dict):
+        return record, ""
+    return None, f"is no JSON object: {_shown(line)}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text[:200].split())
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -1,0 +1,87 @@
+"""The files of a run: all different ones, and what it writes is written by no other run at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from streamgp.tables.writing import WriteError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, which goes without locks
+    fcntl = None  # type: ignore[assignment]
+
+Place = str | Path | int | None  # an int: an open file's descriptor
+
+
+def refuse_same(places: Mapping[str, Place]) -> None:
+    """Refuse two names of one file, also through links; a run may be saved where it was loaded from.
+
+    Args:
+        places: by option, the source first.
+    """
+    seen: dict[object, str] = {}
+    for option, place in places.items():
+        if place is None:
+            continue
+        first = seen.setdefault(_identity(place), option)
+        if first != option and (first, option) != ("--load", "--save"):
+            shown = "" if isinstance(place, int) else f", {place}"
+            raise ValueError(
+                f"{first} and {option} are the same file{shown}, which the run would overwrite; "
+                f"give {option} another name"
+            )
+
+
+def _identity(place: str | Path | int) -> object:
+    try:
+        found = os.stat(place)
+    except OSError:
+        return object() if isinstance(place, int) else os.path.realpath(place)
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else object()
+
+
+@contextlib.contextmanager
+def locked(places: Mapping[str, str | Path | None]) -> Iterator[None]:
+    """Hold files that are written; refuse one that another run holds.
+
+    Args:
+        places: by option.
+    """
+    with contextlib.ExitStack() as held:
+        for option, place in places.items():
+            if place is not None and str(place) != "-" and fcntl is not None:
+                held.enter_context(_lock(option, Path(os.path.realpath(place)), str(place)))
+        yield
+
+
+@contextlib.contextmanager
+def _lock(option: str, path: Path, name: str) -> Iterator[None]:
+    # A file beside it is locked, because a save replaces the file itself. The system drops the lock of a dead run.
+    lock = path.with_name(f".{path.name}.lock")
+    while True:
+        try:
+            file = open(lock, "ab")  # noqa: SIM115
+        except OSError as error:
+            raise WriteError(f"{name} cannot be written: {error.strerror}; give {option} another place") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise WriteError(
+                f"{name} is being written by another run; wait for it to end, or give {option} another name"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        if _identity(lock) == _identity(file.fileno()):
+            break
+        file.close()  # its last holder has just removed it
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        file.close()

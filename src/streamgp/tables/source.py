@@ -1,0 +1,262 @@
+"""Where rows come from: lines of a file, plain or compressed, of a pipe, or of a file that grows."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import contextlib
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import select
+import stat
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+BLOCK = 1 << 17  # bytes read at once: about a thousand rows of ten columns
+POLL = 0.2  # seconds between two looks at a file that grows, or at a pipe that is silent
+PATIENCE = 10  # looks for a followed file that is gone, before anything is said
+FINGERPRINT = 4096  # bytes at the start of a file by which it is known again
+LONGEST_LINE = 1 << 24  # bytes: beyond this a file has no lines
+
+# What the first bytes of a file say, whatever its name is.
+COMPRESSED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+FOREIGN = {
+    b"\x28\xb5\x2f\xfd": "is compressed with Zstandard; unpack it first: zstd -dc FILE | streamgp run -",
+    b"PK\x03\x04": "is a zip archive or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"PAR1": "is a Parquet file; give it by its name, not through a pipe",
+} | dict.fromkeys(COMPRESSED, "is compressed; unpack it first, such as: gzip -dc FILE | streamgp run -")
+MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+CONTROL = frozenset(range(32)) - frozenset(b"\t\n\v\f\r\x1b")  # bytes that text does not have
+NOT_UTF8 = "is not UTF-8 text; if it is Latin-1, convert the file: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
+
+
+class RowsError(ValueError):
+    """Rows that cannot be used; the message says where, what was expected and what came."""
+
+
+class CutShortError(RowsError):
+    """A source that cannot be read any further."""
+
+
+class Position(NamedTuple):
+    """How far a source has been read: whole lines (rows of Parquet), and how to know the source again.
+
+    Args:
+        lines: lines, or rows of Parquet, that are done with.
+        length: how many bytes at the start of the source the digest is of; 0 when it cannot be read twice.
+        digest: of these bytes.
+    """
+
+    lines: int = 0
+    length: int = 0
+    digest: str = ""
+
+
+class TextLines:
+    """Lines of a file ("-": standard input), in blocks, as they come.
+
+    Args:
+        path: a file, plain or compressed (gzip, bzip2, xz), a named pipe, or "-".
+        follow: wait for more at the end; if the file is moved away, go on in the one that takes its place.
+        stop: when set, reading ends after the present block.
+    """
+
+    def __init__(self, path: str, follow: bool = False, stop: threading.Event | None = None) -> None:
+        self.path = path
+        self.stop = threading.Event() if stop is None else stop
+        self.pipe = not is_file(path)
+        self.follow = follow and not self.pipe
+        self.live = follow or self.pipe
+        self.size: int | None = None
+        self.bytes_read = 0
+        self.news = ""  # what has become of the file, for people
+        self._missing = 0  # looks at which it was gone
+        self._start = b""
+        self._file: Any = sys.stdin.buffer
+        if path != "-":
+            self._file, compressed = _opened(path)
+            if compressed and follow:
+                self._file.close()
+                raise RowsError(f"{path!r} is compressed and cannot be followed; follow a plain file")
+            self.size = None if compressed or self.pipe else os.path.getsize(path)
+
+    @property
+    def name(self) -> str:
+        return "standard input" if self.path == "-" else self.path
+
+    def close(self) -> None:
+        if self.path != "-":
+            self._file.close()
+
+    def blocks(self) -> Iterator[bytes | None]:
+        """Whole lines, the last one with or without its end; b"" when a live source is silent; None: a new file."""
+        rest = b""
+        while not self.stop.is_set():
+            try:
+                data = self._read()
+            except DAMAGED as error:
+                raise CutShortError(
+                    f"{self.name} is cut short or damaged here ({error}); the rows before are kept. Get a whole copy"
+                ) from None
+            if data is None:
+                yield b""
+            elif data:
+                if not self._start:
+                    _check_text(self.name, data[:FINGERPRINT])
+                self.bytes_read += len(data)
+                self._start += data[: FINGERPRINT - len(self._start)]
+                end = data.rfind(b"\n") + 1
+                if end:
+                    yield rest + data[:end]
+                    rest = data[end:]
+                else:
+                    rest += data
+                if len(rest) > LONGEST_LINE:
+                    raise CutShortError(f"no end of the line within {LONGEST_LINE >> 20} MiB; expected one row a line")
+            elif not self.follow:
+                if rest:
+                    yield rest
+                return
+            elif self._renewed():
+                if rest:
+                    yield rest
+                rest = b""
+                yield None
+            else:
+                yield b""
+
+    def _read(self) -> bytes | None:
+        """What there is; b"" at the end; None when nothing has come for a while."""
+        if self.pipe:
+            try:
+                descriptor = self._file.fileno()
+            except (OSError, io.UnsupportedOperation):  # not a real file, as in tests
+                return self._some()
+            if not select.select([descriptor], [], [], POLL)[0]:
+                return None
+            return os.read(descriptor, BLOCK)
+        return self._some()
+
+    def _some(self) -> bytes:
+        return self._file.read1(BLOCK)  # type: ignore[no-any-return]
+
+    def _renewed(self) -> bool:
+        """Wait a little at the end of a followed file; whether another one has taken its place and was opened."""
+        self.stop.wait(POLL)
+        own = os.fstat(self._file.fileno())
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            self._missing += 1
+            if self._missing == PATIENCE and own.st_nlink:
+                self.news = f"{self.path} was moved away; waiting for a new one"
+            if self._missing >= PATIENCE and not own.st_nlink:
+                raise RowsError(
+                    f"{self.path} was deleted while it was followed; the rows before are kept. "
+                    "Continue with --load when there is a new one"
+                ) from None
+            return False
+        self._missing = 0
+        if os.path.samestat(own, now):
+            if now.st_size < self.bytes_read:
+                raise RowsError(
+                    f"{self.path} had {self.bytes_read} bytes and now has {now.st_size}: it was cut while it was "
+                    "followed; start again on the new rows"
+                )
+            return False
+        if now.st_size == 0 or own.st_size > self.bytes_read:  # whoever writes is not done with the old one
+            return False
+        self._file.close()
+        self._file, _ = _opened(self.path)
+        self.bytes_read, self._start = 0, b""
+        self.news = f"{self.path} was replaced; going on at the first line of the new file"
+        return True
+
+    def position(self, lines: int) -> Position:
+        """Remember that so many lines are done with."""
+        if self.pipe:
+            return Position(lines)
+        # What comes after may still be corrected, or cut and written anew.
+        return position_of(b"".join(io.BytesIO(self._start).readlines()[:lines]), lines)
+
+
+def is_file(path: str) -> bool:
+    """Whether a source is a file that can be read twice, and not a pipe; refused if there is nothing."""
+    if path == "-":
+        return False
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        raise RowsError(
+            f"there is no file {path!r}; give a CSV, NDJSON or Parquet file, or - for standard input"
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def head(path: str, length: int = FINGERPRINT) -> bytes:
+    """The first bytes of a file, unpacked."""
+    data = b""
+    file, _ = _opened(path)
+    with file, contextlib.suppress(*DAMAGED):
+        while len(data) < length and (more := file.read1(length - len(data))):
+            data += more
+    return data
+
+
+def position_of(start: bytes, lines: int) -> Position:
+    """So many lines are done with of a source that begins like this."""
+    return Position(lines, len(start), hashlib.sha256(start).hexdigest())
+
+
+def known_again(path: str, position: Position) -> bool:
+    """Whether a file begins with what was read from it then."""
+    if position.length == 0 or not is_file(path):
+        return False
+    return position_of(head(path, position.length), position.lines) == position
+
+
+def _opened(path: str) -> tuple[Any, bool]:
+    """A file to read unpacked bytes from, and whether it is compressed."""
+    opener: Any = open
+    try:
+        if is_file(path):
+            with open(path, "rb") as file:
+                start = file.read(8)
+            opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), open)
+        return opener(path, "rb"), opener is not open
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> RowsError:
+    return RowsError(f"{path} cannot be read: {error.strerror}; give a CSV, NDJSON or Parquet file")
+
+
+def _check_text(name: str, start: bytes) -> None:
+    """Refuse what is no text, by what it is."""
+    for magic, what in FOREIGN.items():
+        if start.startswith(magic):
+            raise RowsError(f"{name} {what}")
+    line = start.partition(b"\n")[0]
+    encoding = next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), "")
+    if not encoding and 0 in line and abs(len(line) - 2 * line.count(0)) <= 1:
+        encoding = "UTF-16LE" if line[0] else "UTF-16BE"
+    if encoding:
+        raise RowsError(f"{name} is {encoding} text; convert it: iconv -f {encoding} -t UTF-8 FILE > NEW")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(line)
+        readable = CONTROL.isdisjoint(line)
+    except UnicodeDecodeError:
+        if CONTROL.isdisjoint(start):
+            raise RowsError(f"line 1 of {name} {NOT_UTF8}") from None
+        readable = False
+    if not readable:
+        raise RowsError(f"{name} is binary data, not text; give a CSV, NDJSON or Parquet file")

@@ -1,0 +1,239 @@
+"""Writing predictions: CSV, NDJSON or Parquet, to a file or to standard output, so that what is written is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from streamgp.settings import FloatArray
+from streamgp.tables.source import RowsError
+
+VALUES = ("mean", "lower", "upper", "std", "observed", "log_density")
+
+
+class WriteError(OSError):
+    """Output that cannot be written; the message says what is safe."""
+
+
+class PredictedRows(NamedTuple):
+    """Predictions, one for each row to predict.
+
+    Args:
+        row: the number of the row that is predicted, from 1.
+        time: what its time column says; None where there is none.
+        mean: of the prediction; NaN where there was nothing to predict from.
+        lower: bound of the calibrated interval.
+        upper: bound of the calibrated interval.
+        std: calibrated standard deviation.
+        observed: NaN where it is missing or has not come yet.
+        log_density: of what was observed.
+        raw_lower: bound of the model's own interval at the same level.
+        raw_upper: bound of the model's own interval.
+    """
+
+    row: np.ndarray
+    time: list[str] | None
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    std: FloatArray
+    observed: FloatArray
+    log_density: FloatArray
+    raw_lower: FloatArray
+    raw_upper: FloatArray
+
+    def values(self) -> tuple[FloatArray, ...]:
+        """What is written of each row after its number and time."""
+        return self.mean, self.lower, self.upper, self.std, self.observed, self.log_density
+
+
+class Writer(Protocol):
+    """Takes predictions, some rows at a time."""
+
+    def write(self, lines: PredictedRows) -> None: ...
+
+    def written(self) -> dict[str, Any]:
+        """What is safely in the file, by which a continued run knows it again."""
+
+    def close(self) -> None: ...
+
+
+def write_rows(
+    path: str | Path | None, *, timed: bool, as_json: bool = False, after: Mapping[str, Any] | None = None
+) -> Writer:
+    """Open a file for predictions, CSV or Parquet by its ending.
+
+    Args:
+        path: .csv, .ndjson or .parquet; None or "-": standard output.
+        timed: whether the rows have a time.
+        as_json: one JSON object a line on standard output.
+        after: what an earlier run had written, which is continued; a file that holds anything else is refused. None: a
+            new run, which replaces any file.
+    """
+    if path is None or str(path) == "-":
+        return TextWriter(sys.stdout.buffer, "standard output", timed, as_json)
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        if after is not None and path.exists():
+            raise WriteError(f"{path} exists, and a Parquet file cannot be continued; give --out another name")
+        return ParquetWriter(path, timed)
+    if ending not in (".csv", ".ndjson", ".jsonl"):
+        raise RowsError(f"cannot tell how to write {str(path)!r}: end its name in .csv, .ndjson or .parquet")
+    try:
+        if not path.exists() or path.stat().st_size == 0:
+            after = None
+        file: BinaryIO = open(path, "wb" if after is None else "r+b", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with --out") from None
+    return TextWriter(file, str(path), timed, ending != ".csv", after)
+
+
+class TextWriter:
+    """CSV with a header, or NDJSON."""
+
+    def __init__(
+        self, file: BinaryIO, name: str, timed: bool, as_json: bool, after: Mapping[str, Any] | None = None
+    ) -> None:
+        self._file, self._name, self._timed, self._json = file, name, timed, as_json
+        self.rows = self._whole = 0
+        self._digest = hashlib.sha256()
+        if after is not None:
+            self._go_on(after)
+        elif not as_json:
+            first = ["row", "time"] if timed else ["row"]
+            self._put(",".join([*first, *VALUES]) + "\n")
+
+    def _go_on(self, after: Mapping[str, Any]) -> None:
+        """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
+        left = after.get("bytes", 0)
+        while data := self._file.read(min(left, 1 << 20)):
+            self._digest.update(data)
+            left -= len(data)
+        self.rows, self._whole = after.get("rows", 0), after.get("bytes", 0)
+        # Before the first row there is nothing to tell it by.
+        if self._known() != after or (not self.rows and self._file.read(1)):
+            self._file.close()
+            raise WriteError(
+                f"{self._name} is not what the loaded run wrote, and is left as it is; "
+                "give --out the file of that run, or a new name"
+            )
+        self._file.truncate(self._whole)
+        self._file.seek(self._whole)
+
+    def write(self, lines: PredictedRows) -> None:
+        if len(lines.row):
+            self._put(self._as_json(lines) if self._json else self._as_csv(lines))
+            self.rows += len(lines.row)
+
+    def _as_csv(self, lines: PredictedRows) -> str:
+        columns = [[repr(value) if value == value else "" for value in values.tolist()] for values in lines.values()]
+        first = [list(map(str, lines.row.tolist()))]
+        if self._timed:
+            times = lines.time if lines.time is not None else [""] * len(lines.row)
+            first.append([_quoted(time) for time in times])
+        return "\n".join(map(",".join, zip(*first, *columns, strict=True))) + "\n"
+
+    def _as_json(self, lines: PredictedRows) -> str:
+        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in lines.values()]
+        times = [lines.time] if self._timed and lines.time is not None else []
+        names = ["row", *(["time"] if times else []), *VALUES]
+        rows = zip(lines.row.tolist(), *times, *values, strict=True)
+        return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+    def _put(self, text: str) -> None:
+        data = memoryview(text.encode(errors="replace"))
+        done = 0
+        try:
+            while done < len(data):
+                done += self._file.write(data[done:]) or 0
+            self._file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            with contextlib.suppress(OSError, ValueError):
+                self._file.truncate(self._whole)
+            raise WriteError(
+                f"{self._name} cannot be written: {error.strerror or error}; "
+                f"the {self.rows} rows before are in it, whole"
+            ) from None
+        self._whole += len(data)
+        self._digest.update(data)
+
+    def written(self) -> dict[str, Any]:
+        os.fsync(self._file.fileno())
+        return self._known()
+
+    def _known(self) -> dict[str, Any]:
+        return {"json": self._json, "rows": self.rows, "bytes": self._whole, "digest": self._digest.hexdigest()}
+
+    def close(self) -> None:
+        if self._file is not sys.stdout.buffer:
+            self._file.close()
+
+
+class ParquetWriter:
+    """Parquet, with the package pyarrow; the file is whole once it is closed."""
+
+    def __init__(self, path: Path, timed: bool) -> None:
+        try:
+            import pyarrow as pa
+            from pyarrow import parquet
+        except ImportError:
+            raise RowsError('Parquet needs pyarrow: pip install "streamgp[tables]"') from None
+        times = [("time", pa.string())] if timed else []
+        fields = [("row", pa.int64()), *times, *((name, pa.float64()) for name in VALUES)]
+        self._arrow, self._path, self._timed = pa, path, timed
+        self._schema = pa.schema(fields)
+        self.rows = 0
+        try:
+            self._writer = parquet.ParquetWriter(path, self._schema)
+        except OSError as error:
+            raise WriteError(f"{path} cannot be written: {os.strerror(error.errno or 0)}") from None
+
+    def write(self, lines: PredictedRows) -> None:
+        if not len(lines.row):
+            return
+        times: list[Any] = []
+        if self._timed:
+            times = [lines.time if lines.time is not None else [None] * len(lines.row)]
+        values = [self._arrow.array(column, from_pandas=True) for column in lines.values()]
+        try:
+            self._writer.write_table(self._arrow.table([lines.row, *times, *values], schema=self._schema))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.close()
+            raise WriteError(f"{self._path} cannot be written: {error}; rows before may be in it") from None
+        self.rows += len(lines.row)
+
+    def written(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _quoted(text: str) -> str:
+    if any(c in text for c in ',"\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def finite(value: Any) -> Any:
+    """A number for JSON: NaN and inf as null, arrays as lists."""
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return finite(value.tolist())
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Hyperparameters before a model goes online."""

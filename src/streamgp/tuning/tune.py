@@ -1,0 +1,249 @@
+"""Tune: a stream model of the same recipe, with hyperparameters from the evidence of a batch prefix."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamgp.batch import SSGPR, FullGP
+from streamgp.batch.evidence import WIDEST, Evidence
+from streamgp.batch.model import extent
+from streamgp.contract import inputs
+from streamgp.contract.checks import check
+from streamgp.contract.model import StreamModel
+from streamgp.kernels import Kernel
+from streamgp.process.features import Features, Fourier, checked_kernel
+from streamgp.process.memory import Memory, Window, remembered
+from streamgp.process.memory_model import MemoryModel
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.recipes.huber2013 import RecursiveGP
+from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.standardize import Standardize, standard, units_of
+from streamgp.wrappers.wrapper import Wrapper
+
+Model = TypeVar("Model", bound=StreamModel)
+Limits = dict[str, tuple[float, float]]
+
+# Of the prior variance on the data. The evidence of targets without noise grows without bound with the signal-to-noise
+# ratio, but on a basis that grows rounding hides what is below this (docs/numerics.md).
+LEAST_NOISE = 1e-5
+# Of the targets' variance: as far as each term of a kernel is searched, so that the noise which suits it stays small.
+MOST_VARIANCE = 10.0
+# By how much a start may differ from the scale of the data, in the unit of an input or a target. From further away the
+# function looks constant, or is noise from row to row, and the evidence has no slope.
+FAR = 100.0
+# Of the targets' variance: where a noise that is far off starts.
+LIKELY_NOISE = 0.01
+
+
+def tune(
+    model: Model,
+    X: Any,
+    Y: Any,
+    evidence: Evidence | None = None,
+    rows: int = 1000,
+    tune_frequencies: bool = False,
+) -> Model:
+    """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
+
+    The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
+    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise.
+    Unless ``evidence`` has bounds, the search is in the units of the data: each term of a kernel may reach a prior
+    variance, averaged over the rows, of ten times the variance of the targets, or that of the start; and a start that
+    is off by more than a factor of 100 in those units begins at the scale of the data. A noise below 1e-5 of the prior
+    variance is raised to that (not for Fourier features).
+
+    Args:
+        model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
+            Of Standardize, Calibrated and DriftAware the model within is tuned, in the units that it will see.
+        X: (n, d) rows of the stream, in order, from its beginning.
+        Y: (n,) or (n, p) targets; NaN where missing.
+        evidence: how to maximise; None: Evidence().
+        rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation.
+        tune_frequencies: for Fourier features, tune the frequencies too.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.tuning.tune import tune
+        >>> X = np.linspace(0.0, 6.0, 60)
+        >>> Y = np.sin(X) + 0.1 * np.random.default_rng(0).standard_normal(60)
+        >>> model = tune(sg.SOGP(sg.SquaredExponential(0.3), noise=1.0), X, Y)
+        >>> model.rows_seen, 0.005 < model.hyperparameters["noise"] < 0.02
+        (0, True)
+    """
+    return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
+
+
+def fit_prefix(
+    model: StreamModel,
+    X: Any,
+    Y: Any,
+    evidence: Evidence | None = None,
+    rows: int = 1000,
+    tune_frequencies: bool = False,
+) -> FullGP | SSGPR:
+    """Return the batch model whose hyperparameters :func:`tune` takes over; its ``maximum`` tells how the search went.
+
+    The arguments are those of :func:`tune`.
+    """
+    whole("rows", rows)
+    evidence = Evidence() if evidence is None else evidence
+    if not isinstance(evidence, Evidence):
+        raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
+    if not isinstance(model, StreamModel):
+        raise TypeError(f"model must be a stream model such as SOGP(...) or ISSGPR(...); got {model!r}")
+    X = inputs.rows(X, model._d)
+    if isinstance(model, Wrapper):
+        return _fit_within(model, X, Y, evidence, rows, tune_frequencies)
+    batch = _batch_twin(model, X.shape[1], tune_frequencies)
+    Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+    if len(X) == 0:
+        raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
+    inputs.refuse(*check(X, Y, False), many=True)
+    if isinstance(model, RecursiveGP) and (prior := model._prior_mean(X)) is not None:
+        Y = Y - prior
+    seen = remembered(_memory_of(model), X, Y)
+    known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))
+    if known.size == 0:
+        raise ValueError("every row of Y misses a target; tuning needs rows with all their targets")
+    if known.size > rows:
+        known = np.sort(np.random.default_rng(evidence.seed).choice(known, rows, replace=False))
+    X, Y = seen[known], Y[known]
+    if evidence.bounds == WIDEST:
+        batch, bounds = _spectrum_in_units(batch, Y) if isinstance(batch, SSGPR) else _kernel_in_units(batch, X, Y)
+        evidence = evidence.replaced(bounds=bounds)
+    return batch.fit(X, Y, evidence)
+
+
+def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullGP, Limits]:
+    """The batch model, started at the scale of the data where it is far off, and bounds in the units of the data."""
+    kernel, target2 = batch.kernel, _spread2(Y)
+    theta, lengths = kernel.program(*extent(X)).parameters, kernel.input_lengths(X)
+    noise = float(batch.hyperparameters["noise"])
+    start = theta.copy()
+    for i in np.flatnonzero(lengths > 0):
+        start[i] = _near(theta[i], lengths[i], FAR)
+    for i in np.flatnonzero(_terms(kernel, start, X) > 0):  # one after the other: factors of a product share its scale
+        term = _terms(kernel, start, X)[i]
+        start[i] *= _near(term, target2, FAR**2) / term
+    started = _near(noise, LIKELY_NOISE * target2, FAR**2)
+    if started != noise or np.any(start != theta):
+        batch = batch.replaced(kernel=kernel.with_values(start, *extent(X)), noise=started)
+    terms = _terms(kernel, start, X)
+    # A hyperparameter that the prior variance does not depend on, and that is no length, has no unit.
+    unit = np.where(terms > 0, target2 * start / np.where(terms > 0, terms, 1.0), np.where(lengths > 0, lengths, 1.0))
+    low, high = WIDEST[0] * unit, np.where(terms > 0, MOST_VARIANCE, WIDEST[1]) * unit
+    named_low, named_high = (kernel.hyperparameters(values, *extent(X)) for values in (low, high))
+    named = kernel.hyperparameters(start, *extent(X))
+    bounds = {name: _around(value, np.min(named_low[name]), np.max(named_high[name])) for name, value in named.items()}
+    most = MOST_VARIANCE * target2
+    return batch, bounds | {"noise": _around(started, LEAST_NOISE * most, WIDEST[1] * target2)}
+
+
+def _spectrum_in_units(batch: SSGPR, Y: FloatArray) -> tuple[SSGPR, Limits]:
+    """The same for Fourier features, whose prior variance is the same everywhere."""
+    target2, settings = _spread2(Y), batch.get_params()
+    variance = _near(settings["variance"], target2, FAR**2)
+    noise = _near(settings["noise"], LIKELY_NOISE * target2, FAR**2)
+    batch = batch.replaced(variance=variance, noise=noise)
+    low, high = (limit * target2 for limit in WIDEST)
+    return batch, {"variance": _around(variance, low, high), "noise": _around(noise, low, high)}
+
+
+def _terms(kernel: Kernel, theta: FloatArray, X: FloatArray) -> FloatArray:
+    """d mean k(x, x) / d log(hyperparameter): for the variance of a term of a sum, the term's mean over the rows."""
+    weights = np.full(len(X), 1.0 / len(X))
+    return kernel.with_values(theta, *extent(X)).weighted_diagonal_gradient(weights, X)
+
+
+def _spread2(Y: FloatArray) -> float:
+    """The variance of the targets; their mean square where they are constant, 1 where they are 0."""
+    return float(np.var(Y, axis=0).max() or np.mean(Y * Y) or 1.0)
+
+
+def _near(value: float, scale: float, factor: float) -> float:
+    return value if scale / factor <= value <= scale * factor else scale
+
+
+def _around(start: Any, low: float, high: float) -> tuple[float, float]:
+    return min(float(np.min(start)), float(low)), max(float(np.max(start)), float(high))
+
+
+def _fit_within(
+    model: Wrapper, X: FloatArray, Y: Any, evidence: Evidence, rows: int, tune_frequencies: bool
+) -> FullGP | SSGPR:
+    """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
+    if isinstance(model, Standardize):
+        Y, scalar = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+        inputs.refuse(*check(X, Y, False), many=True)
+        units = units_of(X[: model._warmup], Y[: model._warmup])
+        X = standard(X, units.input_shift, units.input_scale)
+        Y = standard(Y, units.target_shift, units.target_scale)
+        Y = Y[:, 0] if scalar else Y
+    return fit_prefix(model._pristine, X, Y, evidence, rows, tune_frequencies)
+
+
+def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
+    """Return a new model of the same recipe with a batch model's hyperparameters.
+
+    Args:
+        model: the recipe.
+        batch: what :func:`fit_prefix` returned.
+    """
+    if isinstance(model, Wrapper):
+        return model.replaced(model=with_hyperparameters(model._pristine, batch))  # type: ignore[no-any-return]
+    settings = model.get_params()
+    part = "features__" if isinstance(settings.get("features"), Features) else ""
+    if isinstance(batch, SSGPR):
+        found = batch.stream_settings()
+        noise = found.pop("noise")
+        changes = {part + name: value for name, value in found.items()}
+    else:
+        found = batch.hyperparameters
+        noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
+        changes = {part + "kernel": batch.kernel} if part or "kernel" in settings else found
+    if "noise" in settings:
+        changes["noise"] = noise
+    return model.replaced(**changes)  # type: ignore[no-any-return]
+
+
+def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | SSGPR:
+    """The batch model with the stream model's prior."""
+    settings = model.get_params()
+    # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
+    noise = float(np.mean(settings.get("noise", 0.0)))
+    start = {"noise": noise} if noise > 0 else {}
+    if isinstance(model, OnlineGP) and isinstance(parts := model._features, Fourier):
+        plain = parts.order is None and not parts.orthogonal
+        width, depth = model._memory.width(d), model._memory.depth
+        return SSGPR(
+            parts.features,
+            parts.lengthscale,
+            parts.variance,
+            seed=parts.seed,
+            frequencies=parts.given if plain else parts.frequencies(width, depth),
+            tune_frequencies=tune_frequencies,
+            **start,
+        )
+    if tune_frequencies:
+        raise ValueError(f"{type(model).__name__} has no frequencies to tune; use tune_frequencies=False")
+    kernel, jitter = _kernel_of(model, settings)
+    if kernel is None:
+        raise TypeError(
+            f"{type(model).__name__} has neither a kernel nor Fourier features, so the evidence says nothing about its "
+            "settings; choose them by the error on a first part of the stream"
+        )
+    return FullGP(kernel, jitter=jitter, **start)
+
+
+def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | None, float]:
+    if isinstance(model, OnlineGP):
+        return model._features.kernel, model._features.jitter
+    kernel = checked_kernel(settings["kernel"]) if "kernel" in settings else None
+    return kernel, float(settings.get("jitter", 0.0))
+
+
+def _memory_of(model: StreamModel) -> Memory:
+    return model._memory if isinstance(model, MemoryModel) else Window(model.get_params().get("depth", 1))

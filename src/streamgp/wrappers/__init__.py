@@ -1,0 +1,1 @@
+"""Models around a model: each is its idea and nothing else."""

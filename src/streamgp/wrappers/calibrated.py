@@ -1,0 +1,248 @@
+"""Calibrated: intervals that cover as often as they say, around any stream model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import Numbers
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
+from streamgp.contract.snapshot import require
+from streamgp.contract.turns import in_turn
+from streamgp.settings import FloatArray, number, positive_vector, whole
+from streamgp.wrappers import conformal
+from streamgp.wrappers.wrapper import Wrapper
+
+
+class Calibration(NamedTuple):
+    """How the intervals have done, over all outputs and all rows with a target; NaN before the first.
+
+    Args:
+        rows: targets that were compared with their intervals.
+        coverage: the share of them inside.
+        width: mean width of the intervals, in units of the target.
+        recent_coverage: the share inside over about the last ``memory`` rows.
+        recent_width: mean width over about as many.
+        raw_coverage: the share inside the intervals of the model itself; NaN for a model without a variance.
+        raw_width: mean width of those.
+    """
+
+    rows: int
+    coverage: float
+    width: float
+    recent_coverage: float
+    recent_width: float
+    raw_coverage: float
+    raw_width: float
+
+
+class Calibrated(Wrapper):
+    """A stream model whose intervals cover as often as they say, even where the model is wrong or the world drifts.
+
+    Each end of the interval is learnt from the errors on its side, before the row is learnt: trackers of a quantile of
+    the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are averaged
+    by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the interval. Models
+    without a variance get one. A missing target changes nothing.
+
+    Args:
+        model: the stream model within, which has learnt nothing.
+        level: how much of the observations the interval is to hold, above 0 and below 1.
+        rates: of the trackers: a miss moves the log of the bound's distance up by about the rate.
+        memory: rows over which the trackers' losses count; also of the recent coverage.
+        sharpness: how much better than the others a tracker counts for an average loss less.
+        correction: rate of the last correction, which makes the average of the trackers cover as they do.
+        warmup: rows from whose errors the trackers start.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, (2000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(2000)  # the model supposes 0.1
+        >>> model = sg.Calibrated(sg.KRLST(noise=0.01), level=0.9)
+        >>> p = model.track(X, y)
+        >>> round(model.calibration.raw_coverage, 2), round(model.calibration.coverage, 2)
+        (0.41, 0.9)
+        >>> low, high = p.interval()
+        >>> np.array_equal(low, p.lower), bool(p.raw.std[-1] < p.std[-1])
+        (True, True)
+    """
+
+    has_variance = True
+    _numbers: Numbers
+
+    def __init__(
+        self,
+        model: StreamModel,
+        level: float = 0.9,
+        rates: Sequence[float] | FloatArray = (0.01, 0.03, 0.1, 0.3),
+        memory: int = 500,
+        sharpness: float = 0.3,
+        correction: float = 0.01,
+        warmup: int = 30,
+    ) -> None:
+        self._wrap(model)
+        self.has_variance = True
+        self._level = number("level", level, above=0)
+        if self._level >= 1:
+            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
+        self._rates = positive_vector("rates", rates)
+        self._plan = {
+            "tail": (1.0 - self._level) / 2.0,
+            "log_z": math.log(gaussian_reach(self._level)),
+            "sharpness": number("sharpness", sharpness, at_least=0),
+            "discount": 1.0 - 1.0 / whole("memory", memory, at_least=2),
+            "correction": number("correction", correction, at_least=0),
+            "warmup": whole("warmup", warmup),
+        }
+        compile_now(conformal.calibrate)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        super()._start(d, p)
+        rates = self._rates.size
+        sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
+        self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
+        self._numbers.state.trackers[:] = self._plan["log_z"]
+        self._numbers.work.rates[:] = self._rates
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.arrays() | super()._arrays()
+
+    def _check_restored(self) -> None:
+        require("rows", self._numbers.counters["rows"], at_least=0)
+        logarithms = "trackers", "corrected", "log_unit", "log_start"
+        for name, array in vars(self._numbers.state).items():
+            require(name, array, at_least=-np.inf if name in logarithms else 0)
+        super()._check_restored()
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        prediction = self._within._advance(X, Y, report or Y is not None)
+        return None if prediction is None else self._calibrate(prediction, Y)
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        return self._calibrate(self._within._foresee(X), None)
+
+    def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
+        """The bounds of predictions, each before its target is taken into account."""
+        mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
+        targets = np.full_like(mean, np.nan) if Y is None else Y
+        out = np.empty((4, *mean.shape))
+        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, targets, False, out)
+        lower, upper, variance, noise = out
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
+            return super()._trajectories(count, steps)
+        return _Stretched(self._within._trajectories(count, steps), self)
+
+    def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
+        """Advance the memory by one row, then learn its target.
+
+        Args:
+            x: d numbers.
+            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
+            issued: where the target came late, the prediction that was made of it before the rows in between were
+                learnt: its errors count. None: the prediction that the model would make now.
+        """
+        if issued is None:
+            super().learn_one(x, y)
+        else:
+            self._learn_late(x, y, issued)
+
+    @in_turn
+    def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
+        X = inputs.row(x, self._d)
+        Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
+        parts = self._issued(issued, Y.shape[1])
+        self._begin(X, Y, scalar, given, many=False)
+        self._within._advance(X, Y, report=False)
+        mean, variance, noise, *bounds = parts
+        out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])
+        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
+
+    def _issued(self, issued: Prediction, p: int) -> list[FloatArray]:
+        """The parts of an earlier prediction of one row: three (1, p), then two (1, 1, p)."""
+        if not isinstance(issued, CalibratedPrediction):
+            raise TypeError(f"issued must be a prediction that this model made of the row; got {issued!r}")
+        raw = issued.raw
+        parts = [np.array(v, dtype=np.float64).ravel() for v in (raw.mean, raw.variance, raw.noise)]
+        parts += [np.array(v, dtype=np.float64).ravel() for v in (issued.lower, issued.upper)]
+        if any(part.size != p for part in parts):
+            raise ValueError(
+                f"issued must be the prediction of one row with {p} output{'s' if p > 1 else ''}; got one of "
+                f"{parts[0].size} numbers"
+            )
+        return [part[None] for part in parts[:3]] + [part[None, None] for part in parts[3:]]
+
+    def _shaped(self, prediction: Prediction, *, many: bool) -> CalibratedPrediction:
+        assert isinstance(prediction, CalibratedPrediction)
+        mean, variance, noise, lower, upper = (self._part(part, many) for part in prediction.parts)
+        raw = super()._shaped(prediction.raw, many=many)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
+
+    def _part(self, values: Values, many: bool) -> Values:
+        assert isinstance(values, np.ndarray)
+        if self._scalar:
+            return values[:, 0] if many else float(values[0, 0])
+        return values if many else values[0]
+
+    def _empty(self) -> CalibratedPrediction:
+        raw = super()._empty()
+        return CalibratedPrediction(raw.mean, raw.variance, raw.noise, raw.mean, raw.mean, self._level, raw)
+
+    # What can be read.
+
+    @property
+    def coverage(self) -> float:
+        """The share of the targets so far that lay inside their intervals; NaN before the first."""
+        return self.calibration.coverage
+
+    @property
+    def width(self) -> float:
+        """Mean width of the intervals so far, in units of the target; NaN before the first."""
+        return self.calibration.width
+
+    @property
+    def calibration(self) -> Calibration:
+        """How the intervals have done so far, and how those of the model itself would have."""
+        if self._d is None:
+            return Calibration(0, *(math.nan,) * 6)
+        rows, state = self._numbers.count("rows"), self._numbers.state
+
+        def share(what: FloatArray, of: float) -> float:
+            return float(what.sum() / of) if of else math.nan
+
+        recent, raw = state.recent_rows.sum(), state.raw_rows.sum()
+        return Calibration(
+            rows,
+            share(state.inside, rows),
+            share(state.width, rows),
+            share(state.recent_inside, recent),
+            share(state.recent_width, recent),
+            share(state.raw_inside, raw),
+            share(state.raw_width, raw),
+        )
+
+
+class _Stretched(Mapped):
+    """Trajectories whose function and noise vary as much as the calibrated ones."""
+
+    def __init__(self, within: Trajectories, model: Calibrated) -> None:
+        super().__init__(within)
+        self._model = model
+
+    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
+        calibrated = self._model._calibrate(Prediction(step.free_mean, step.free_variance, step.noise), None)
+        known = step.free_variance > 0
+        factor = np.sqrt(np.where(known, calibrated.variance, 1.0) / np.where(known, step.free_variance, 1.0))
+        return (1.0 - factor) * step.free_mean, factor, np.asarray(calibrated.noise)

@@ -1,0 +1,351 @@
+"""DriftAware: a stream model that notices when its errors grow, and forgets then."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import Layout, Numbers
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.checks import check
+from streamgp.contract.freerun import Trajectories
+from streamgp.contract.model import StreamModel, revived
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray, number, whole
+from streamgp.wrappers import drift
+from streamgp.wrappers.wrapper import Wrapper, begin, joined
+
+WARMING, WATCHING, TRIAL = range(3)
+DIRECTIONS = ("raised", "kept", "reverted")
+
+# The phase, the rows that are left of it, how many events there were, and how many false alarms count against the next.
+COUNTERS = np.dtype([(name, np.int64) for name in ("phase", "left", "noted", "refuted")])
+
+STATE = {
+    "counts": "bins",  # of ranked errors
+    "evidence": "1",
+    "relaxing": "1",  # exponent of the factor at the next row
+    "errors": "2 2 outputs",  # for the verdict and of late; the model that forgot, the other
+    "events": "history 3",  # a ring
+}
+
+LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
+
+# Rows that are learnt before it is looked whether one of them gave the alarm; if so they are learnt again up to it.
+BLOCK = 128
+# Forgetting is over when its exponent has relaxed to this. Until then the model that forgets does not predict.
+RELAXED = 0.05
+# The first quarter of a trial does not count for the verdict: the model that forgot has yet to learn again.
+UNCOUNTED = 4
+# Every false alarm squares the evidence that the next one needs, at most so many times; a real change halves the count.
+MOST_REFUTED = 4
+# The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
+DISCOUNT = 0.9
+# The model that forgot is ahead below this share of the errors: ties, also up to rounding, go to the other one.
+AHEAD = 0.5 - 1e-9
+
+
+class Event(NamedTuple):
+    """An alarm, or the verdict on it.
+
+    Args:
+        row: number of the row after which it happened, the first one 0.
+        direction: "raised": drift is suspected, and a copy of the model forgets; "kept": drift is confirmed, and that
+            copy goes on; "reverted": a false alarm, and the model that did not forget goes on.
+        statistic: the evidence at an alarm; at a verdict the share of the errors that the model that forgot made, from
+            0 to 1. It stays if its share is below one half.
+    """
+
+    row: int
+    direction: str
+    statistic: float
+
+
+class DriftAware(Wrapper):
+    """A stream model that notices when its errors grow beyond what they were, and forgets what it had learnt.
+
+    Every row's error, in standard deviations of the prediction before it was learnt, is ranked among the earlier ones.
+    Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test). At an alarm a copy of the model
+    forgets, for a few rows. For the next ``trial`` rows both learn. The model that did not forget predicts until the
+    other has erred less of late; whichever errs less after the first quarter of the trial stays. Every false alarm
+    squares the evidence that the next alarm needs. Rows are compared with those since the last alarm; after a change,
+    once ``warmup`` rows have gone by.
+
+    Args:
+        model: the stream model within, which has learnt nothing; it must be able to forget.
+        false_alarm_rate: alarms for each row, at most, while nothing changes and errors are independent.
+        factor: what is kept of the posterior at an alarm, in (0, 1].
+        relax: by which the logarithm of the factor shrinks every row after an alarm, in [0, 0.99]; all in all about
+            factor ** (1 / (1 - relax)) is kept.
+        trial: rows for which both models are compared.
+        warmup: rows that are not ranked, at the beginning and after a change.
+        history: events that are listed; older ones are dropped.
+
+    Example:
+        >>> import streamgp as sg
+        >>> series = sg.data.channel_switch(1000, switch=500, seed=1)
+        >>> model = sg.DriftAware(sg.KRLST())
+        >>> model.learn_many(series.X, series.Y)
+        >>> [(event.row, event.direction) for event in model.events]
+        [(505, 'raised'), (705, 'kept')]
+    """
+
+    _shadow: StreamModel  # during a trial the model as it would be without forgetting; zeros otherwise
+    _numbers: Numbers
+    _state: SimpleNamespace  # the arrays of the numbers
+
+    def __init__(
+        self,
+        model: StreamModel,
+        false_alarm_rate: float = 1e-4,
+        factor: float = 0.1,
+        relax: float = 0.5,
+        trial: int = 200,
+        warmup: int = 100,
+        history: int = 100,
+    ) -> None:
+        self._wrap(model)
+        if why := model._why_unforgetting():
+            raise ValueError(why)
+        innermost = model
+        while isinstance(innermost, Wrapper):
+            innermost = innermost._within
+        if getattr(innermost, "_batch", 1) > 1:
+            raise ValueError("DriftAware looks at every row before it is learnt: use batch=1")
+        self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
+        self._factor = number("factor", factor, above=0, at_most=1)
+        self._relax = number("relax", relax, at_least=0, at_most=0.99)
+        self._trial, self._warmup = whole("trial", trial), whole("warmup", warmup)
+        self._history = whole("history", history)
+        compile_now(drift.watch)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        numbers = Numbers(LAYOUT, {"bins": drift.BINS, "outputs": p, "history": self._history}, {})
+        if self._d is None:
+            numbers.counters["left"] = self._warmup + self._pristine._rows_until_settled()
+        else:  # rows have come, but no target
+            numbers.counters[:] = self._numbers.counters
+        super()._start(d, p)
+        self._numbers, self._state = numbers, numbers.state
+        self._shadow = self._blank(d, p)
+
+    def _blank(self, d: int, p: int) -> StreamModel:
+        """A model that holds nothing, not even a prior: room in the snapshot."""
+        model = self._pristine.clone()
+        begin(model, d, p)
+        for array in model._arrays().values():
+            array[...] = 0
+        return model
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        shadow = {f"shadow.{name}": array for name, array in self._shadow._arrays().items()}
+        return self._numbers.arrays() | super()._arrays() | shadow
+
+    def _check_restored(self) -> None:
+        phase, left = self._numbers.count("phase"), self._numbers.count("left")
+        if phase not in (WARMING, WATCHING, TRIAL) or left < (phase == TRIAL):
+            raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
+        require("noted", self._numbers.counters["noted"], at_least=0)
+        for name in ("counts", "evidence", "relaxing", "errors"):
+            require(name, getattr(self._state, name), at_least=0)
+        require("events", self._state.events, at_least=0)
+        require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
+        require("refuted", self._numbers.counters["refuted"], at_least=0, at_most=MOST_REFUTED)
+        super()._check_restored()
+        if phase == TRIAL:
+            self._shadow._check_restored()
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        if len(X) == 1:
+            prediction, _ = self._take(X, Y, report)
+            return prediction
+        before = {name: array.copy() for name, array in self._arrays().items()}
+        predictions: list[Any] = []
+        start = 0
+        try:
+            while start < len(X):
+                prediction, taken = self._take(X[start:], None if Y is None else Y[start:], report)
+                predictions.append(prediction)
+                start += taken
+        except BaseException:
+            self._within = _rebuilt(self._within, before, "inner.")
+            self._shadow = _rebuilt(self._shadow, before, "shadow.")
+            for name, array in self._arrays().items():
+                array[...] = before[name]
+            raise
+        return joined(predictions) if report else None
+
+    def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+        """Take some of the rows, as many as can be taken together; return how many."""
+        phase, left = self._numbers.count("phase"), self._numbers.count("left")
+        if phase == TRIAL:
+            return self._compare(X[:1], None if Y is None else Y[:1], report), 1
+        if phase == WATCHING:
+            return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report)
+        rows = min(len(X), left)
+        prediction = self._within._advance(X[:rows], None if Y is None else Y[:rows], report)
+        self._numbers.counters["left"] = left - rows
+        if rows == left:
+            self._numbers.counters["phase"] = WATCHING
+        return prediction, rows
+
+    def _watch(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+        """Learn a block of rows, as far as the first alarm."""
+        if Y is None:
+            return self._within._advance(X, None, report), len(X)
+        before = {name: array.copy() for name, array in self._within._arrays().items()} if len(X) > 1 else {}
+        prediction = self._within._advance(X, Y, report=True)
+        assert prediction is not None
+        at = self._rank(prediction, Y, self._enough(), self._state.evidence)
+        if at < 0:
+            return prediction, len(X)
+        rows = at + 1
+        if rows < len(X):
+            self._within = _rebuilt(self._within, before)
+            prediction = self._within._advance(X[:rows], Y[:rows], report=True)
+        self._raise_forgetting()
+        return prediction, rows
+
+    def _enough(self) -> float:
+        """The evidence that makes an alarm."""
+        return math.exp(min(2.0 ** self._numbers.count("refuted") * math.log(self._stop), 700.0))  # a float
+
+    def _rank(self, prediction: Prediction, Y: FloatArray, stop: float, evidence: FloatArray) -> int:
+        """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
+        mean, variance, noise = (
+            np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)
+        )
+        at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
+        return at
+
+    # The trial.
+
+    def _raise_forgetting(self) -> None:
+        state = self._state
+        self._note("raised", state.evidence[0])
+        state.evidence[0] = 0.0
+        # Errors have grown, whether forgetting helps or not: what comes is compared with those of the trial.
+        state.counts[:] = 0.0
+        self._shadow = self._within.copy()
+        state.errors[:] = 0.0
+        self._within.forget(self._factor)
+        state.relaxing[0] = self._relax
+        self._enter(TRIAL, self._trial)
+
+    def _enter(self, phase: int, rows: int = 0) -> None:
+        self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
+
+    def _compare(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        """Take one row with both models."""
+        missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
+        forgot = self._within._advance(X, Y, report or not missing.all())
+        other = self._shadow._advance(X, Y, report or not missing.all())
+        prediction = forgot if self._forgot_leads() else other
+        if missing.all():
+            return prediction
+        assert forgot is not None
+        assert other is not None
+        assert Y is not None
+        # What is far beyond any scale must not become infinite.
+        errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)  # type: ignore[index]
+        errors[:, missing] = 0.0
+        state = self._state
+        if self._trial - self._numbers.count("left") >= self._trial // UNCOUNTED:
+            state.errors[0] += errors
+        state.errors[1] = DISCOUNT * state.errors[1] + errors
+        if state.relaxing[0] > RELAXED:
+            self._within.forget(self._factor ** float(state.relaxing[0]))
+            state.relaxing[0] *= self._relax
+        # Should it go on, its errors are among those to compare with.
+        self._rank(other, Y, np.inf, np.zeros(1))
+        self._numbers.counters["left"] -= 1
+        if self._numbers.count("left") == 0:
+            self._conclude()
+        return prediction
+
+    def _forgot_leads(self) -> bool:
+        """Whether the model that forgot predicts: it has finished forgetting, and erred less of late."""
+        return bool(self._state.relaxing[0] <= RELAXED) and self._share(1) < AHEAD
+
+    def _share(self, span: int) -> float:
+        """The share of the errors made by the model that forgot, averaged over outputs; for the verdict or of late."""
+        mine, both = self._state.errors[span, 0], self._state.errors[span].sum(0)
+        return float(np.mean(np.where(both > 0, mine / np.where(both > 0, both, 1.0), 0.5)))
+
+    def _conclude(self) -> None:
+        """Keep the model that erred less."""
+        share, refuted = self._share(0), self._numbers.count("refuted")
+        if share < AHEAD:
+            self._note("kept", share)
+            self._numbers.counters["refuted"] = refuted // 2
+            self._state.counts[:] = 0.0
+            self._enter(WARMING, self._warmup)
+        else:
+            self._note("reverted", share)
+            self._numbers.counters["refuted"] = min(refuted + 1, MOST_REFUTED)
+            self._within = self._shadow
+            self._enter(WATCHING)
+        self._state.errors[:] = 0.0
+        self._state.relaxing[0] = 0.0
+        assert self._d is not None
+        assert self._p is not None
+        self._shadow = self._blank(self._d, self._p)
+
+    def _note(self, direction: str, statistic: float) -> None:
+        event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic
+        self._state.events[self._numbers.count("noted") % self._history] = event
+        self._numbers.counters["noted"] += 1
+
+    # Predictions, and what else both models need.
+
+    def _leader(self) -> StreamModel:
+        """The model to predict with."""
+        return self._shadow if self.on_trial and not self._forgot_leads() else self._within
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        return self._leader()._foresee(X)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._leader()._trajectories(count, steps)
+
+    def reset_memory(self) -> None:
+        super().reset_memory()
+        if self.on_trial:
+            self._shadow.reset_memory()
+
+    def _recall(self, y: FloatArray) -> None:
+        super()._recall(y)
+        if self.on_trial:
+            self._shadow._recall(y)
+
+    # What can be read.
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether drift is suspected and the verdict is still open."""
+        return self._d is not None and self._numbers.count("phase") == TRIAL
+
+    @property
+    def events(self) -> list[Event]:
+        """The last ``history`` events, oldest first."""
+        if self._d is None:
+            return []
+        count = self._numbers.count("noted")
+        rows = (self._state.events[i % self._history] for i in range(max(0, count - self._history), count))
+        return [Event(int(row), DIRECTIONS[int(which)], float(statistic)) for row, which, statistic in rows]
+
+
+def _rebuilt(model: StreamModel, arrays: dict[str, np.ndarray], prefix: str = "") -> StreamModel:
+    """A model in an earlier state; written into the old one it would meet work space that belongs to a later state."""
+    shape = model._d, model._p, model._scalar, model._certain
+    state = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    earlier: StreamModel = revived(type(model), model.get_params(), shape, state)
+    return earlier

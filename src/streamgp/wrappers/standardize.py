@@ -1,0 +1,275 @@
+"""Standardize: a stream model in standard units, for data that come as they are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.checks import check
+from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.model import Relevance, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray, whole
+from streamgp.wrappers import scaling
+from streamgp.wrappers.wrapper import Wrapper, begin, joined
+
+
+class Scaling(NamedTuple):
+    """What is subtracted from inputs and targets, and what the difference is divided by."""
+
+    input_shift: FloatArray
+    input_scale: FloatArray
+    target_shift: FloatArray
+    target_scale: FloatArray
+
+
+class Standardize(Wrapper):
+    """A stream model that sees inputs and targets with mean 0 and standard deviation 1.
+
+    Mean and standard deviation are those of the first ``warmup`` rows and stay from then on, so that basis points never
+    change their units. Until then they are those of the rows so far, renewed whenever the number of rows has doubled:
+    the rows are kept, and a new model learns them in the new units. So there are predictions from the first row on, and
+    after ``warmup`` rows the model is the one that has learnt all of them in the final units. A renewal takes as long
+    as learning the rows so far.
+
+    Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within
+    are in standard units: a lengthscale of 1 is one standard deviation of the input. A column that does not change
+    during the warm-up is shifted, not scaled. A row without a target still counts for the inputs.
+
+    Args:
+        model: the stream model within, which has learnt nothing.
+        warmup: rows from which the units are learnt, at least 2.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> hour = np.arange(500.0)
+        >>> load = 30000 + 5000 * np.sin(hour * np.pi / 12)
+        >>> model = sg.Standardize(sg.KRLST(), warmup=50)
+        >>> model.learn_many(hour % 24, load)
+        >>> round(model.predict_one(6).mean, -2), model.scaling.input_shift.round()
+        (35000.0, array([11.]))
+    """
+
+    _scaling: Scaling
+    _rows: FloatArray  # the kept rows and targets; 0 when the warm-up is over
+    _targets: FloatArray
+    _begins: np.ndarray  # 1 where a new sequence begins with the row
+    _kept: np.ndarray  # how many rows have been kept
+
+    def __init__(self, model: StreamModel, warmup: int = 100) -> None:
+        self._wrap(model)
+        self._warmup = whole("warmup", warmup, at_least=2)
+        compile_now(scaling.to_standard, scaling.from_standard)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
+        rows, targets = np.zeros((self._warmup, d)), np.zeros((self._warmup, p))
+        begins = np.zeros(self._warmup, dtype=np.int64)
+        kept = np.zeros(1, dtype=np.int64)
+        super()._start(d, p)
+        if self._d is not None:  # rows have come, but no target
+            rows[:], begins[:], kept[:] = self._rows, self._begins, self._kept
+            targets[: 0 if self.frozen else kept[0]] = np.nan
+            units.input_shift[:], units.input_scale[:] = self._scaling.input_shift, self._scaling.input_scale
+        self._scaling, self._rows, self._targets, self._begins, self._kept = units, rows, targets, begins, kept
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        if self.frozen:
+            return self._take(X, Y, report)
+        within, before = self._within, {name: array.copy() for name, array in self._arrays().items()}
+        try:
+            return self._warm_up(X, Y, report)
+        except BaseException:
+            self._within = within
+            for name, array in self._arrays().items():
+                array[...] = before[name]
+            raise
+
+    def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        """Hand rows to the model within, in its units."""
+        s = self._scaling
+        prediction = self._within._advance(
+            standard(X, s.input_shift, s.input_scale),
+            None if Y is None else standard(Y, s.target_shift, s.target_scale),
+            report,
+        )
+        return None if prediction is None else self._in_units(prediction)
+
+    def _foresee(self, X: FloatArray) -> Prediction:
+        inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
+        return self._in_units(self._within._foresee(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
+
+    def _in_units(self, prediction: Prediction) -> Prediction:
+        """A prediction in the units of the target."""
+        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
+        assert isinstance(mean, np.ndarray)
+        assert isinstance(variance, np.ndarray)
+        assert isinstance(noise, np.ndarray)
+        result = np.empty((3, *mean.shape))
+        scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
+        return Prediction(result[0], result[1], result[2])
+
+    # The warm-up.
+
+    def _warm_up(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        predictions: list[Any] = []
+        start = 0
+        while start < len(X):
+            kept = int(self._kept[0])
+            renewal = min(self._warmup, 1 << kept.bit_length())
+            stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
+            x, y = X[start:stop], None if Y is None else Y[start:stop]
+            predictions.append(self._take(x, y, report))
+            if not self.frozen:
+                self._rows[kept : kept + len(x)] = x
+                self._targets[kept : kept + len(x)] = np.nan if y is None else y
+                self._kept[0] += len(x)
+                if self._kept[0] == renewal:
+                    self._renew()
+            start = stop
+        return joined(predictions) if report else None
+
+    def _renew(self) -> None:
+        """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
+        n = int(self._kept[0])
+        rows, targets = self._rows[:n], self._targets[:n]
+        for array, values in zip(self._scaling, units_of(rows, targets), strict=True):
+            array[:] = values
+        self._within = self._pristine.clone()
+        begin(self._within, rows.shape[1], targets.shape[1])
+        sequences = [0, *np.flatnonzero(self._begins[:n]), n]
+        for start, stop in itertools.pairwise(sequences):
+            self._within.reset_memory()
+            if start < stop:
+                self._take(rows[start:stop], targets[start:stop], report=False)
+        if self.frozen:
+            for array in (self._rows, self._targets, self._begins):
+                array[...] = 0
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return (
+            self._scaling._asdict()
+            | {"rows": self._rows, "targets": self._targets, "begins": self._begins, "kept": self._kept}
+            | super()._arrays()
+        )
+
+    def _check_restored(self) -> None:
+        if not 0 <= self._kept[0] <= self._warmup:
+            raise ValueError(f"the snapshot says {self._kept[0]} kept rows, the model has room for {self._warmup}")
+        for name, array in self._scaling._asdict().items():
+            require(name, array, above=0 if name.endswith("scale") else None)
+        require("rows", self._rows)
+        require("targets", self._targets[~np.isnan(self._targets)])
+        require("begins", self._begins, at_least=0, at_most=1)
+        super()._check_restored()
+
+    def reset_memory(self) -> None:
+        if self._d is not None and not self.frozen:
+            self._begins[self._kept[0]] = 1
+        super().reset_memory()
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        s = self._scaling
+        x, y = self._within._last_row()
+        return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
+
+    def _recall(self, y: FloatArray) -> None:
+        self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return _InUnits(self._within._trajectories(count, steps), self._scaling)
+
+    def _rows_until_settled(self) -> int:
+        # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
+        left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
+        return left + super()._rows_until_settled()
+
+    # What can be read.
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the warm-up is over and the units stay."""
+        return self._d is not None and bool(self._kept[0] == self._warmup)
+
+    @property
+    def scaling(self) -> Scaling:
+        """The present units: (d,) of the inputs and (p,) of the targets; (x - shift) / scale is what the model sees."""
+        if self._d is None:
+            raise ValueError("the units are known once the first row has come")
+        return Scaling(*(array.copy() for array in self._scaling))
+
+    @property
+    def inner(self) -> StreamModel:
+        """A copy of the model within, to read what only models of its kind have; everything in standard units."""
+        return self._within.copy()
+
+    @property
+    def basis(self) -> FloatArray:
+        """The basis points in the units of the inputs; before the first row, and a reservoir's state, as they are."""
+        points = self._within.basis
+        if self._d is not None and points.size:
+            units = self._units()
+            seen = points[:, units:].reshape(len(points), -1, self._d)
+            points[:, units:] = (self._scaling.input_shift + self._scaling.input_scale * seen).reshape(len(points), -1)
+        return points
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        """The present hyperparameters of the model within by name, in standard units."""
+        return self._within.hyperparameters
+
+    def relevance(self) -> Relevance:
+        """Return how much each input counts, standard deviation for standard deviation, and how far back."""
+        return self._within.relevance()
+
+
+class _InUnits(Mapped):
+    """Trajectories in the units of the data."""
+
+    def __init__(self, within: Trajectories, units: Scaling) -> None:
+        super().__init__(within)
+        self._units = units
+
+    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
+        scale = self._units.target_scale
+        return self._units.target_shift, scale, scale**2 * step.noise
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        return standard(np.ascontiguousarray(X), self._units.input_shift, self._units.input_scale)
+
+    def _targets(self, Y: FloatArray) -> FloatArray:
+        return standard(np.ascontiguousarray(Y), self._units.target_shift, self._units.target_scale)
+
+
+def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
+    """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
+    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
+    return Scaling(input_shift, input_scale, target_shift, target_scale)
+
+
+def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+    result = np.empty_like(values)
+    scaling.to_standard(values, shift, scale, result)
+    return result
+
+
+def centre_and_spread(column: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
+    if column.size == 0:
+        return 0.0, 1.0
+    largest = float(np.max(np.abs(column))) or 1.0
+    relative = column / largest  # so that squares neither overflow nor vanish
+    if np.ptp(relative) <= column.size * np.finfo(np.float64).eps:
+        return float(column[0]), 1.0
+    spread = largest * float(np.std(relative, ddof=1))
+    return largest * float(np.mean(relative)), spread if spread > 0 else 1.0
