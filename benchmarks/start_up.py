@@ -17,7 +17,7 @@ from record import Record
 from timing import figures
 
 REPEATS = 7
-MODELS = {"SOGP": "sg.SOGP()", "KLMS": "sg.KLMS()"}  # all but the filters run the same compiled code
+MODELS = {"SOGP": "sg.SOGP()", "SOGP adapting": "sg.SOGP(adapt=sg.SNGD())", "KLMS": "sg.KLMS()"}
 IMPORTS = "import numpy, scipy.linalg, numba, safetensors.numpy"
 STEPS = """
 import json, time
