@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
-each_experiment = for name in `$(BIN)/python -m streamgp.reproduce --names`; do \
-	$(BIN)/python -m streamgp.reproduce $$name --jobs 2 $(1) || exit 1; done
+each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
+	$(BIN)/streamgp reproduce $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
@@ -59,7 +59,7 @@ bench-data: $(READY)  ## errors, intervals and drift on real tables; write resul
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
-	$(BIN)/python -m streamgp.reproduce --page docs/reproductions.md
+	$(BIN)/streamgp reproduce --page docs/reproductions.md
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

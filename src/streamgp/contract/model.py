@@ -141,6 +141,10 @@ class StreamModel(Configured, abc.ABC):
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0
 
+    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
+        """What a model says of rows before any data, (n, 1); None: 0."""
+        return None
+
     def _check_restored(self) -> None:
         """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
 

@@ -17,7 +17,6 @@ from streamgp.process.features import Features, Fourier, checked_kernel
 from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.recipes.huber2013 import RecursiveGP
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.standardize import Standardize, standard, units_of
 from streamgp.wrappers.wrapper import Wrapper
@@ -102,7 +101,8 @@ def fit_prefix(
     if len(X) == 0:
         raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
     inputs.refuse(*check(X, Y, False), many=True)
-    if isinstance(model, RecursiveGP) and (prior := model._prior_mean(X)) is not None:
+    prior = model._prior_mean(X)
+    if prior is not None:
         Y = Y - prior
     seen = remembered(_memory_of(model), X, Y)
     known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))

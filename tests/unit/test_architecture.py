@@ -1,0 +1,42 @@
+"""The house stands: no circle, and imports point down."""
+
+from __future__ import annotations
+
+from tests import architecture
+
+# Each may import what stands in its own line or below; docs/architecture.md says what each is for.
+FLOORS = (
+    {"__main__"},
+    {"cli"},
+    {"job", "reproduce"},
+    {"api", "deep", "adapters"},
+    {"tuning"},
+    {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
+    {"filters", "local", "recipes"},
+    {"process"},
+    {"contract"},
+    {"kernels"},
+    {"linalg"},
+    {"arrays", "compile_once", "names"},
+    {"compiled", "settings", "version"},
+)
+
+
+def test_no_module_imports_itself_in_a_circle():
+    assert architecture.circle(architecture.imports()) is None
+
+
+def test_no_folder_imports_itself_in_a_circle():
+    assert architecture.circle(architecture.folders()) is None
+
+
+def test_every_folder_has_its_floor_and_imports_point_down():
+    height = {name: -level for level, names in enumerate(FLOORS) for name in names}
+    graph = architecture.folders()
+    assert graph.keys() == height.keys()
+    up = [(name, below) for name, targets in graph.items() for below in targets if height[below] > height[name]]
+    assert up == []
+
+
+def test_a_circle_is_found():
+    assert architecture.circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
