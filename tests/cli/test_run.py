@@ -65,7 +65,7 @@ def test_one_prediction_a_row_goes_to_standard_output_and_words_to_standard_erro
         "lags: none",
         "model after 30 rows: KRLST, asked for",
         "rows: 80 in",
-        "90% intervals: hold",
+        "90% intervals: coverage",
     ):
         assert sentence in done.stderr
 

@@ -27,18 +27,18 @@ def build(request):
 def held(within, call):
     """Another thread in the middle of a call, for as long as the block lasts; yields what the call will return."""
     reached, leave = threading.Event(), threading.Event()
-    original = within._foresee
+    original = within._predict
 
     def waiting(X):
         reached.set()
         assert leave.wait(60)
         return original(X)
 
-    within._foresee = waiting
+    within._predict = waiting
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(call)
         assert reached.wait(60)
-        del within._foresee
+        del within._predict
         try:
             yield future
         finally:

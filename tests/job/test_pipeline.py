@@ -214,8 +214,11 @@ def test_lags_have_a_default_where_there_is_nothing_else():
     ("arguments", "message"),
     [
         ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
-        ({"settings": {"capasity": 3}}, "'capasity' is no setting of .*Did you mean 'capacity'\\?"),
-        ({"model": "SOGP", "settings": {"forgetting": 1}}, "'forgetting' is no setting of a run or of SOGP"),
+        (
+            {"settings": {"capasity": 3}},
+            "no model that auto tries has a setting 'capasity'.*Did you mean 'capacity'\\?",
+        ),
+        ({"model": "SOGP", "settings": {"forgetting": 1}}, "SOGP has no setting 'forgetting'"),
         ({"settings": {"level": 1.5}}, "level must be above 0 and below 1; got 1.5"),
         ({"settings": {"warmup": 3}}, "warmup must be a whole number of at least 10; got 3"),
         ({"settings": {"tune": "perhaps"}}, "tune must be on or off; got 'perhaps'"),

@@ -109,7 +109,7 @@ def sentences(summary: Summary) -> list[str]:
         beside = f" (the previous value as prediction: {previous:.4g})" if previous == previous else ""
         said.append(f"RMSE: {scores['rmse']:.4g}{beside}")
         said.append(
-            f"{100 * pipeline.level:g}% intervals: hold {100 * scores['coverage']:.1f}%, mean width "
+            f"{100 * pipeline.level:g}% intervals: coverage {100 * scores['coverage']:.1f}%, mean width "
             f"{scores['mean_width']:.4g} (the model's own: {100 * scores['raw_coverage']:.1f}%, "
             f"{scores['raw_mean_width']:.4g})"
         )

@@ -115,7 +115,7 @@ class StreamModel(Configured, abc.ABC):
         """Take every row: predict it if asked to, then learn it."""
 
     @abc.abstractmethod
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         """Predict rows that would each come next."""
 
     @abc.abstractmethod
@@ -192,7 +192,7 @@ class StreamModel(Configured, abc.ABC):
         self._owner = me
         try:
             X = inputs.row(x, self._d)
-            return self._shaped(self._started_for(X)._foresee(X), many=False)
+            return self._shaped(self._started_for(X)._predict(X), many=False)
         finally:
             self._owner = owner
 
@@ -203,7 +203,7 @@ class StreamModel(Configured, abc.ABC):
             X: (n, d) rows.
         """
         X = inputs.rows(X, self._d)
-        return self._shaped(self._started_for(X)._foresee(X), many=True)
+        return self._shaped(self._started_for(X)._predict(X), many=True)
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Advance the memory by one row, then learn its target.
@@ -308,9 +308,10 @@ class StreamModel(Configured, abc.ABC):
         Args:
             factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
         """
-        raise ValueError(self._why_unforgetting())
+        raise ValueError(self._cannot_forget_because)
 
-    def _why_unforgetting(self) -> str:
+    @property
+    def _cannot_forget_because(self) -> str:
         """Why forget() cannot be used, or nothing."""
         return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
 

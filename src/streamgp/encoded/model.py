@@ -133,14 +133,14 @@ class Encoded(StreamModel):
                 self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
         return self._in_units(predictions) if report else None
 
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
         window = np.vstack([self._window[1:], np.empty((1, X.shape[1]))])
         E = np.empty((len(X), self._encoder.width))
         for t, row in enumerate(self._standard(X)):
             window[-1] = row
             E[t] = self._encoder.embed(window)
-        return self._in_units([one._foresee(E) for one in self._within])
+        return self._in_units([one._predict(E) for one in self._within])
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Embedded(self, count, steps)
@@ -195,8 +195,9 @@ class Encoded(StreamModel):
 
     forget.__doc__ = StreamModel.forget.__doc__
 
-    def _why_unforgetting(self) -> str:
-        return next((why for one in self._within if (why := one._why_unforgetting())), "")
+    @property
+    def _cannot_forget_because(self) -> str:
+        return next((why for one in self._within if (why := one._cannot_forget_because)), "")
 
     # What can be read.
 

@@ -171,7 +171,7 @@ class BetaKLMS(Filter):
         X = inputs.row(x, self._d)
         model = self._started_for(X)
         implied = np.empty((1, 1))
-        model._predict(X, np.empty((1, model._p or 1)), implied)
+        model._fill(X, np.empty((1, model._p or 1)), implied)
         return float(implied[0, 0])
 
 

@@ -78,12 +78,12 @@ class Filter(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return self._with_no_variance(mean) if report else None
 
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         mean = np.empty((len(X), self._state.last_target.size))
-        self._predict(X, mean, X[:0])
+        self._fill(X, mean, X[:0])
         return self._with_no_variance(mean)
 
-    def _predict(self, X: FloatArray, mean: FloatArray, implied: FloatArray) -> None:
+    def _fill(self, X: FloatArray, mean: FloatArray, implied: FloatArray) -> None:
         status, at = rules.predict(self._numbers.record, self._numbers.buffer, X, mean, implied)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)

@@ -91,7 +91,7 @@ def _wrapped(request: Request, models: list[StreamModel], warmup: int) -> Calibr
     """Models for rows as they come, whose units are those of the first rows."""
     model = models[0] if len(models) == 1 else Committee(models)
     whole: StreamModel = Standardize(model, max(warmup, 2))
-    if request.run["drift"] and not whole._why_unforgetting():
+    if request.run["drift"] and not whole._cannot_forget_because:
         whole = DriftAware(whole)
     return Calibrated(whole, request.level)
 

@@ -267,7 +267,7 @@ class Job:
             chosen = pipeline.choice
             self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
             if not pipeline.watches_drift:
-                self._tell(summary, "drift: not looked for")
+                self._tell(summary, "drift detection: off")
         for row, sentence in pipeline.drift:
             if row > summary.drift_until:
                 self._tell(summary, f"row {row}: {sentence}")

@@ -42,10 +42,10 @@ class Request:
         known = setting_names(self.model)
         for name in self.settings:
             if name.partition("__")[0] not in known:
-                owner = "of any model that auto tries" if self.model == AUTO else f"of a run or of {self.model}"
-                raise ValueError(
-                    f"{name!r} is no setting {owner}.{nearest(name, known)} There are: {', '.join(sorted(known))}"
+                owner = (
+                    "no model that auto tries has a setting" if self.model == AUTO else f"{self.model} has no setting"
                 )
+                raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} There are: {', '.join(sorted(known))}")
         if self.model != AUTO and self.horizon > 1 and _remembers(self.build(self.model, 1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {self.horizon} rows for a target; "

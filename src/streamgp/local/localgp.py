@@ -162,7 +162,7 @@ class LocalGP(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None
 
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
         status, at = predict(self._numbers.record, self._numbers.buffer, X, out)
         if status:

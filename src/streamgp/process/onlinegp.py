@@ -275,7 +275,7 @@ class OnlineGP(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
         status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
         if status:
@@ -348,7 +348,7 @@ class OnlineGP(MemoryModel):
 
     def forget(self, factor: float) -> None:
         number("factor", factor, above=0, at_most=1)
-        if why := self._why_unforgetting():
+        if why := self._cannot_forget_because:
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
@@ -376,8 +376,9 @@ class OnlineGP(MemoryModel):
         growing = self._features.kind == feature_kinds.DICTIONARY
         return self._numbers.count("points") if growing else len(self._state.mu)
 
-    def _why_unforgetting(self) -> str:
-        return super()._why_unforgetting() if self._least_squares or self._keeps_rows else ""
+    @property
+    def _cannot_forget_because(self) -> str:
+        return super()._cannot_forget_because if self._least_squares or self._keeps_rows else ""
 
     # What can be read.
 

@@ -95,8 +95,8 @@ class RecursiveGP(OnlineGP):
         prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report)
         return self._above(prior, prediction)
 
-    def _foresee(self, X: FloatArray) -> Prediction:
-        prediction = self._above(self._prior_mean(X), super()._foresee(X))
+    def _predict(self, X: FloatArray) -> Prediction:
+        prediction = self._above(self._prior_mean(X), super()._predict(X))
         assert prediction is not None
         return prediction
 

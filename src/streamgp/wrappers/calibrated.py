@@ -128,8 +128,8 @@ class Calibrated(Wrapper):
         prediction = self._within._advance(X, Y, report or Y is not None)
         return None if prediction is None else self._calibrate(prediction, Y)
 
-    def _foresee(self, X: FloatArray) -> Prediction:
-        return self._calibrate(self._within._foresee(X), None)
+    def _predict(self, X: FloatArray) -> Prediction:
+        return self._calibrate(self._within._predict(X), None)
 
     def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
         """The bounds of predictions, each before its target is taken into account."""

@@ -108,8 +108,8 @@ class Committee(StreamModel):
         sums, counts = self._follow(predictions, Y)
         return self._mixed(predictions, sums, counts) if report else None
 
-    def _foresee(self, X: FloatArray) -> Prediction:
-        return self._mixed([one._foresee(X) for one in self._members], self._sums[None], self._counts[None])
+    def _predict(self, X: FloatArray) -> Prediction:
+        return self._mixed([one._predict(X) for one in self._members], self._sums[None], self._counts[None])
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
@@ -162,15 +162,16 @@ class Committee(StreamModel):
         return self._lead()._units()
 
     def forget(self, factor: float) -> None:
-        if why := self._why_unforgetting():
+        if why := self._cannot_forget_because:
             raise ValueError(why)
         for one in self._members:
             one.forget(factor)
 
     forget.__doc__ = StreamModel.forget.__doc__
 
-    def _why_unforgetting(self) -> str:
-        return next((why for one in self._pristine if (why := one._why_unforgetting())), "")
+    @property
+    def _cannot_forget_because(self) -> str:
+        return next((why for one in self._pristine if (why := one._cannot_forget_because)), "")
 
     def _rows_until_settled(self) -> int:
         return max(one._rows_until_settled() for one in self._members)

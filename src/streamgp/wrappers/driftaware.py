@@ -110,7 +110,7 @@ class DriftAware(Wrapper):
         history: int = 100,
     ) -> None:
         self._wrap(model)
-        if why := model._why_unforgetting():
+        if why := model._cannot_forget_because:
             raise ValueError(why)
         innermost = model
         while isinstance(innermost, Wrapper):
@@ -310,8 +310,8 @@ class DriftAware(Wrapper):
         """The model to predict with."""
         return self._shadow if self.on_trial and not self._forgot_leads() else self._within
 
-    def _foresee(self, X: FloatArray) -> Prediction:
-        return self._leader()._foresee(X)
+    def _predict(self, X: FloatArray) -> Prediction:
+        return self._leader()._predict(X)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)

@@ -104,9 +104,9 @@ class Standardize(Wrapper):
         )
         return None if prediction is None else self._in_units(prediction)
 
-    def _foresee(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray) -> Prediction:
         inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
-        return self._in_units(self._within._foresee(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
+        return self._in_units(self._within._predict(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
 
     def _in_units(self, prediction: Prediction) -> Prediction:
         """A prediction in the units of the target."""

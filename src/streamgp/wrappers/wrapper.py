@@ -79,8 +79,9 @@ class Wrapper(StreamModel):
 
     forget.__doc__ = StreamModel.forget.__doc__
 
-    def _why_unforgetting(self) -> str:
-        return self._within._why_unforgetting()
+    @property
+    def _cannot_forget_because(self) -> str:
+        return self._within._cannot_forget_because
 
     def _rows_until_settled(self) -> int:
         return self._within._rows_until_settled()
