@@ -141,3 +141,17 @@ def test_what_is_no_committee_is_refused():
     learnt.learn_one(1.0, 2.0)
     with pytest.raises(ValueError, match="models must have learnt nothing.*one that has seen 1 rows"):
         sg.Committee([learnt])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_number_that_one_member_refuses_changes_none(rows):
+    X, y = stream(10)
+    model = sg.Committee([sg.Standardize(sg.KRLST(capacity=8)), sg.KRLST(capacity=8)])
+    model.learn_many(X, y)
+    before = model.to_bytes()
+    y[rows - 1] = 1e200
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        model.learn_many(X[:rows], y[:rows])
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        sg.Calibrated(model.clone()).learn_one(X[0], 1e200)
+    assert model.to_bytes() == before

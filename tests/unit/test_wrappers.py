@@ -130,3 +130,29 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
     assert np.isfinite(blind.rmse)
     assert np.isnan([blind.nlpd, blind.coverage, blind.width, blind.interval_score]).all()
     assert blind.windows.size == 0
+
+
+class Stopped(sg.KRLST):
+    """A model that is stopped in the middle."""
+
+    def __init__(self, capacity=8):
+        super().__init__(capacity=capacity)
+
+    def _advance(self, X, Y, report):
+        if len(X) > 5:
+            raise KeyboardInterrupt
+        return super()._advance(X, Y, report)
+
+
+def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), Stopped()])
+    model.learn_many(X[:4], Y[:4])
+    before = model.to_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(X[4:], Y[4:])
+    assert model.to_bytes() == before
+    model.learn_many(X[4:8], Y[4:8])
+    assert model.rows_seen == 8

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import inputs
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.model import Change, Health, StreamModel
@@ -122,10 +123,11 @@ class Encoded(StreamModel):
         rows = np.vstack([self._window, self._standard(X)])
         E = np.stack([self._encoder.embed(rows[t + 1 : t + 1 + depth]) for t in range(len(X))])
         targets = None if Y is None else (Y - self._shifts[1]) / self._scales[1]
-        predictions = [
-            one._advance(E, None if targets is None else np.ascontiguousarray(targets[:, part]), report)
-            for one, part in self._parts()
-        ]
+        with undone_on_error(self, len(X)):
+            predictions = [
+                one._advance(E, None if targets is None else np.ascontiguousarray(targets[:, part]), report)
+                for one, part in self._parts()
+            ]
         self._window[:] = rows[len(rows) - depth :]
         self._rows[0] += len(X)
         if Y is not None:

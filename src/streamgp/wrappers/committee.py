@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import inputs
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.freerun import Step, Trajectories
-from streamgp.contract.model import Change, Health, Relevance, StreamModel, revived
+from streamgp.contract.model import Change, Health, Relevance, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
@@ -67,6 +68,7 @@ class Committee(StreamModel):
         self._members = list(self._pristine)
         self.has_variance = all(one.has_variance for one in given)
         self._shared = any(one._shared for one in given)
+        self._largest = min(one._largest for one in given)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return super().get_params(deep) | {"models": [one.clone() for one in self._pristine]}
@@ -93,16 +95,9 @@ class Committee(StreamModel):
             one._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
-        # One row is over before anything could stop it between two members.
-        before = {name: array.copy() for name, array in self._arrays().items()} if len(X) > 1 else {}
-        try:
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared, self._largest), many=len(X) > 1)
+        with undone_on_error(self, len(X)):
             predictions = [one._advance(X, Y, report or Y is not None) for one in self._members]
-        except BaseException:
-            for k, one in enumerate(self._members):
-                own = {name: before[f"member.{k}.{name}"] for name in one._arrays()} if before else one._arrays()
-                self._members[k] = revived(type(one), one.get_params(), (one._d, one._p, False, True), own)
-            raise
         if Y is None:
             return self._mixed(predictions, self._sums[None], self._counts[None]) if report else None
         sums, counts = self._follow(predictions, Y)

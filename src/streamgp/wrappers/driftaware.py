@@ -11,9 +11,10 @@ import numpy as np
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.freerun import Trajectories
-from streamgp.contract.model import StreamModel, revived
+from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
@@ -163,24 +164,17 @@ class DriftAware(Wrapper):
             self._shadow._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared, self._largest), many=len(X) > 1)
         if len(X) == 1:
             prediction, _ = self._take(X, Y, report)
             return prediction
-        before = {name: array.copy() for name, array in self._arrays().items()}
         predictions: list[Any] = []
         start = 0
-        try:
+        with undone_on_error(self, len(X)):
             while start < len(X):
                 prediction, taken = self._take(X[start:], None if Y is None else Y[start:], report)
                 predictions.append(prediction)
                 start += taken
-        except BaseException:
-            self._within = _rebuilt(self._within, before, "inner.")
-            self._shadow = _rebuilt(self._shadow, before, "shadow.")
-            for name, array in self._arrays().items():
-                array[...] = before[name]
-            raise
         return joined(predictions) if report else None
 
     def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
@@ -201,7 +195,7 @@ class DriftAware(Wrapper):
         """Learn a block of rows, as far as the first alarm."""
         if Y is None:
             return self._within._advance(X, None, report), len(X)
-        before = {name: array.copy() for name, array in self._within._arrays().items()} if len(X) > 1 else {}
+        before = self._within.copy() if len(X) > 1 else self._within
         prediction = self._within._advance(X, Y, report=True)
         assert prediction is not None
         at = self._rank(prediction, Y, self._enough(), self._state.evidence)
@@ -209,7 +203,7 @@ class DriftAware(Wrapper):
             return prediction, len(X)
         rows = at + 1
         if rows < len(X):
-            self._within = _rebuilt(self._within, before)
+            self._within = before
             prediction = self._within._advance(X[:rows], Y[:rows], report=True)
         self._raise_forgetting()
         return prediction, rows
@@ -341,11 +335,3 @@ class DriftAware(Wrapper):
         count = self._numbers.count("noted")
         rows = (self._state.events[i % self._history] for i in range(max(0, count - self._history), count))
         return [Event(int(row), DIRECTIONS[int(which)], float(statistic)) for row, which, statistic in rows]
-
-
-def _rebuilt(model: StreamModel, arrays: dict[str, np.ndarray], prefix: str = "") -> StreamModel:
-    """A model in an earlier state; written into the old one it would meet work space that belongs to a later state."""
-    shape = model._d, model._p, model._scalar, model._certain
-    state = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    earlier: StreamModel = revived(type(model), model.get_params(), shape, state)
-    return earlier

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.model import Relevance, StreamModel
@@ -64,6 +65,7 @@ class Standardize(Wrapper):
 
     def __init__(self, model: StreamModel, warmup: int = 100) -> None:
         self._wrap(model)
+        self._largest = np.inf  # in standard units nothing is large
         self._warmup = whole("warmup", warmup, at_least=2)
         compile_now(scaling.to_standard, scaling.from_standard)
 
@@ -85,14 +87,8 @@ class Standardize(Wrapper):
         inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
         if self.frozen:
             return self._take(X, Y, report)
-        within, before = self._within, {name: array.copy() for name, array in self._arrays().items()}
-        try:
+        with undone_on_error(self, rows=2):  # even one row may have all the others learnt again
             return self._warm_up(X, Y, report)
-        except BaseException:
-            self._within = within
-            for name, array in self._arrays().items():
-                array[...] = before[name]
-            raise
 
     def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         """Hand rows to the model within, in its units."""

@@ -32,7 +32,7 @@ class Wrapper(StreamModel):
         self._settings["model"] = self._pristine = model.clone()
         self._within = self._pristine
         self.has_variance = model.has_variance
-        self._shared = model._shared
+        self._shared, self._largest = model._shared, model._largest
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return super().get_params(deep) | {"model": self._pristine.clone()}
