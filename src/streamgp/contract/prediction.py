@@ -31,7 +31,7 @@ class Prediction:
         0.2
         >>> low, high = p.interval(0.95)
         >>> round(low, 2), round(high, 2)
-        (0.61, 1.39)
+        (0.67, 1.33)
     """
 
     mean: Values
@@ -44,7 +44,7 @@ class Prediction:
         total = self.variance + self.noise
         return math.sqrt(total) if isinstance(total, float) else np.sqrt(total)
 
-    def interval(self, level: float = 0.95) -> tuple[Values, Values]:
+    def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``."""
         number("level", level, above=0)
         if level >= 1:
