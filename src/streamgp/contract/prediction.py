@@ -29,7 +29,7 @@ class Prediction:
         >>> p = sg.Prediction(mean=1.0, variance=0.03, noise=0.01)
         >>> round(p.std, 3)
         0.2
-        >>> low, high = p.interval(0.95)
+        >>> low, high = p.interval(0.9)
         >>> round(low, 2), round(high, 2)
         (0.67, 1.33)
     """
