@@ -434,3 +434,16 @@ def test_free_running_learns_nothing_and_repeats(build, data):
     assert np.all(np.isfinite(forecast.mean))
     assert np.all(np.isnan(forecast.std)) == (not model.has_variance)
     assert state(model) == before
+
+
+def test_a_row_that_was_predicted_is_learnt_as_one_that_was_not(build, data):
+    X, Y = data
+    model, twin = build(), build()
+    for t in range(40):
+        if t % 3:
+            model.predict_one(X[t])
+        if t % 5 == 0:
+            model.predict_many(X[: t + 1])  # the last of them is the next row
+        model.learn_one(X[t], Y[t])
+        twin.learn_one(X[t], Y[t])
+    assert state(model) == state(twin)

@@ -217,7 +217,7 @@ def run(record: Array, f: Array, X: Array, Y: Array, mean: Array) -> tuple[int, 
         return status, row
     tracking = mean.shape[0] > 0
     for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+        learnt = arrive(m, f, X, Y, t, True)
         if learnt or tracking or m.plan.feedback:
             predict_seen(m, f)
         if tracking:

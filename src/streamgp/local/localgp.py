@@ -404,7 +404,7 @@ def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, i
     if status != FINE:
         return status, row
     for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+        learnt = arrive(m, f, X, Y, t, True)
         m.counters.admitted = 0
         m.counters.evicted = -1
         kappa = compare(m, f)

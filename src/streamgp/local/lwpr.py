@@ -438,7 +438,7 @@ def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, i
         return status, row
     y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
     for t in range(X.shape[0]):
-        arrive(m, f, X, Y, t)
+        arrive(m, f, X, Y, t, True)
         normalise(m, f)
         m.counters.absorbed = 0
         m.counters.admitted = 0

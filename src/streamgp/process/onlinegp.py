@@ -124,15 +124,15 @@ class OnlineGP(MemoryModel):
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
-        compile_now(*self._loops(), *(() if adapt is None else (sngd.finish_interval,)))
+        compile_now(self._run(), *(() if adapt is None else (sngd.finish_interval,)))
 
-    def _loops(self) -> tuple[Any, Any]:
-        """The compiled loops for this kind of process: to learn and to predict."""
+    def _run(self) -> Any:
+        """The compiled loop for this kind of process."""
         if self._keeps_rows:
-            return stream.run_kept, stream.predict_kept
+            return stream.run_kept
         if self._features.kind == feature_kinds.DICTIONARY:
-            return (stream.run_growing if self._adapt is None else stream.run_growing_adapting), stream.predict_growing
-        return (stream.run_fixed if self._adapt is None else stream.run_fixed_adapting), stream.predict_fixed
+            return stream.run_growing if self._adapt is None else stream.run_growing_adapting
+        return stream.run_fixed if self._adapt is None else stream.run_fixed_adapting
 
     def _check_adaptable(self, adapt: SNGD) -> None:
         if self._least_squares or self._keeps_rows or self._features.kind == feature_kinds.LINEAR:
@@ -263,21 +263,18 @@ class OnlineGP(MemoryModel):
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
-        numbers, (run, _) = (self._numbers.record, self._numbers.buffer), self._loops()
-        if self._adapt is None:
-            status, at = run(*numbers, X, targets, out)
-        else:
-            status, at = run(*numbers, X, targets, out, 0)
-            while status == MOVE_IS_DUE:
-                sngd.finish_interval(*numbers)
-                status, at = run(*numbers, X, targets, out, at + 1)
+        numbers, run = (self._numbers.record, self._numbers.buffer), self._run()
+        status, at = run(*numbers, X, targets, out, 0, True)
+        while status == MOVE_IS_DUE:
+            sngd.finish_interval(*numbers)
+            status, at = run(*numbers, X, targets, out, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
-        status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
+        status, at = self._run()(self._numbers.record, self._numbers.buffer, X, self._no_targets, out, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -295,7 +292,7 @@ class OnlineGP(MemoryModel):
         try:
             X = inputs.row(x, self._d)  # the usual case without arrays in between
             out = self._one_prediction
-            status, at = self._loops()[1](self._numbers.record, self._numbers.buffer, X, out)
+            status, at = self._run()(self._numbers.record, self._numbers.buffer, X, self._no_targets, out, 0, False)
             if status:
                 inputs.refuse(status, at, many=False)
             mean, variance, noise = out[:, 0].tolist()
@@ -352,6 +349,7 @@ class OnlineGP(MemoryModel):
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
+        self._numbers.work.residuals[:] = 0.0  # what was predicted holds no longer
         n, state = self._weights_in_use(), self._state
         for j, S in enumerate(state.covariance):
             mean = state.mu[:, j : j + 1] if len(state.covariance) > 1 else state.mu

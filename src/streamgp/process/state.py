@@ -103,6 +103,8 @@ STATE = memory.ARRAYS | {
 WORK = {
     "operations": "steps 4",  # of the kernel's program
     "seen": "width",
+    "predicted": "width",  # what was seen when a row was last predicted
+    "residuals": "3",  # whether that still holds; its kappa and gamma2
     "y": "outputs",
     "mean_now": "outputs",
     "variance_now": "covariances",

@@ -1,4 +1,8 @@
-"""The loops over rows: see a row, predict it, learn it. One for each kind of process; Python picks one per model."""
+"""The loops over rows: see a row, predict it, learn it. One for each kind of process; Python picks one per model.
+
+A loop either advances by its rows or only predicts them, each as if it came next. The way to a prediction is the same
+machine code in both cases, so that a row which is predicted and then learnt has to be predicted once only.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
+from streamgp.linalg.vector import copy
 from streamgp.process import fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
 
+# The record and the buffer of a model; X, Y (no rows: no targets), out (no columns: no predictions); the row at which
+# to begin, later than the first after a move; whether to advance.
+ARGUMENTS = (LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE, BOOLEAN)
+
 
 @inlined
-def arrive(m: Record, f: Array, X: Array, Y: Array, t: int) -> bool:
-    """Row t enters the memory; whether it has a target."""
+def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bool:
+    """Row t is seen and, when advancing, enters the memory; whether it has a target to learn."""
     seen, y = vector(f, m.at.seen), vector(f, m.at.y)
     memory.look(m, f, X[t], seen)
-    memory.keep(m, f, X[t], seen)
-    m.counters.rows_seen += 1
     learnt = False
-    for j in range(y.size):
-        y[j] = Y[t, j] if Y.shape[0] > 0 else np.nan
-        learnt = learnt or not np.isnan(y[j])
+    if advance:
+        memory.keep(m, f, X[t], seen)
+        m.counters.rows_seen += 1
+        for j in range(y.size):
+            y[j] = Y[t, j] if Y.shape[0] > 0 else np.nan
+            learnt = learnt or not np.isnan(y[j])
     return learnt
+
+
+@inlined
+def is_predicted(m: Record, f: Array) -> bool:
+    """Whether the row seen was the last to be predicted, and nothing has been learnt since."""
+    seen, predicted = vector(f, m.at.seen), vector(f, m.at.predicted)
+    same = bool(vector(f, m.at.residuals)[0] == 1.0)
+    for j in range(seen.size):
+        same = same and seen[j] == predicted[j]
+    return same
+
+
+@inlined
+def note_predicted(m: Record, f: Array, kappa: float, gamma2: float) -> None:
+    """Nothing but the work space remembers a prediction: the model is as it was."""
+    seen, residuals = vector(f, m.at.seen), vector(f, m.at.residuals)
+    copy(seen, seen.size, vector(f, m.at.predicted))
+    residuals[0], residuals[1], residuals[2] = 1.0, kappa, gamma2
 
 
 @inlined
@@ -61,20 +89,28 @@ def rest(m: Record) -> None:
     m.counters.evictions = 0
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
-    """Advance by every row: predict it if there is room for predictions, then learn it if it has a target."""
+@entry(*ARGUMENTS)
+def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
+    """Predict every row if there is room for predictions; when advancing, learn it if it has a target."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+    if start == 0:
+        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, row
+    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    for t in range(start, X.shape[0]):
+        learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
-            kappa, gamma2 = growing.predict(m, f)
+            if t == 0 and advance and is_predicted(m, f):
+                kappa, gamma2 = residuals[1], residuals[2]
+            else:
+                kappa, gamma2 = growing.predict(m, f)
         if tracking:
             report(m, f, t, out)
+        if not advance:
+            note_predicted(m, f, kappa, gamma2)
+            continue
+        residuals[0] = 0.0
         remember_target(m, f)
         if learnt:
             growing.learn(m, f, kappa, gamma2)
@@ -83,21 +119,30 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tupl
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE)
-def run_growing_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int) -> tuple[int, int]:
-    """Go on from row start; stop after a row at which hyperparameters are to move."""
+@entry(*ARGUMENTS)
+def run_growing_adapting(
+    record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool
+) -> tuple[int, int]:
+    """The same; stops after a row at which hyperparameters are to move."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
+    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+        learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
-            kappa, gamma2 = growing.predict(m, f)
+            if t == 0 and advance and is_predicted(m, f):
+                kappa, gamma2 = residuals[1], residuals[2]
+            else:
+                kappa, gamma2 = growing.predict(m, f)
         if tracking:
             report(m, f, t, out)
+        if not advance:
+            note_predicted(m, f, kappa, gamma2)
+            continue
+        residuals[0] = 0.0
         remember_target(m, f)
         if learnt:
             sngd.before(m, f)
@@ -109,40 +154,33 @@ def run_growing_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX)
-def predict_growing(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
-    """Predict rows that would each come next; nothing of the model changes."""
-    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
-    status, row = check(X, X[:0], m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        growing.predict(m, f)
-        report(m, f, t, out)
-    return FINE, -1
-
-
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(*ARGUMENTS)
+def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    batch = m.plan.batch
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+    if start == 0:
+        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, row
+    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    for t in range(start, X.shape[0]):
+        learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
-            kappa, gamma2 = fixed.predict(m, f)
+            if t == 0 and advance and is_predicted(m, f):
+                kappa, gamma2 = residuals[1], residuals[2]
+            else:
+                kappa, gamma2 = fixed.predict(m, f)
         if tracking:
             report(m, f, t, out)
+        if not advance:
+            note_predicted(m, f, kappa, gamma2)
+            continue
+        residuals[0] = 0.0
         remember_target(m, f)
-        if batch > 1:
+        if m.plan.batch > 1:
             rest(m)
-            if Y.shape[0] > 0 and ((t + 1) % batch == 0 or t + 1 == X.shape[0]):
-                start = t - t % batch
-                fixed.learn_batch(m, f, X[start : t + 1], Y[start : t + 1])
+            if Y.shape[0] > 0 and ((t + 1) % m.plan.batch == 0 or t + 1 == X.shape[0]):
+                begin = t - t % m.plan.batch
+                fixed.learn_batch(m, f, X[begin : t + 1], Y[begin : t + 1])
         elif learnt:
             fixed.learn(m, f, kappa, gamma2)
         else:
@@ -150,21 +188,29 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE)
-def run_fixed_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int) -> tuple[int, int]:
-    """Go on from row start; stop after a row at which hyperparameters are to move."""
+@entry(*ARGUMENTS)
+def run_fixed_adapting(
+    record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool
+) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
+    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+        learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
-            kappa, gamma2 = fixed.predict(m, f)
+            if t == 0 and advance and is_predicted(m, f):
+                kappa, gamma2 = residuals[1], residuals[2]
+            else:
+                kappa, gamma2 = fixed.predict(m, f)
         if tracking:
             report(m, f, t, out)
+        if not advance:
+            note_predicted(m, f, kappa, gamma2)
+            continue
+        residuals[0] = 0.0
         remember_target(m, f)
         if learnt:
             sngd.before(m, f)
@@ -176,48 +222,30 @@ def run_fixed_adapting(record: Array, f: Array, X: Array, Y: Array, out: Array, 
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX)
-def predict_fixed(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
-    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
-    status, row = check(X, X[:0], m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        fixed.predict(m, f)
-        report(m, f, t, out)
-    return FINE, -1
-
-
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(*ARGUMENTS)
+def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
-    for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t)
+    if start == 0:
+        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, row
+    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    for t in range(start, X.shape[0]):
+        learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
-            kappa, gamma2 = kept.predict(m, f)
+            if t == 0 and advance and is_predicted(m, f):
+                kappa, gamma2 = residuals[1], residuals[2]
+            else:
+                kappa, gamma2 = kept.predict(m, f)
         if tracking:
             report(m, f, t, out)
+        if not advance:
+            note_predicted(m, f, kappa, gamma2)
+            continue
+        residuals[0] = 0.0
         remember_target(m, f)
         if learnt:
             kept.learn(m, f, kappa, gamma2)
         else:
             rest(m)
-    return FINE, -1
-
-
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX)
-def predict_kept(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
-    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
-    status, row = check(X, X[:0], m.plan.covariances == 1, LARGEST)
-    if status != FINE:
-        return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        kept.predict(m, f)
-        report(m, f, t, out)
     return FINE, -1
