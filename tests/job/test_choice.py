@@ -8,7 +8,7 @@ from streamgp.job import Pipeline
 from streamgp.job.candidates import CANDIDATES
 from streamgp.job.choice import choose
 from streamgp.job.request import Request
-from tests.rows.test_pipeline import assert_same, schema_of, taken
+from tests.job.test_pipeline import assert_same, schema_of, taken
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100}
 

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load as parse
 
 import streamgp as sg
-from streamgp import rows
+from streamgp import job, tables
 from streamgp.contract import snapshot
 from streamgp.job.description import described
 from tests.contract.models import EXAMPLES, D
@@ -198,7 +198,7 @@ def test_garbage_in_any_setting_is_refused_or_runs(example):
     "head", [b"", bytes(9), (2**31).to_bytes(8, "little") + b"{", (64).to_bytes(8, "little") + b"{}"],
     ids=["zeros", "no header", "a long header", "no snapshot's header"],
 )  # fmt: skip
-@pytest.mark.parametrize("load", [sg.load, rows.Pipeline.load], ids=["model", "run"])
+@pytest.mark.parametrize("load", [sg.load, job.Pipeline.load], ids=["model", "run"])
 def test_two_gigabytes_of_junk_are_refused_by_their_first_bytes(tmp_path, head, load):
     path = tmp_path / "junk"
     path.write_bytes(head)
@@ -220,7 +220,7 @@ def test_a_snapshot_with_gigabytes_behind_it_is_refused_before_they_are_read(tmp
         sg.load(path)
 
 
-@pytest.mark.parametrize("load", [sg.load, rows.Pipeline.load, described], ids=["model", "run", "inspect"])
+@pytest.mark.parametrize("load", [sg.load, job.Pipeline.load, described], ids=["model", "run", "inspect"])
 def test_what_is_no_ordinary_file_is_refused_and_a_missing_one_is_told(tmp_path, load):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", "/dev/zero"):
@@ -229,7 +229,7 @@ def test_what_is_no_ordinary_file_is_refused_and_a_missing_one_is_told(tmp_path,
     (tmp_path / "empty").touch()
     with pytest.raises(sg.SnapshotError, match="not a streamgp snapshot"):
         load(tmp_path / "empty")
-    with pytest.raises((FileNotFoundError, rows.RowsError), match="nowhere"):
+    with pytest.raises((FileNotFoundError, tables.RowsError), match="nowhere"):
         load(tmp_path / "nowhere")
 
 
