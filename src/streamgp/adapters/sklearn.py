@@ -12,7 +12,6 @@ except ImportError as error:
 
 from streamgp.contract import inputs
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Values
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
 from streamgp.wrappers.standardize import Standardize
@@ -67,7 +66,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         self.model_.learn_many(*self._validated(X, y, reset=False))
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Values | tuple[Values, Values]:
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict rows that would each come next: a memory does not advance from one to the other.
 
         Args:

@@ -196,7 +196,7 @@ class StreamModel(Configured, abc.ABC):
         finally:
             self._owner = owner
 
-    def predict_many(self, X: Any) -> Prediction:
+    def predict_many(self, X: Any) -> Prediction[FloatArray]:
         """Predict rows that would each come next: the memory does not advance from one to the other.
 
         Args:
@@ -239,7 +239,7 @@ class StreamModel(Configured, abc.ABC):
         if len(X):
             self._advance(X, Y, report=False)
 
-    def track(self, X: Any, Y: Any = None) -> Prediction:
+    def track(self, X: Any, Y: Any = None) -> Prediction[FloatArray]:
         """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
 
         Args:
@@ -398,9 +398,6 @@ class StreamModel(Configured, abc.ABC):
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
-        assert isinstance(mean, np.ndarray)
-        assert isinstance(variance, np.ndarray)
-        assert isinstance(noise, np.ndarray)
         if self._scalar:
             if not many:
                 return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))

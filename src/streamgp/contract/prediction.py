@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from streamgp.contract.inputs import numbers
 from streamgp.settings import FloatArray, number, whole
 
-Values = float | FloatArray
+Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prediction:
+class Prediction(Generic[Values]):
     """A Gaussian prediction of one target, of several, or of many rows.
 
     Args:
@@ -52,12 +52,12 @@ class Prediction:
         half = gaussian_reach(level) * self.std
         return self.mean - half, self.mean + half
 
-    def deviations(self, y: Any) -> Values:
+    def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of the observation y lies above the mean."""
         result = (numbers(y, "y") - self.mean) / self.std
         return _plain(result)
 
-    def log_density(self, y: Any) -> Values:
+    def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
         s = self.variance + self.noise
         error = numbers(y, "y") - self.mean
@@ -84,7 +84,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CalibratedPrediction(Prediction):
+class CalibratedPrediction(Prediction[Values]):
     """A prediction with calibrated bounds, which need not lie alike on both sides of the mean.
 
     Between and beyond the bounds it is two halves of Gaussians, each with half of the mass, that meet at the mean:
@@ -114,13 +114,13 @@ class CalibratedPrediction(Prediction):
         stretch = 0.5 * (high - low) / gaussian_reach(self.level)
         return self.mean - stretch * (self.mean - self.lower), self.mean + stretch * (self.upper - self.mean)
 
-    def deviations(self, y: Any) -> Values:
+    def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of its side y lies above the mean."""
         error = numbers(y, "y") - self.mean
         result = error / self._side(error)
         return _plain(result)
 
-    def log_density(self, y: Any) -> Values:
+    def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
         error = numbers(y, "y") - self.mean
         side = self._side(error)
@@ -129,7 +129,8 @@ class CalibratedPrediction(Prediction):
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
-        draws = Prediction(np.zeros(np.shape(self.mean)), 1.0, 0.0).sample(n, seed)
+        zeros = np.zeros(np.shape(self.mean))
+        draws = Prediction(zeros, zeros + 1.0, zeros).sample(n, seed)
         return self.mean + self._side(draws) * draws
 
     def _side(self, error: FloatArray) -> FloatArray:
@@ -152,6 +153,6 @@ def gaussian_reach(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + level / 2.0)
 
 
-def _plain(values: Any) -> Values:
+def _plain(values: Any) -> Any:
     """Numbers as users see them: a float in place of an array without axes."""
     return float(values) if np.ndim(values) == 0 else values

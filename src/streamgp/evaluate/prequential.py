@@ -79,7 +79,7 @@ def scores_of(prediction: Prediction, Y: Any, level: float = 0.9, skip: int = 0,
         rmse,
         metrics.nlpd(y, later),
         metrics.coverage(y, low, high),
-        float(np.mean((high - low)[known])),  # type: ignore[index]
+        float(np.mean((high - low)[known])),
         metrics.interval_score(y, low, high, level),
         _in_windows(np.asarray((low <= y) & (y <= high)), known, window),
     )

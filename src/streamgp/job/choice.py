@@ -76,7 +76,7 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
         half = len(y) // 2
         for name, model in zip(CANDIDATES, _tuned(request, list(CANDIDATES), X[:half], y[:half]), strict=True):
             mean = Standardize(model, max(half, 2)).track(X, y).mean
-            error = rmse(y[half:], mean[half:])  # type: ignore[index]
+            error = rmse(y[half:], mean[half:])
             scores[name] = error if np.isfinite(error) else np.inf
         order = sorted(scores, key=scores.__getitem__)
         names = order[:TAKEN]

@@ -13,7 +13,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values, gaussian_reach
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import require
 from streamgp.contract.turns import in_turn
 from streamgp.settings import FloatArray, number, positive_vector, whole
@@ -190,8 +190,7 @@ class Calibrated(Wrapper):
         raw = super()._shaped(prediction.raw, many=many)
         return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
 
-    def _part(self, values: Values, many: bool) -> Values:
-        assert isinstance(values, np.ndarray)
+    def _part(self, values: FloatArray, many: bool) -> Any:
         if self._scalar:
             return values[:, 0] if many else float(values[0, 0])
         return values if many else values[0]

@@ -249,7 +249,7 @@ class DriftAware(Wrapper):
         assert other is not None
         assert Y is not None
         # What is far beyond any scale must not become infinite.
-        errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)  # type: ignore[index]
+        errors = np.minimum([np.abs(Y[0] - forgot.mean[0]), np.abs(Y[0] - other.mean[0])], 1e150)
         errors[:, missing] = 0.0
         state = self._state
         if self._trial - self._numbers.count("left") >= self._trial // UNCOUNTED:

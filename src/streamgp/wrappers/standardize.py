@@ -107,9 +107,6 @@ class Standardize(Wrapper):
     def _in_units(self, prediction: Prediction) -> Prediction:
         """A prediction in the units of the target."""
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
-        assert isinstance(mean, np.ndarray)
-        assert isinstance(variance, np.ndarray)
-        assert isinstance(noise, np.ndarray)
         result = np.empty((3, *mean.shape))
         scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
         return Prediction(result[0], result[1], result[2])
