@@ -27,6 +27,7 @@ demo: $(READY)  ## predict a made-up table row by row, print a summary, write a 
 	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks, in two processes
+	$(BIN)/streamgp compile
 	$(BIN)/python -m pytest -m "not soak" -n 2
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers

@@ -112,8 +112,11 @@ def _is_cached(function: Any) -> bool:
 
 
 def _compile_elsewhere(entries: list[Any]) -> None:
-    """Fill the cache; where no process can be started, the caller compiles for itself."""
+    """Fill the cache, on all cores; where no process can be started, the caller compiles for itself."""
     names = [f"{function.py_func.__module__}:{function.py_func.__name__}" for function in entries]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with contextlib.suppress(OSError):
-        subprocess.run([sys.executable, "-m", "streamgp.compile_once", *names], env=environment, check=False)
+    shares = min(len(names), os.cpu_count() or 1)
+    with contextlib.suppress(OSError), contextlib.ExitStack() as started:
+        for first in range(shares):
+            command = [sys.executable, "-m", "streamgp.compile_once", *names[first::shares]]
+            started.enter_context(subprocess.Popen(command, env=environment))
