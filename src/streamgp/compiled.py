@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -98,10 +99,16 @@ def compile_now(*entries: Any) -> None:
         return
     missing = [function for function in entries if not _is_cached(function)]
     if missing:
-        print("streamgp: compiling, once after an installation; this takes a while ...", file=sys.stderr, flush=True)
+        _say_that_it_compiles()
         _compile_elsewhere(missing)
     for function in entries:
         function.compile(function.types)
+
+
+@cache
+def _say_that_it_compiles() -> None:
+    """Once in a process, however many kinds of models it builds."""
+    print("streamgp: compiling, once after an installation; this takes a while ...", file=sys.stderr, flush=True)
 
 
 def _is_cached(function: Any) -> bool:
