@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import streamgp as sg
 from streamgp.process import fixed, growing, memory
 from streamgp.process.adapt import gradient, move
 from streamgp.process.features import DICTIONARY
@@ -78,3 +79,15 @@ def gradient_at(model, x, y):
 
 def evict(model, r):
     growing.evict(*_opened(model), r)
+
+
+class Stopped(sg.KRLST):
+    """A model that is stopped in the middle."""
+
+    def __init__(self, capacity=8):
+        super().__init__(capacity=capacity)
+
+    def _advance(self, X, Y, report):
+        if len(X) > 5:
+            raise KeyboardInterrupt
+        return super()._advance(X, Y, report)

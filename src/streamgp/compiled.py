@@ -23,6 +23,9 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 
+# Each takes half a gigabyte while it compiles; containers report more cores than they may use.
+MOST_PROCESSES = 4
+
 # Full fastmath assumes that there are no NaNs, and then isnan() sees nothing; these flags keep NaN and inf intact.
 FASTMATH = {"reassoc", "contract", "arcp"}
 
@@ -119,10 +122,10 @@ def _is_cached(function: Any) -> bool:
 
 
 def _compile_elsewhere(entries: list[Any]) -> None:
-    """Fill the cache, on all cores; where no process can be started, the caller compiles for itself."""
+    """Fill the cache, in a few processes; where none can be started, the caller compiles for itself."""
     names = [f"{function.py_func.__module__}:{function.py_func.__name__}" for function in entries]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    shares = min(len(names), os.cpu_count() or 1)
+    shares = min(len(names), os.cpu_count() or 1, MOST_PROCESSES)
     with contextlib.suppress(OSError), contextlib.ExitStack() as started:
         for first in range(shares):
             command = [sys.executable, "-m", "streamgp.compile_once", *names[first::shares]]

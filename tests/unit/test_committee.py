@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from tests.inside import Stopped
 
 rng = np.random.default_rng(3)
 
@@ -92,18 +93,6 @@ def test_a_member_that_loses_its_mind_has_no_say(monkeypatch, said):
     p = sg.Committee([Absurd(capacity=8), sg.KRLST(capacity=8)]).track(X, y)
     np.testing.assert_array_equal(p.mean[20:], sg.KRLST(capacity=8).track(X, y).mean[20:])
     assert np.all(np.isfinite(p.variance))
-
-
-class Stopped(sg.KRLST):
-    """A model that is stopped in the middle."""
-
-    def __init__(self, capacity=8):
-        super().__init__(capacity=capacity)
-
-    def _advance(self, X, Y, report):
-        if len(X) > 5:
-            raise KeyboardInterrupt
-        return super()._advance(X, Y, report)
 
 
 def test_a_committee_that_is_stopped_between_two_members_is_as_it_was():

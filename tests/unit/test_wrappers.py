@@ -8,6 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp import evaluate
 from streamgp.tuning.tune import tune
+from tests.inside import Stopped
 
 rng = np.random.default_rng(4)
 X = np.column_stack([1000.0 + 50.0 * rng.normal(size=400), 0.01 * rng.normal(size=400)])
@@ -132,18 +133,6 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
     assert blind.windows.size == 0
 
 
-class Stopped(sg.KRLST):
-    """A model that is stopped in the middle."""
-
-    def __init__(self, capacity=8):
-        super().__init__(capacity=capacity)
-
-    def _advance(self, X, Y, report):
-        if len(X) > 5:
-            raise KeyboardInterrupt
-        return super()._advance(X, Y, report)
-
-
 def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
@@ -156,3 +145,17 @@ def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
     assert model.to_bytes() == before
     model.learn_many(X[4:8], Y[4:8])
     assert model.rows_seen == 8
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(10, 3)), rng.normal(size=(10, 2))
+    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
+    model.learn_many(X, Y)
+    before = model.to_bytes()
+    Y[rows - 1, 1] = 1e200
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        model.learn_many(X[:rows], Y[:rows])
+    assert model.to_bytes() == before

@@ -123,6 +123,8 @@ class Encoded(StreamModel):
         rows = np.vstack([self._window, self._standard(X)])
         E = np.stack([self._encoder.embed(rows[t + 1 : t + 1 + depth]) for t in range(len(X))])
         targets = None if Y is None else (Y - self._shifts[1]) / self._scales[1]
+        largest = min(one._largest for one in self._within)  # refused by one, a row must not be learnt by another
+        inputs.refuse(*check(E, E[:0] if targets is None else targets, self._shared, largest), many=len(X) > 1)
         with undone_on_error(self, len(X)):
             predictions = [
                 one._advance(E, None if targets is None else np.ascontiguousarray(targets[:, part]), report)

@@ -31,7 +31,8 @@ class Budget(Part):
 
     Args:
         capacity: most basis points.
-        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits all that arithmetic can tell apart.
+        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits all that arithmetic can tell apart, and so
+            does a model as long as its hyperparameters adapt.
         absorb: how a row that is not admitted is learnt: "fitc" counts its residual gamma2 as noise, "dtc" drops it.
         evict: who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q
             (2-norm over outputs), the "oldest", or "never" anyone: then a full basis absorbs every row.

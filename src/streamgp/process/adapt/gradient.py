@@ -139,7 +139,7 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
     With z = e / sqrt(s) the gradient is the slopes of mean / sqrt(s) times z and those of log s / sqrt(2) times
     (z^2 - 1) / sqrt(2). Were the model right, these factors would have mean 0, variance 1 and no correlation, so the
     Fisher information is the slopes' own product. [soh2014] Eq. (50) takes the square of the gradient instead, which is
-    as wrong as the model is: errors ten times too large make the steps ten times too small.
+    as wrong as the model is: errors ten times too large make the steps of the noise a hundred times too small.
     """
     p, theta, y, mean = m.plan.outputs, m.plan.theta, vector(f, m.at.y), vector(f, m.at.mean_now)
     gradient, fisher, variance = vector(f, m.at.gradient), matrix(f, m.at.fisher), vector(f, m.at.variance_now)
