@@ -113,7 +113,7 @@ def test_every_model_refuses_bad_inputs_and_changes_nothing(build, bad):
 
 BAD_TARGETS = {
     "date": (np.datetime64("2020-01-01"), "y must be numbers; got dates or durations"),
-    "no date": (np.datetime64("NaT"), "y must be numbers; got dates or durations"),
+    "no date": (np.datetime64("NaT", "s"), "y must be numbers; got dates or durations"),
     "NaT of pandas": (pd.NaT, "y must be numbers; got dates or durations"),
     "duration": (np.timedelta64(5, "s"), "y must be numbers; got dates or durations"),
     "400 digits": (10**400, "y has a whole number beyond the largest float"),

@@ -184,7 +184,7 @@ def weekly_co2(path: Path) -> Rows:
     dates = np.array([f"{s[:4]}-{s[4:6]}-{s[6:]}" for s in stamps], dtype="datetime64[D]")
     years = dates.astype("datetime64[Y]")
     first = years.astype("datetime64[D]")
-    length = (years + 1).astype("datetime64[D]") - first
+    length = (years + np.timedelta64(1, "Y")).astype("datetime64[D]") - first
     X = 1970.0 + years.astype(np.int64) + (dates - first) / length
     return Rows(X[:, None], rows.Y)
 
