@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from streamgp.contract.model import StreamModel
 
 
-@contextlib.contextmanager
-def undone_on_error(model: StreamModel, steps: int = 2) -> Iterator[None]:
+_NOTHING = contextlib.nullcontext()
+
+
+def undone_on_error(model: StreamModel, steps: int = 2) -> contextlib.AbstractContextManager[None]:
     """Undo what a block changed if it raises. One step is not worth a copy: once checked, nothing can stop it."""
-    if steps == 1:
-        yield
-        return
+    return _NOTHING if steps == 1 else _undone(model)
+
+
+@contextlib.contextmanager
+def _undone(model: StreamModel) -> Iterator[None]:
     held = [(one, dict(vars(one))) for one in model._family()]
     numbers = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]
     try:

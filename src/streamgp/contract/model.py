@@ -76,7 +76,7 @@ class Relevance(NamedTuple):
     """What the lengthscales imply.
 
     Args:
-        inputs: the weight of each input, 1 / lengthscale, normalised to sum 1.
+        inputs: the weight of each input, 1 / lengthscale, normalized to sum 1.
         memory: length of the memory in steps, for a kernel or a window that has one; 1 without memory.
     """
 
@@ -101,7 +101,7 @@ class Shape(NamedTuple):
 
     @property
     def outputs(self) -> int | None:
-        """How many numbers a target must have; None: as many as it likes."""
+        """How many numbers a target must have; None: any."""
         return self.p if self.certain else None
 
     def covers(self, certain: bool) -> bool:
@@ -245,9 +245,13 @@ class StreamModel(Configured, abc.ABC):
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(x, self._shape.d)
-            Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-            self._take(X, Y, scalar, given, many=False, report=False)
+            d, p, scalar, certain = self._shape
+            X = inputs.row(x, d)
+            Y, scalar, given = inputs.target(y, p if certain else None, scalar)
+            if certain:
+                self._advance(X, Y, report=False)
+            else:
+                self._take(X, Y, scalar, given, many=False, report=False)
         finally:
             self._owner = owner
 
@@ -406,7 +410,7 @@ class StreamModel(Configured, abc.ABC):
 
     def _take_many(self, X: Any, Y: Any, report: bool) -> Prediction | None:
         X = inputs.rows(X, self._shape.d)
-        scalar, certain = self._shape.scalar, Y is not None
+        scalar, certain = self._shape.scalar, Y is not None or not report  # track alone goes without targets
         if certain:
             Y, scalar = inputs.targets(Y, len(X), self._shape.outputs, scalar)
         return self._take(X, Y, scalar, certain, many=True, report=report) if len(X) else None
@@ -414,7 +418,7 @@ class StreamModel(Configured, abc.ABC):
     def _take(
         self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool, report: bool
     ) -> Prediction | None:
-        """Advance; by the first rows, and the first target, the model learns their shape."""
+        """Advance; the first row, and the first target, tell the shape of all."""
         if self._shape.covers(certain):
             return self._advance(X, Y, report)
         with undone_on_error(self):

@@ -31,7 +31,7 @@ class Encoded(Composite):
 
     Args:
         encoder: TrainedEncoder(...).
-        model: the stream model within; or a list of them, one for each output.
+        model: the stream model within, which has learnt nothing; or a list of them, one for each output.
         input_shift: subtracted from the inputs, one number for each column; None: 0.
         input_scale: what the difference is divided by; None: 1.
         target_shift: subtracted from the targets, one number for each output; None: 0.

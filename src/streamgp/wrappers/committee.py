@@ -104,7 +104,7 @@ class Committee(Composite):
             np.broadcast_to(np.stack([getattr(prediction, name) for prediction in predictions], axis=1), shape)
             for name in ("mean", "variance", "noise")
         )
-        # A member that is out of its mind has no weight, and no say.
+        # A member that has diverged has no say.
         sane = np.abs(mean) < FAR
         weights = np.where(sane, weights, 0.0)
         total = weights.sum(1, keepdims=True)
@@ -112,8 +112,7 @@ class Committee(Composite):
         mean = np.where(sane, mean, 0.0)
         middle = np.sum(weights * mean, axis=1)
         spread = np.sum(weights * (mean - middle[:, None]) ** 2, axis=1)
-        with_variance = [_weighted(weights, values) for values in (variance, noise)]
-        return Prediction(middle, with_variance[0] + spread, with_variance[1])
+        return Prediction(middle, _weighted(weights, variance) + spread, _weighted(weights, noise))
 
     # What can be read.
 

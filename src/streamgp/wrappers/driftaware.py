@@ -12,7 +12,7 @@ from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Trajectories
-from streamgp.contract.model import Health, Shape, StreamModel
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
@@ -109,9 +109,9 @@ class DriftAware(Wrapper):
         history: int = 100,
     ) -> None:
         self._wrap(model)
-        if why := model._cannot_forget_because:
+        if why := self._cannot_forget_because:
             raise ValueError(why)
-        if any(getattr(one, "_batch", 1) > 1 for one in model._family()):
+        if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
             raise ValueError("DriftAware looks at every row before it is learnt: use batch=1")
         self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
         self._factor = number("factor", factor, above=0, at_most=1)
@@ -130,12 +130,11 @@ class DriftAware(Wrapper):
             numbers.counters[:] = self._numbers.counters
         super()._start(d, p)
         self._numbers, self._state = numbers, numbers.state
-        self._shadow = self._blank(d, p)
+        self._shadow = self._blank()
 
-    def _blank(self, d: int, p: int) -> StreamModel:
+    def _blank(self) -> StreamModel:
         """A model that holds nothing, not even a prior: room in the snapshot."""
-        model = self._pristine.clone()
-        model._prepare(Shape(d, p, scalar=False, certain=True))
+        model = self._within.copy()
         for array in model._all_arrays().values():
             array[...] = 0
         return model
@@ -282,9 +281,7 @@ class DriftAware(Wrapper):
             self._enter(WATCHING)
         self._state.errors[:] = 0.0
         self._state.relaxing[0] = 0.0
-        assert self._d is not None
-        assert self._p is not None
-        self._shadow = self._blank(self._d, self._p)
+        self._shadow = self._blank()
 
     def _note(self, direction: str, statistic: float) -> None:
         event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic

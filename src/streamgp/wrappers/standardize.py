@@ -70,16 +70,15 @@ class Standardize(Wrapper):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
-        rows, targets = np.zeros((self._warmup, d)), np.zeros((self._warmup, p))
-        begins = np.zeros(self._warmup, dtype=np.int64)
-        kept = np.zeros(1, dtype=np.int64)
         super()._start(d, p)
-        if self._d is not None:  # rows have come, but no target
-            rows[:], begins[:], kept[:] = self._rows, self._begins, self._kept
-            targets[: 0 if self.frozen else kept[0]] = np.nan
-            units.input_shift[:], units.input_scale[:] = self._scaling.input_shift, self._scaling.input_scale
-        self._scaling, self._rows, self._targets, self._begins, self._kept = units, rows, targets, begins, kept
+        if self._d is None:
+            self._scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
+            self._rows, self._begins = np.zeros((self._warmup, d)), np.zeros(self._warmup, dtype=np.int64)
+            self._kept = np.zeros(1, dtype=np.int64)
+        self._scaling = self._scaling._replace(target_shift=np.zeros(p), target_scale=np.ones(p))
+        self._targets = np.zeros((self._warmup, p))
+        if not self.frozen:  # rows may have come, but no target
+            self._targets[: self._kept[0]] = np.nan
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         self._refuse_unfit(X, Y)
@@ -211,22 +210,22 @@ class _InUnits(Mapped):
 
     def __init__(self, within: Trajectories, units: Scaling) -> None:
         super().__init__(within)
-        self._units = units
+        self._scaling = units
 
     def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        scale = self._units.target_scale
-        return self._units.target_shift, scale, scale**2 * step.noise
+        scale = self._scaling.target_scale
+        return self._scaling.target_shift, scale, scale**2 * step.noise
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(X), self._units.input_shift, self._units.input_scale)
+        return standard(np.ascontiguousarray(X), self._scaling.input_shift, self._scaling.input_scale)
 
     def _targets(self, Y: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(Y), self._units.target_shift, self._units.target_scale)
+        return standard(np.ascontiguousarray(Y), self._scaling.target_shift, self._scaling.target_scale)
 
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
-    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
     (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
     return Scaling(input_shift, input_scale, target_shift, target_scale)
 
@@ -237,7 +236,7 @@ def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatA
     return result
 
 
-def centre_and_spread(column: FloatArray) -> tuple[float, float]:
+def center_and_spread(column: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
     if column.size == 0:
         return 0.0, 1.0

@@ -30,8 +30,8 @@ class Composite(StreamModel):
                 raise TypeError(f"{self._setting} must be {wanted}; got {model!r}")
             if model.rows_seen:
                 raise ValueError(
-                    f"{self._setting} must have learnt nothing, because {type(self).__name__} follows it from the "
-                    f"first row on; got one that has seen {model.rows_seen} rows. Hand over model.clone()."
+                    f"{self._setting} must have learnt nothing, because {type(self).__name__} needs every row from the "
+                    f"first one on; got one that has seen {model.rows_seen} rows. Hand over model.clone()."
                 )
         if not models:
             raise ValueError(f"{self._setting} is an empty list; give at least one stream model")
