@@ -29,7 +29,9 @@ DISCOUNTS = (1.0, 0.999)  # of regret, for the two voices of that kind
 FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PRIOR = 0.3  # standard deviation of a regression's coefficients
-FAR = 5.0  # a deviation counts as no more, and an error as no more than twice that; in standard deviations of the error
+# One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of members
+# count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
+FAR = 10.0
 SCALE = 0.99  # discount of the mean squared error that is this unit
 
 
@@ -76,7 +78,7 @@ def combine(
         unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
         for k in range(K):
             awake = unit > 0.0 and not np.isnan(row[k])
-            deviations[k] = min(max((row[k] - each[0]) / unit, -FAR), FAR) if awake else 0.0
+            deviations[k] = bounded((row[k] - each[0]) / unit, 0.5 * FAR) if awake else 0.0
         for v in range(3):
             each[3 + v] = each[0] + unit * vector.dot(slopes[v], deviations, K)
         regret_weights(regrets[2], each, share)
@@ -91,15 +93,16 @@ def combine(
             weights[t] = shares[v]
         if np.isnan(y[t]) or np.isnan(each[0]):
             continue
+        limit = FAR * unit if unit > 0.0 else np.inf
         if rule == STACKED:
-            regret_learn(regrets[2], each, out[t], y[t], 1.0)
+            regret_learn(regrets[2], each, out[t], y[t], 1.0, limit)
             if unit > 0.0:
-                error = min(max((y[t] - each[0]) / unit, -2.0 * FAR), 2.0 * FAR)
+                error = bounded((y[t] - each[0]) / unit, FAR)
                 for v in range(3):
                     regress(covariances[v], slopes[v], deviations, error, FORGETTING[v], gain)
         for v in range(2):
-            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v])
-        scale[0] = SCALE * scale[0] + (y[t] - each[0]) ** 2
+            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v], limit)
+        scale[0] = SCALE * scale[0] + bounded(y[t] - each[0], 10.0 * limit) ** 2
         scale[1] = SCALE * scale[1] + 1.0
         for k in range(K):
             if not np.isnan(row[k]):
@@ -109,30 +112,41 @@ def combine(
 
 @compiled
 def regret_weights(regret: Array, row: Array, weights: Array) -> None:
-    """Proportional to regret, positive part, over the sum of its squares; all alike where no one has any."""
-    total, awake = 0.0, 0
+    """Proportional to regret, positive part, over the sum of its squares; where no one has any the median speaks."""
+    total = 0.0
     for k in range(row.size):
         weights[k] = 0.0
-        if np.isnan(row[k]):
-            continue
-        awake += 1
-        if regret[0, k] > 0.0:
+        if not np.isnan(row[k]) and regret[0, k] > 0.0:
             weights[k] = regret[0, k] / (regret[1, k] + regret[2, k])
             total += weights[k]
     for k in range(row.size):
         if total > 0.0:
             weights[k] /= total
-        elif not np.isnan(row[k]):
-            weights[k] = 1.0 / awake
+    if total <= 0.0:
+        median_weights(row, weights)
 
 
 @compiled
-def regret_learn(regret: Array, row: Array, said: float, y: float, discount: float) -> None:
+def median_weights(row: Array, weights: Array) -> None:
+    """All weight on the middle one of those who are awake, or half on each of the two."""
+    awake = 0
+    for k in range(row.size):
+        awake += 0 if np.isnan(row[k]) else 1
+    for k in range(row.size):
+        below = 0  # those before k in the order of values
+        for j in range(row.size):
+            below += 1 if row[j] < row[k] or (row[j] == row[k] and j < k) else 0
+        if not np.isnan(row[k]) and (below == awake // 2 or below == (awake - 1) // 2):
+            weights[k] = 1.0 if awake % 2 else 0.5
+
+
+@compiled
+def regret_learn(regret: Array, row: Array, said: float, y: float, discount: float, limit: float) -> None:
     """The loss is the slope of the squared error at what was said; a member that sleeps has no regret of this row."""
     for k in range(row.size):
         if np.isnan(row[k]):
             continue
-        r = 2.0 * (said - y) * (said - row[k])
+        r = 2.0 * bounded(said - y, limit) * bounded(said - row[k], limit)
         regret[0, k] = discount * regret[0, k] + r
         regret[1, k] = discount * regret[1, k] + r * r
         regret[2, k] = max(discount * regret[2, k], r * r)
@@ -180,6 +194,11 @@ def regress(covariance: Array, slopes: Array, x: Array, error: float, factor: fl
         slopes[i] += gain[i] * innovation / s
         for j in range(m):
             covariance[i, j] -= gain[i] * gain[j] / s
+
+
+@compiled
+def bounded(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
 
 
 @compiled
