@@ -34,7 +34,7 @@ def _digest_of_compiled_sources() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source = path.read_bytes()
-        if b"@compiled" in source or b"@inlined" in source or b"@entry" in source:
+        if any(mark in source for mark in (b"@compiled", b"@inlined", b"@entry", b"@as_written")):
             digest.update(source)
     return digest.hexdigest()
 
@@ -52,8 +52,13 @@ def inlined(function: F) -> F:
     return _compiled(function, "always")
 
 
-def _compiled(function: F, inline: Literal["never", "always"]) -> F:
-    dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", inline=inline)
+def as_written(function: F) -> F:
+    """Compile without fusing or reordering anything: a chaotic map has to take the same way on every processor."""
+    return _compiled(function, "never", fastmath=False)
+
+
+def _compiled(function: F, inline: Literal["never", "always"], fastmath: set[str] | bool = FASTMATH) -> F:
+    dispatcher = numba.njit(function, cache=True, nogil=True, fastmath=fastmath, error_model="numpy", inline=inline)
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
         dispatcher._cache._cache_file._source_stamp = _DIGEST
     return dispatcher  # type: ignore[no-any-return]

@@ -156,6 +156,18 @@ def test_henon_starts_with_the_textbook_orbit():
     np.testing.assert_allclose(x, [1.0, -0.4, 1.076, 1 - 1.4 * 1.076**2 + 0.3 * -0.4], atol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["henon", "lorenz"])
+def test_a_chaotic_orbit_is_the_same_on_every_processor(name):
+    """One fused multiplication and the orbit is another after 100 rows; what Python computes, nothing fuses."""
+    out = np.empty(500) if name == "henon" else np.empty((5000, 3))
+    orbit = getattr(series, f"_{name}")
+    arguments = (0.05, -0.03) if name == "henon" else (np.array([1.0, 2.0, 20.0]), 0.01)
+    orbit(*arguments, out)
+    expected = np.empty_like(out)
+    getattr(orbit, "py_func", orbit)(*arguments, expected)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_henon_obeys_its_recurrence_in_unscaled_units():
     x = data.henon(20_000, noise_std=0.0).truth / 0.2175 * 0.7210
     np.testing.assert_allclose(x[2:], 1 - 1.4 * x[1:-1] ** 2 + 0.3 * x[:-2], atol=1e-12)

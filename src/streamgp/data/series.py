@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import as_written
 from streamgp.data.tables import load
 from streamgp.settings import FloatArray, number, whole
 
@@ -322,7 +322,7 @@ def _with_irrelevant(
     return Series(np.hstack([X, *columns]), Y.copy(), truth.copy(), names, targets)
 
 
-@compiled
+@as_written
 def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
     """Euler steps from a history of delay + 1 values, oldest first, every ``keep``-th of them into out."""
     ring = history.copy()
@@ -337,14 +337,14 @@ def _mackey_glass(history: Array, step: float, keep: int, out: Array) -> None:
         out[t] = x
 
 
-@compiled
+@as_written
 def _henon(x: float, y: float, out: Array) -> None:
     for t in range(out.size):
         x, y = 1.0 - 1.4 * x * x + y, 0.3 * x
         out[t] = x
 
 
-@compiled
+@as_written
 def _ikeda(re: float, im: float, out: Array) -> None:
     for t in range(out.shape[0]):
         angle = 0.4 - 6.0 / (1.0 + re * re + im * im)
@@ -353,7 +353,7 @@ def _ikeda(re: float, im: float, out: Array) -> None:
         out[t, 0], out[t, 1] = re, im
 
 
-@compiled
+@as_written
 def _lorenz_slope(state: Array, slope: Array) -> None:
     x, y, z = state
     slope[0] = 10.0 * (y - x)
@@ -361,7 +361,7 @@ def _lorenz_slope(state: Array, slope: Array) -> None:
     slope[2] = x * y - 8.0 / 3.0 * z
 
 
-@compiled
+@as_written
 def _lorenz(start: Array, step: float, out: Array) -> None:
     """The classical Runge-Kutta rule of order 4."""
     state, trial, slope, total = start.copy(), start.copy(), np.empty(3), np.empty(3)
@@ -379,7 +379,7 @@ def _lorenz(start: Array, step: float, out: Array) -> None:
             out[t, j] = state[j]
 
 
-@compiled
+@as_written
 def _np1(d: Array) -> None:
     """Go on from the first two values."""
     for t in range(2, d.size):
@@ -388,14 +388,14 @@ def _np1(d: Array) -> None:
         d[t] = (0.8 - 0.5 * bump) * last - (0.3 + 0.9 * bump) * d[t - 2] + 0.1 * np.sin(np.pi * last)
 
 
-@compiled
+@as_written
 def _np2(u: Array, v: float, d: Array) -> None:
     for t in range(u.size):
         v = 1.1 * np.exp(-abs(v)) + u[t]
         d[t] = v * v
 
 
-@compiled
+@as_written
 def _narma10(u: Array, y: Array) -> None:
     """y[t] is the response after u[t]; inputs that would lift it above 1 are halved in place."""
     for t in range(u.size):

@@ -1,0 +1,212 @@
+"""How a committee makes one prediction of many, row by row; no rule has anything to tune.
+
+Three kinds of voices, for one output at a time. NaN is a member that sleeps: not born yet, or not defined at this row.
+
+- **Regret.** A member's weight is its regret, positive part, over the sum of the squares: ML-Poly with the gradient
+  trick [Gaillard, Stoltz and van Erven 2014, Corollary 4]. In the long run its squared error is that of the best convex
+  combination of the members plus O(sqrt(log K / n)). Members that sleep neither gain nor lose [ibid., section 4].
+- **Recent errors.** The likelihood of a member's last hundred or so errors under a Gaussian of their mean square.
+- **Regression.** Bayesian least squares of the first voice's error on the deviations of the members from it, so that
+  weights may be negative and need not sum to one; back-to-prior forgetting as in process/forgetting.py.
+
+The rule "stacked" weighs six such voices by regret once more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import CUBE, MATRIX, VECTOR, WHOLE, compiled, entry
+from streamgp.linalg import vector
+
+Array = NDArray
+
+RULES = ("recent", "ml-poly", "stacked")
+RECENT, ML_POLY, STACKED = range(3)
+
+DISCOUNTS = (1.0, 0.999)  # of regret, for the two voices of that kind
+FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
+VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
+PRIOR = 0.3  # standard deviation of a regression's coefficients
+# One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of members
+# count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
+FAR = 10.0
+SCALE = 0.99  # discount of the mean squared error that is this unit
+
+
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, MATRIX)
+def combine(
+    rule: int,
+    discount: Array,
+    y: Array,
+    means: Array,
+    regrets: Array,
+    errors: Array,
+    covariances: Array,
+    slopes: Array,
+    scale: Array,
+    out: Array,
+    weights: Array,
+) -> None:
+    """One output: predict each row from the members' means, then learn from its target.
+
+    Args:
+        rule: one of RULES.
+        discount: (1,) of the recent errors.
+        y: (n,) targets; NaN: nothing is learnt from this row.
+        means: (n, K) the members' predictions.
+        regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
+            and the largest square.
+        errors: (2, K) discounted squared errors of each member, and rows.
+        covariances: (3, K, K) of the regressions' coefficients.
+        slopes: (3, K) their means.
+        scale: (2,) discounted squared errors of the first voice, and rows.
+        out: (n,) the predictions; NaN where all sleep.
+        weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
+    """
+    K = means.shape[1]
+    each, share = np.empty(VOICES), np.empty(VOICES)
+    shares, deviations, gain = np.zeros((3, K)), np.zeros(K), np.empty(K)
+    for t in range(y.size):
+        row = means[t]
+        recent_weights(errors, row, shares[2])
+        for v in range(2):
+            regret_weights(regrets[v], row, shares[v])
+        for v in range(3):
+            each[v] = speak(shares[v], row)
+        unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
+        for k in range(K):
+            awake = unit > 0.0 and not np.isnan(row[k])
+            deviations[k] = bounded((row[k] - each[0]) / unit, 0.5 * FAR) if awake else 0.0
+        for v in range(3):
+            each[3 + v] = each[0] + unit * vector.dot(slopes[v], deviations, K)
+        regret_weights(regrets[2], each, share)
+        if rule == STACKED:
+            out[t] = speak(share, each)
+            for k in range(K):
+                own = share[0] + share[3] + share[4] + share[5]
+                weights[t, k] = own * shares[0, k] + share[1] * shares[1, k] + share[2] * shares[2, k]
+        else:
+            v = 2 if rule == RECENT else 0
+            out[t] = each[v]
+            weights[t] = shares[v]
+        if np.isnan(y[t]) or np.isnan(each[0]):
+            continue
+        limit = FAR * unit if unit > 0.0 else np.inf
+        if rule == STACKED:
+            regret_learn(regrets[2], each, out[t], y[t], 1.0, limit)
+            if unit > 0.0:
+                error = bounded((y[t] - each[0]) / unit, FAR)
+                for v in range(3):
+                    regress(covariances[v], slopes[v], deviations, error, FORGETTING[v], gain)
+        for v in range(2):
+            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v], limit)
+        scale[0] = SCALE * scale[0] + bounded(y[t] - each[0], 10.0 * limit) ** 2
+        scale[1] = SCALE * scale[1] + 1.0
+        for k in range(K):
+            if not np.isnan(row[k]):
+                errors[0, k] = discount[0] * errors[0, k] + (y[t] - row[k]) ** 2
+                errors[1, k] = discount[0] * errors[1, k] + 1.0
+
+
+@compiled
+def regret_weights(regret: Array, row: Array, weights: Array) -> None:
+    """Proportional to regret, positive part, over the sum of its squares; where no one has any the median speaks."""
+    total = 0.0
+    for k in range(row.size):
+        weights[k] = 0.0
+        if not np.isnan(row[k]) and regret[0, k] > 0.0:
+            weights[k] = regret[0, k] / (regret[1, k] + regret[2, k])
+            total += weights[k]
+    for k in range(row.size):
+        if total > 0.0:
+            weights[k] /= total
+    if total <= 0.0:
+        median_weights(row, weights)
+
+
+@compiled
+def median_weights(row: Array, weights: Array) -> None:
+    """All weight on the middle one of those who are awake, or half on each of the two."""
+    awake = 0
+    for k in range(row.size):
+        awake += 0 if np.isnan(row[k]) else 1
+    for k in range(row.size):
+        below = 0  # those before k in the order of values
+        for j in range(row.size):
+            below += 1 if row[j] < row[k] or (row[j] == row[k] and j < k) else 0
+        if not np.isnan(row[k]) and (below == awake // 2 or below == (awake - 1) // 2):
+            weights[k] = 1.0 if awake % 2 else 0.5
+
+
+@compiled
+def regret_learn(regret: Array, row: Array, said: float, y: float, discount: float, limit: float) -> None:
+    """The loss is the slope of the squared error at what was said; a member that sleeps has no regret of this row."""
+    for k in range(row.size):
+        if np.isnan(row[k]):
+            continue
+        r = 2.0 * bounded(said - y, limit) * bounded(said - row[k], limit)
+        regret[0, k] = discount * regret[0, k] + r
+        regret[1, k] = discount * regret[1, k] + r * r
+        regret[2, k] = max(discount * regret[2, k], r * r)
+
+
+@compiled
+def recent_weights(errors: Array, row: Array, weights: Array) -> None:
+    """The likelihood of each member's last errors, relative to the best's; who has none yet waits for some."""
+    best, awake = np.inf, 0
+    for k in range(row.size):
+        weights[k] = 0.0
+        if not np.isnan(row[k]):
+            awake += 1
+            if errors[1, k] > 0.0:
+                best = min(best, errors[0, k] / errors[1, k])
+    total = 0.0
+    for k in range(row.size):
+        if np.isnan(row[k]):
+            continue
+        if best == np.inf:
+            weights[k] = 1.0
+        elif errors[1, k] > 0.0:
+            mse = errors[0, k] / errors[1, k]
+            weights[k] = 1.0 if mse <= best else np.exp(-0.5 * errors[1, k] * np.log(mse / best)) if best > 0.0 else 0.0
+        total += weights[k]
+    for k in range(row.size):
+        if total > 0.0:
+            weights[k] /= total
+
+
+@compiled
+def regress(covariance: Array, slopes: Array, x: Array, error: float, factor: float, gain: Array) -> None:
+    """Forget back to the prior N(0, PRIOR^2 I), then learn error = slopes'x with noise 1."""
+    m = x.size
+    for i in range(m):
+        slopes[i] *= np.sqrt(factor)
+        for j in range(m):
+            covariance[i, j] *= factor
+        covariance[i, i] += (1.0 - factor) * PRIOR**2
+    for i in range(m):
+        gain[i] = vector.dot(covariance[i], x, m)
+    s = vector.dot(x, gain, m) + 1.0
+    innovation = error - vector.dot(slopes, x, m)
+    for i in range(m):
+        slopes[i] += gain[i] * innovation / s
+        for j in range(m):
+            covariance[i, j] -= gain[i] * gain[j] / s
+
+
+@compiled
+def bounded(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
+
+
+@compiled
+def speak(weights: Array, row: Array) -> float:
+    """The weighted mean of those who are awake; NaN if no one is."""
+    total, awake = 0.0, 0
+    for k in range(row.size):
+        if not np.isnan(row[k]):
+            awake += 1
+            total += weights[k] * row[k] if weights[k] > 0.0 else 0.0
+    return total if awake else np.nan

@@ -1,0 +1,203 @@
+"""How a committee weighs its members, against plain Python written from the papers' formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streamgp.wrappers import aggregation
+from streamgp.wrappers.aggregation import ML_POLY, RECENT, RULES, STACKED, VOICES
+
+
+def state(K):
+    return (
+        np.zeros((3, 3, max(K, VOICES))),
+        np.zeros((2, K)),
+        np.stack([0.09 * np.eye(K)] * 3),
+        np.zeros((3, K)),
+        np.zeros(2),
+    )
+
+
+def combined(rule, y, means, kept=None):
+    out, weights = np.empty(len(y)), np.empty(means.shape)
+    aggregation.combine(rule, np.array([0.99]), y, means, *(kept or state(means.shape[1])), out, weights)
+    return out, weights
+
+
+# The oracle: dictionaries and lists, one member after the other.
+
+
+class Regret:
+    def __init__(self, discount=1.0):
+        self.discount, self.kept = discount, {}
+
+    def weights(self, row):
+        awake = [k for k, value in enumerate(row) if not math.isnan(value)]
+        kept = {k: self.kept[k] for k in awake if k in self.kept and self.kept[k][0] > 0}
+        found = {k: regret / (squares + largest) for k, (regret, squares, largest) in kept.items()}
+        total = sum(found.values())
+        if total > 0:
+            return {k: found.get(k, 0.0) / total for k in awake}
+        order = sorted(awake, key=lambda k: (row[k], k))
+        middle = order[(len(order) - 1) // 2], order[len(order) // 2]
+        return {k: middle.count(k) / 2 for k in awake}
+
+    def learn(self, row, said, y, limit):
+        for k, value in enumerate(row):
+            if not math.isnan(value):
+                r = 2 * np.clip(said - y, -limit, limit) * np.clip(said - value, -limit, limit)
+                regret, squares, largest = (self.discount * old for old in self.kept.get(k, (0.0, 0.0, 0.0)))
+                self.kept[k] = regret + r, squares + r * r, max(largest, r * r)
+
+
+class Recent:
+    def __init__(self):
+        self.kept = {}
+
+    def weights(self, row):
+        awake = [k for k, value in enumerate(row) if not math.isnan(value)]
+        known = {k: self.kept[k][0] / self.kept[k][1] for k in awake if k in self.kept}
+        if not known:
+            return {k: 1.0 / len(awake) for k in awake}
+        best = min(known.values())
+        found = {k: (best / mse) ** (self.kept[k][1] / 2) for k, mse in known.items()}
+        return {k: found.get(k, 0.0) / sum(found.values()) for k in awake}
+
+    def learn(self, row, said, y, limit):
+        for k, value in enumerate(row):
+            if not math.isnan(value):
+                squares, rows = self.kept.get(k, (0.0, 0.0))
+                self.kept[k] = 0.99 * squares + (y - value) ** 2, 0.99 * rows + 1.0
+
+
+class Regression:
+    """All rows kept, each with its own weight and prior: the batch solution of discounted ridge regression."""
+
+    def __init__(self, K, factor):
+        self.factor, self.K = factor, K
+        self.mean, self.covariance = np.zeros(K), 0.09 * np.eye(K)
+
+    def learn(self, x, error):
+        prior = self.factor * self.covariance + (1 - self.factor) * 0.09 * np.eye(self.K)
+        mean = math.sqrt(self.factor) * self.mean
+        precision = np.linalg.inv(prior) + np.outer(x, x)
+        self.covariance = np.linalg.inv(precision)
+        self.mean = self.covariance @ (np.linalg.inv(prior) @ mean + x * error)
+
+
+def spoken(weights, row):
+    return sum(w * row[k] for k, w in weights.items())
+
+
+def oracle(y, means):
+    """What the three rules say of each row."""
+    K = means.shape[1]
+    voices, outer = [Regret(1.0), Regret(0.999), Recent()], Regret(1.0)
+    regressions = [Regression(K, factor) for factor in (0.9999, 0.999, 0.99)]
+    squares, rows, said = 0.0, 0.0, []
+    for t in range(len(y)):
+        row = means[t].tolist()
+        each = [spoken(voice.weights(row), row) for voice in voices]
+        unit = math.sqrt(squares / rows) if rows else 0.0
+        x = np.zeros(K)
+        if unit:
+            x = np.array([0.0 if math.isnan(v) else np.clip((v - each[0]) / unit, -5, 5) for v in row])
+        each += [each[0] + unit * float(one.mean @ x) for one in regressions]
+        last = spoken(outer.weights(each), each)
+        said.append((each[2], each[0], last))
+        if math.isnan(y[t]):
+            continue
+        limit = 10 * unit if unit else math.inf
+        outer.learn(each, last, y[t], limit)
+        if unit:
+            for one in regressions:
+                one.learn(x, float(np.clip((y[t] - each[0]) / unit, -10, 10)))
+        for voice, own in zip(voices, each[:3], strict=True):
+            voice.learn(row, own, y[t], limit)
+        squares = 0.99 * squares + np.clip(y[t] - each[0], -10 * limit, 10 * limit) ** 2
+        rows = 0.99 * rows + 1.0
+    return np.array(said)
+
+
+def stream(n=400, seed=0):
+    """Members that are good in turn; one is born late, one is away now and then, some targets are missing."""
+    rng = np.random.default_rng(seed)
+    y = np.cumsum(rng.normal(size=n))
+    noise = rng.normal(size=(n, 5)) * [0.3, 1.0, 3.0, 0.5, 0.2]
+    noise[: n // 2, 0] *= 20
+    noise[300, 1], y[333] = 1e9, 1e7  # a wild member, a wild target
+    means = y[:, None] + noise
+    means[333] = y[332] + noise[333]
+    means[:150, 3], means[::7, 4], y[::11] = np.nan, np.nan, np.nan
+    return y, means
+
+
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_each_rule_says_what_its_formula_says(rule):
+    y, means = stream()
+    np.testing.assert_allclose(combined(rule, y, means)[0], oracle(y, means)[:, rule], rtol=1e-8)
+
+
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_blocks_of_rows_and_single_rows_are_the_same(rule):
+    y, means = stream()
+    whole, weights = combined(rule, y, means)
+    kept = state(means.shape[1])
+    parts = [combined(rule, y[a:b], means[a:b], kept) for a, b in ((0, 1), (1, 7), (7, 200), (200, 400))]
+    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), whole)
+    np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), weights)
+
+
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_weights_are_shares_of_those_who_are_awake(rule):
+    y, means = stream()
+    weights = combined(rule, y, means)[1]
+    assert weights.min() >= 0
+    np.testing.assert_allclose(weights.sum(1), 1.0, atol=1e-12)
+    assert weights[np.isnan(means)].max() == 0
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_units_do_not_matter(rule, unit):
+    y, means = stream()
+    np.testing.assert_allclose(combined(rule, unit * y, unit * means)[0], unit * combined(rule, y, means)[0], rtol=1e-6)
+
+
+def test_regret_stays_below_its_bound():
+    """Against the best member in hindsight, where the best one changes and the others try to mislead."""
+    rng = np.random.default_rng(1)
+    n, K = 4000, 6
+    y = rng.uniform(-1, 1, n)
+    means = rng.uniform(-1, 1, (n, K))
+    means[np.arange(n), (np.arange(n) // 500) % K] = y  # each is right in turn
+    said, _ = combined(ML_POLY, y, means)
+    loss, single = (said - y) ** 2, (means - y[:, None]) ** 2
+    largest = 2 * 2 * 2  # slopes of the loss times differences of predictions
+    assert loss.sum() - single.sum(0).min() <= largest * math.sqrt(K * (1 + math.log(n)) * n)
+
+
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_all_asleep_say_nothing_and_learn_nothing(rule):
+    y, means = stream()
+    kept = state(means.shape[1])
+    combined(rule, y, means, kept)
+    before = [array.copy() for array in kept]
+    out, weights = combined(rule, np.ones(3), np.full((3, means.shape[1]), np.nan), kept)
+    assert np.isnan(out).all()
+    assert not weights.any()
+    for array, old in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_constant_and_perfect_members_leave_no_nan(rule):
+    y = np.concatenate([np.zeros(50), np.full(50, 3.0), np.linspace(0, 1, 50)])
+    means = np.column_stack([y, np.zeros(150), np.r_[0.0, y[:-1]], np.full(150, 1e70)])
+    said, weights = combined(rule, y, means)
+    assert np.isfinite(said[1:]).all()
+    assert np.isfinite(weights).all()
+    np.testing.assert_allclose(said[-1], y[-1], atol=0.1)
