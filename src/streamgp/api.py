@@ -28,10 +28,12 @@ from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
+from streamgp.recipes.naive import RunningMean, SeasonalValue
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.tune import tune
 from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
@@ -62,8 +64,10 @@ __all__ = [
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
+    "Columns",
     "Committee",
     "Constant",
+    "Differenced",
     "DriftAware",
     "Encoded",
     "Evidence",
@@ -80,6 +84,8 @@ __all__ = [
     "RecursiveGP",
     "RecursiveSquaredExponential",
     "Reservoir",
+    "RunningMean",
+    "SeasonalValue",
     "SnapshotError",
     "SquaredExponential",
     "Standardize",

@@ -111,6 +111,14 @@ EXAMPLES = {
     ),
     "Committee of filters": lambda: sg.Committee([sg.QKLMS(capacity=8), sg.KRLS(capacity=8, depth=2)]),
     "Committee separate": lambda: sg.Committee([sg.SOGP(capacity=8, outputs="separate"), sg.LocalGP(experts=3)]),
+    "Committee stacked": lambda: sg.Committee(
+        [sg.KRLST(capacity=8), sg.SeasonalValue(), sg.RunningMean()], rule="stacked"
+    ),
+    "Committee by regret": lambda: sg.Committee([sg.SOGP(capacity=8), sg.IRFRR(features=10)], rule="ml-poly"),
+    "SeasonalValue": lambda: sg.SeasonalValue(3),
+    "RunningMean": lambda: sg.RunningMean(),
+    "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), [0]),
+    "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
     ),

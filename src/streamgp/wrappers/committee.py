@@ -1,4 +1,4 @@
-"""Committee: several stream models side by side, and at every row the word of those that erred least of late."""
+"""Committee: several stream models side by side, and at every row one prediction made of theirs."""
 
 from __future__ import annotations
 
@@ -7,31 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray, choice, whole
+from streamgp.wrappers import aggregation
+from streamgp.wrappers.aggregation import PRIOR, RULES, VOICES
 from streamgp.wrappers.wrapper import Composite
 
-# An error beyond this is as large as any; sums of its square are still numbers.
+# A mean beyond this is no prediction: its square would not be a number.
 FAR = 1e75
-# A mean squared error below this counts as this, so that it has a logarithm.
-TINY = 1e-300
 
 
 class Committee(Composite):
-    """A mean of several stream models, weighted by how they erred over about the last ``memory`` rows.
+    """One prediction of several stream models, weighted by how they have done.
 
-    All members predict and learn every row. The weight of a member is the likelihood of its last errors under a
-    Gaussian of their mean square, mse ** (-rows / 2): where one is clearly better it speaks alone, where several are as
-    good their mean is better still [Raftery et al. 2010]. Variance and noise are those of the mixture. What can be read
-    of the model (``basis``, ``hyperparameters``, ``relevance()``...) is the leader's, the one with the most weight.
+    All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
+    does not count for it. Variance and noise are those of the mixture; a member without a variance has its recent mean
+    squared error instead. What can be read of the model (``basis``, ``hyperparameters``, ``relevance()``...) is the
+    leader's, the one with the most weight.
+
+    Members can be added, replaced and retired while the committee learns.
 
     Args:
         models: the stream models, which have learnt nothing.
-        memory: rows over which errors count.
+        memory: rows over which errors count as recent.
+        rule: how members are weighed (docs/models/wrappers.md): by "recent" errors, the likelihood of the last ones
+            under a Gaussian of their mean square [Raftery et al. 2010]; by "ml-poly", regret, which comes close to the
+            best fixed weights whatever the stream does [Gaillard et al. 2014]; or "stacked", regressions on top of
+            both, weighed by regret once more.
 
     Example:
         >>> import numpy as np
@@ -44,13 +51,65 @@ class Committee(Composite):
     """
 
     _setting = "models"
-    _sums: FloatArray  # (members, p) discounted squared errors
-    _counts: FloatArray  # (p,) discounted rows
+    # Of each output, as aggregation.combine() takes them.
+    _regrets: FloatArray  # (p, 3, 3, members or voices)
+    _errors: FloatArray  # (p, 2, members)
+    _covariances: FloatArray  # (p, 3, members, members)
+    _slopes: FloatArray  # (p, 3, members)
+    _scale: FloatArray  # (p, 2)
 
-    def __init__(self, models: Sequence[StreamModel], memory: int = 100) -> None:
+    def __init__(self, models: Sequence[StreamModel], memory: int = 100, rule: str = "recent") -> None:
         given = models if isinstance(models, list | tuple) else [models]
         self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
-        self._discount = 1.0 - 1.0 / whole("memory", memory, at_least=2)
+        self.has_variance = any(model.has_variance for model in self._models)
+        self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
+        self._rule = choice("rule", rule, RULES)
+        compile_now(aggregation.combine)
+
+    # Members come and go.
+
+    def add(self, model: StreamModel) -> None:
+        """Add a member, which may have learnt rows before; it earns its weight from now on."""
+        newcomer = self._welcome(model)
+        self._settings["models"].append(newcomer.clone())
+        self._models.append(newcomer.copy())
+        if self._d is not None:
+            assert self._p is not None
+            self._resize([*range(len(self._models) - 1), -1], self._p)
+
+    def replace(self, index: int, model: StreamModel) -> None:
+        """Put a model in a member's place, with the weight that this one has earned."""
+        at = self._at(index)
+        newcomer = self._welcome(model)
+        self._settings["models"][at] = newcomer.clone()
+        self._models[at] = newcomer.copy()
+
+    def retire(self, index: int) -> None:
+        """Let a member go; the others keep what they have earned."""
+        at = self._at(index)
+        if len(self._models) == 1:
+            raise ValueError("a committee needs at least one member; replace it instead")
+        del self._settings["models"][at], self._models[at]
+        if self._d is not None:
+            assert self._p is not None
+            self._resize([k for k in range(len(self._models) + 1) if k != at], self._p)
+
+    def _at(self, index: int) -> int:
+        if not 0 <= index < len(self._models):
+            raise IndexError(f"there is no member {index}; the committee has {len(self._models)}, the first one 0")
+        return index
+
+    def _welcome(self, model: StreamModel) -> StreamModel:
+        if not isinstance(model, StreamModel):
+            raise TypeError(f"model must be a stream model such as KRLST(); got {model!r}")
+        if self._d is not None and (model._d, model._p) not in ((self._d, self._p), (None, None)):
+            raise ValueError(
+                f"model takes {model._d} inputs and {model._p} targets, but the committee {self._d} and {self._p}"
+            )
+        if model._d is None and self._d is not None:
+            model = model.clone()
+            model._prepare(self._shape._replace(scalar=False, certain=True))
+        return model
 
     # The state.
 
@@ -59,69 +118,96 @@ class Committee(Composite):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        self._sums, self._counts = np.zeros((len(self._models), p)), np.zeros(p)
+        self._resize([-1] * len(self._models), p)
+
+    def _resize(self, kept: list[int], p: int) -> None:
+        """Arrays for as many members as there are in kept, each with what the old one of that number has; -1: none."""
+        K, old = len(kept), [k for k in kept if k >= 0]
+        new = [i for i, k in enumerate(kept) if k >= 0]
+        before = {name: array.copy() for name, array in self._arrays().items()} if old else {}
+        self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
+        self._errors, self._slopes = np.zeros((p, 2, K)), np.zeros((p, 3, K))
+        self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
+        self._scale = np.zeros((p, 2))
+        if before:
+            self._regrets[:, :2][..., new] = before["regrets"][:, :2][..., old]
+            self._regrets[:, 2, :, :VOICES] = before["regrets"][:, 2, :, :VOICES]
+            self._errors[..., new], self._slopes[..., new] = before["errors"][..., old], before["slopes"][..., old]
+            at, of = np.ix_(new, new), np.ix_(old, old)
+            self._covariances[(..., *at)] = before["covariances"][(..., *of)]
+            self._scale[:] = before["scale"]
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"sums": self._sums, "counts": self._counts}
+        names = ("regrets", "errors", "covariances", "slopes", "scale")
+        return {name: getattr(self, f"_{name}") for name in names}
 
     def _check_restored(self) -> None:
-        require("sums", self._sums, at_least=0)
-        require("counts", self._counts, at_least=0, at_most=1.0 / (1.0 - self._discount) + 1e-6)
+        require("errors", self._errors, at_least=0)
+        require("regrets", self._regrets[:, :, 1:], at_least=0)
+        require("scale", self._scale, at_least=0)
+        require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
         super()._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         self._refuse_unfit(X, Y)
         with undone_on_error(self, len(X)):
             predictions = [member._advance(X, Y, report or Y is not None) for member in self._models]
-            sums, counts = (self._sums[None], self._counts[None]) if Y is None else self._follow(predictions, Y)
-            return self._mixed(predictions, sums, counts) if report else None
+            if Y is None and not report:
+                return None
+            return self._combined(predictions, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
-        return self._mixed([member._predict(X) for member in self._models], self._sums[None], self._counts[None])
+        return self._combined([member._predict(X) for member in self._models], None)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
 
-    def _follow(self, predictions: list[Any], Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Take in the errors of rows; return the sums (n, members, p) and counts (n, p) as they were before each."""
-        errors = np.stack([Y - prediction.mean for prediction in predictions], axis=1)
-        squares = np.where(np.isfinite(errors), np.clip(errors, -FAR, FAR), FAR) ** 2
-        known = ~np.isnan(Y)
-        sums, counts = np.empty(squares.shape), np.empty(Y.shape)
-        now, rows = self._sums, self._counts
-        for t in range(len(Y)):
-            sums[t], counts[t] = now, rows
-            now = np.where(known[t], self._discount * now + squares[t], now)
-            rows = np.where(known[t], self._discount * rows + 1.0, rows)
-        self._sums[:], self._counts[:] = now, rows
-        return sums, counts
-
-    def _mixed(self, predictions: list[Any], sums: FloatArray, counts: FloatArray) -> Prediction:
-        """The moments of the mixture."""
-        weights = _weights(sums, counts)
-        shape = (len(predictions[0].mean), len(predictions), sums.shape[2])
+    def _combined(self, predictions: list[Any], Y: FloatArray | None) -> Prediction:
+        """One prediction of the members'; the targets, where there are any, are learnt from."""
+        p = self._scale.shape[0]
+        shape = (len(predictions[0].mean), len(predictions), p)
         mean, variance, noise = (
             np.broadcast_to(np.stack([getattr(prediction, name) for prediction in predictions], axis=1), shape)
             for name in ("mean", "variance", "noise")
         )
-        # A member that has diverged has no say.
-        sane = np.abs(mean) < FAR
-        weights = np.where(sane, weights, 0.0)
-        total = weights.sum(1, keepdims=True)
-        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / weights.shape[1])
-        mean = np.where(sane, mean, 0.0)
-        middle = np.sum(weights * mean, axis=1)
-        spread = np.sum(weights * (mean - middle[:, None]) ** 2, axis=1)
-        return Prediction(middle, _weighted(weights, variance) + spread, _weighted(weights, noise))
+        with np.errstate(invalid="ignore"):
+            mean = np.where(np.abs(mean) < FAR, mean, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            recent = (self._errors[:, 0] / self._errors[:, 1]).T  # (members, p)
+        said, weights = self._said(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
+        spread = _weighted(weights, (mean - said[:, None]) ** 2)
+        if not self.has_variance:
+            return Prediction(said, np.full_like(said, np.nan), np.full_like(said, np.nan))
+        known = np.isfinite(variance + noise)
+        variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
+        weights = np.where(np.isfinite(noise), weights, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            weights = weights / weights.sum(1, keepdims=True)
+        missing = np.where(np.isnan(weights).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
+        return Prediction(said, _weighted(weights, variance) + spread + missing, _weighted(weights, noise) + missing)
+
+    def _said(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What is said of each row, (n, p), and the weights behind it, (n, members, p)."""
+        n, K, p = mean.shape
+        said, weights = np.empty((n, p)), np.empty((n, K, p))
+        for j in range(p):
+            out, shares = np.empty(n), np.empty((n, K))
+            kept = (self._regrets[j], self._errors[j], self._covariances[j], self._slopes[j], self._scale[j])
+            columns = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(mean[:, :, j])
+            aggregation.combine(self._rule, self._discount, *columns, *kept, out, shares)
+            said[:, j], weights[:, :, j] = out, shares
+        return said, weights
 
     # What can be read.
 
     @property
     def weights(self) -> FloatArray:
-        """The present weight of every member, averaged over outputs; they sum to 1."""
+        """The present weight of every member if all were awake, averaged over outputs; they sum to 1."""
         if self._d is None:
             return np.full(len(self._models), 1.0 / len(self._models))
-        return np.asarray(_weights(self._sums[None], self._counts[None])[0].mean(1))
+        assert self._p is not None
+        awake = np.zeros((1, len(self._models), self._p))
+        return np.asarray(self._said(awake, np.full((1, self._p), np.nan))[1][0].mean(1))
 
     @property
     def leader(self) -> int:
@@ -133,6 +219,12 @@ class Committee(Composite):
         """Copies of the models within."""
         return [member.copy() for member in self._models]
 
+    @property
+    def recent_errors(self) -> FloatArray:
+        """The root mean squared error of every member over about the last ``memory`` rows, averaged over outputs."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.sqrt((self._errors[:, 0] / self._errors[:, 1]).mean(0)))
+
     def _shown(self) -> StreamModel:
         return self._models[self.leader]
 
@@ -141,7 +233,11 @@ class _Shares(Trajectories):
     """Each trajectory follows one member; a member has as many of them as its weight says."""
 
     def __init__(self, committee: Committee, count: int, steps: int) -> None:
-        edges = np.round(np.cumsum(committee.weights) * count).astype(int)
+        weights = committee.weights
+        if committee.has_variance:  # the others could only repeat their mean
+            weights = weights * [member.has_variance for member in committee._models]
+            weights = weights / weights.sum() if weights.any() else committee.weights
+        edges = np.round(np.cumsum(weights) * count).astype(int)
         edges[-1] = count
         starts = [0, *edges[:-1].tolist()]
         shares = [slice(start, stop) for start, stop in zip(starts, edges.tolist(), strict=True)]
@@ -158,16 +254,6 @@ class _Shares(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for own, futures in self._parts:
             futures.record(values[own], targets[own])
-
-
-def _weights(sums: FloatArray, counts: FloatArray) -> FloatArray:
-    """(n, members, p) weights from discounted squared errors (n, members, p) and rows (n, p)."""
-    rows = np.where(counts > 0, counts, 1.0)[:, None]
-    evidence = -0.5 * rows * np.log(np.maximum(sums / rows, TINY))
-    evidence = np.where(counts[:, None] > 0, evidence, 0.0)
-    likelihood = np.exp(evidence - evidence.max(1, keepdims=True))
-    result: FloatArray = likelihood / likelihood.sum(1, keepdims=True)
-    return result
 
 
 def _weighted(weights: FloatArray, values: FloatArray) -> FloatArray:

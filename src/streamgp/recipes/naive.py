@@ -1,0 +1,166 @@
+"""Predictions that need no model: the value of the last row or of one season ago, and the mean of all."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray, whole
+
+
+class Naive(StreamModel):
+    """A prediction from past targets alone; the inputs play no part, and there is no variance."""
+
+    has_variance = False
+    _rows: np.ndarray  # (1,) rows seen
+    _x: FloatArray  # the last row, (d,)
+    _y: FloatArray  # and its target, (p,)
+
+    def _start(self, d: int, p: int) -> None:
+        if self._d is None:
+            self._rows, self._x = np.zeros(1, dtype=np.int64), np.zeros(d)
+        self._y = np.full(p, np.nan)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"rows": self._rows, "x": self._x, "y": self._y}
+
+    def _check_restored(self) -> None:
+        require("rows", self._rows, at_least=0)
+
+    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
+        said = self._follow(Y)
+        self._rows += len(X)
+        self._x[:], self._y[:] = X[-1], Y[-1]
+        return _certain(said) if report else None
+
+    @abc.abstractmethod
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        """Take targets in order, (n, p); return what was said of each before."""
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._x, self._y
+
+    def forget(self, factor: float) -> None:
+        """There is no certainty that could fade: nothing happens."""
+
+    @property
+    def _cannot_forget_because(self) -> str:
+        return ""
+
+    @property
+    def rows_seen(self) -> int:
+        return int(self._rows[0]) if self._d is not None else 0
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    @property
+    def basis(self) -> FloatArray:
+        return np.empty((0, self._d or 0))
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        return {}
+
+
+class SeasonalValue(Naive):
+    """The target of one season ago; with a period of 1 the previous value, which slow signals are hard to beat at.
+
+    Before a whole season has passed it says NaN. A missing target is taken as that of the season before.
+
+    Args:
+        period: rows of a season, such as 24 for a day of hours.
+        ahead: how many rows after the last one learnt the next prediction is for; 1 unless targets come late.
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.SeasonalValue(2).track([0.0] * 5, [1.0, 5.0, 2.0, 6.0, 3.0]).mean
+        array([nan, nan,  1.,  5.,  2.])
+    """
+
+    _season: FloatArray  # the last targets, (back, p), oldest first
+
+    def __init__(self, period: int = 1, ahead: int = 1) -> None:
+        period, self._ahead = whole("period", period), whole("ahead", ahead)
+        self._back = -(-self._ahead // period) * period  # whole seasons, so that the target is known by then
+
+    def _start(self, d: int, p: int) -> None:
+        super()._start(d, p)
+        self._season = np.full((self._back, p), np.nan)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"season": self._season}
+
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        back, n = self._back, len(Y)
+        known = np.concatenate([self._season, Y])
+        for t in np.flatnonzero(np.isnan(Y).any(axis=1)):
+            known[back + t] = np.where(np.isnan(Y[t]), known[t], Y[t])
+        self._season[:] = known[n:]
+        return known[self._ahead - 1 : self._ahead - 1 + n]
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        return _certain(np.repeat(self._season[self._ahead - 1 : self._ahead], len(X), axis=0))
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: no season has passed yet."""
+        if self._d is not None:
+            self._season[:] = np.nan
+
+
+class RunningMean(Naive):
+    """The mean of all targets so far; NaN before the first.
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.RunningMean().track([0.0] * 3, [1.0, 5.0, 3.0]).mean
+        array([nan,  1.,  3.])
+    """
+
+    _mean: FloatArray  # (p,)
+    _count: FloatArray  # (p,) targets
+
+    def __init__(self) -> None:
+        pass
+
+    def _start(self, d: int, p: int) -> None:
+        super()._start(d, p)
+        self._mean, self._count = np.zeros(p), np.zeros(p)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"mean": self._mean, "count": self._count}
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        require("count", self._count, at_least=0)
+
+    def _follow(self, Y: FloatArray) -> FloatArray:
+        known = ~np.isnan(Y)
+        counts = self._count + np.cumsum(known, axis=0)
+        said = np.empty(Y.shape)
+        for t in range(len(Y)):
+            said[t] = self._said()
+            self._mean += np.where(known[t], (Y[t] - self._mean) / np.maximum(counts[t], 1.0), 0.0)
+            self._count[:] = counts[t]
+        return said
+
+    def _said(self) -> FloatArray:
+        return np.where(self._count > 0, self._mean, np.nan)
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        return _certain(np.repeat(self._said()[None], len(X), axis=0))
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: what was learnt stays."""
+
+
+def _certain(mean: FloatArray) -> Prediction:
+    nothing = np.full_like(mean, np.nan)
+    return Prediction(mean.copy(), nothing, nothing.copy())
