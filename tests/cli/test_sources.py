@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamgp.job import Job, Pipeline
+from streamgp.job import Job, Observer, Pipeline
 from streamgp.tables import RowsError, read_rows, source
 from tests.cli.test_run import SMALL, predictions, streamgp, table
 
@@ -253,11 +253,16 @@ def following(tmp_path, monkeypatch):
     """A followed file; what was said, and a way to wait for rows and to end."""
     monkeypatch.setattr(source, "POLL", 0.01)
     path, said, problems = tmp_path / "t.csv", [], []
+
+    class Heard(Observer):
+        def note(self, sentence):
+            said.append(sentence)
+
     stop = threading.Event()
     path.write_text("x,y\n" + "1,2\n2,3\n" * 20)
     settings = {"capacity": 8, "tune": False, "warmup": 30}
     job = Job(path, "y", model="KRLST", settings=settings, out=tmp_path / "o.csv", save=tmp_path / "m.sgp", follow=True,
-              say=said.append, stop=stop)  # fmt: skip
+              observers=[Heard()], stop=stop)  # fmt: skip
 
     def run():
         try:

@@ -65,15 +65,14 @@ def run(
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import named, separated
         from streamgp.job import Job
-        from streamgp.job.history import History
-        from streamgp.tables import write_rows
+        from streamgp.job.recorder import Recorder
         from streamgp.tables.places import refuse_same
 
         files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
         refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
-        history = History() if report or plot else None
+        recorder = Recorder() if report or plot else None
         rescue = save or Path(f"{'stdin' if source == '-' else Path(source).stem}.interrupted.sgp")
         with stopping(screen) as stop, screen:
             summary = Job(
@@ -84,21 +83,19 @@ def run(
                 horizon=horizon,
                 model=model,
                 settings=named(set_),
-                out=out,
+                out="-" if out is None else out,
+                as_json=as_json,
                 save=save,
                 load=load,
                 follow=follow,
                 on_error=on_error,
                 rescue=rescue,
-                open_writer=None if out else lambda timed: write_rows(None, timed=timed, as_json=as_json),
-                watch=None if history is None else history.add,
-                progress=screen.progress,
-                say=screen.say,
+                observers=[screen] if recorder is None else [recorder, screen],
                 stop=stop,
             ).run()
         screen.finish(summary, out, save, rescue)
-        if history is not None:
-            screen.pictures(history, summary, source, report, plot)
+        if recorder is not None:
+            screen.pictures(recorder, summary, source, report, plot)
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

@@ -64,8 +64,10 @@ class Request:
         return int(self.run["warmup"])
 
     def stages(self) -> tuple[int, int]:
-        """After how many rows hyperparameters are found: a first time, and for good, when a choice is made, too."""
-        return max(10, self.warmup // EARLY), self.warmup
+        """After how many rows a model is built: a first time, and for good, when models are chosen, too."""
+        early = max(10, self.warmup // EARLY)
+        late = self.horizon if self.horizon > early else 0  # rows whose targets have not come by then
+        return early + late, self.warmup + late
 
     def build(self, name: str, d: int) -> StreamModel:
         """A model that has learnt nothing, for d inputs in standard units."""

@@ -169,7 +169,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
     return Schema(columns, target, tuple(used), time, cycles, comma)
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Rows as numbers.
 
     Args:
@@ -186,10 +186,10 @@ class Rows(NamedTuple):
     lines: list[int]
     bad: list[BadRow]
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> EncodedRows:
         """Some of the rows, of which none is bad."""
         times = None if self.times is None else self.times[start:stop]
-        return Rows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
+        return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
 
 
 @dataclass
@@ -210,7 +210,7 @@ class Encoder:
         if self.last.size == 0:
             self.last = np.full(len(self.schema.input_names), np.nan)
 
-    def encode(self, chunk: Chunk) -> Rows:
+    def encode(self, chunk: Chunk) -> EncodedRows:
         """Rows as numbers, without the bad ones."""
         schema = self.schema
         n = len(chunk)
@@ -235,9 +235,9 @@ class Encoder:
             keep = [i for i in range(n) if i not in wrong]
             X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
             times = None if times is None else [times[i] for i in keep]
-        return Rows(X, y, times, lines, sorted(bad))
+        return EncodedRows(X, y, times, lines, sorted(bad))
 
-    def fill(self, encoded: Rows) -> Rows:
+    def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
         names = self.schema.input_names

@@ -6,8 +6,8 @@ import pytest
 import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.job.candidates import CANDIDATES
-from streamgp.job.choice import choose
 from streamgp.job.request import Request
+from streamgp.job.selection import choose
 from tests.job.test_pipeline import assert_same, schema_of, taken
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100}
@@ -72,7 +72,7 @@ def test_a_committee_is_saved_and_continued_exactly(horizon):
         assert_same(expected, {name: np.concatenate([before[name], after[name]]) for name in before})
         assert second.to_bytes() == whole.to_bytes()
     assert sum(whole.weights.values()) == pytest.approx(1.0)
-    assert list(whole.weights) == whole.choice.names
+    assert list(whole.weights) == whole.chosen.names
 
 
 def test_a_change_is_noticed_and_told_with_the_number_of_its_row():
