@@ -151,7 +151,7 @@ def test_a_parquet_file_is_not_continued(tmp_path):
     run(source, "--out", out, "--save", saved)
     done = streamgp("run", source, "--load", saved, "--out", out)
     assert done.exit_code == 4
-    assert "p.parquet exists, and a Parquet file cannot be continued; give --out another name" in done.stderr
+    assert "p.parquet exists, and Parquet files cannot be appended to; give --out another name" in done.stderr
 
 
 # Two runs at a time

@@ -135,7 +135,7 @@ def test_looks_at_the_model_are_thinned():
 
 
 def test_buckets_must_be_even():
-    with pytest.raises(ValueError, match="buckets must be even, because two and two are joined; got 7"):
+    with pytest.raises(ValueError, match="buckets must be even, because they are merged in pairs; got 7"):
         Recorder(7)
 
 

@@ -60,10 +60,10 @@ def test_one_prediction_a_row_goes_to_standard_output_and_words_to_standard_erro
     for sentence in (
         "target: y",
         "numbers: x",
-        "category: kind (a, b; any other counts as none of these)",
+        "category: kind (a, b; other values count as none of these)",
         "time: time, used as time of day and day of week",
         "lags: none",
-        "model after 30 rows: KRLST, asked for",
+        "model after 30 rows: KRLST (as requested)",
         "rows: 80 in",
         "90% intervals: coverage",
     ):
@@ -161,7 +161,7 @@ def test_a_run_in_two_parts_equals_one(tmp_path):
     part.write_text(whole.read_text())  # the file has grown
     done = streamgp("run", part, "--load", saved, "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert f"continuing the run after 50 rows, in {part} after line 51" in done.stderr
+    assert f"resuming after 50 rows, in {part} after line 51" in done.stderr
     assert out.read_text() == (tmp_path / "one.csv").read_text()
 
 
@@ -240,7 +240,7 @@ def test_a_pipe_is_predicted_row_by_row_as_it_comes(tmp_path):
         ("2024-01-02T10:00,1.0,a", "has 3 values, expected 4 as in the first line: '2024-01-02T10:00,1.0,a'"),
         ("2024-01-02T10:00,one,a,1.0", "has 'one' in the column 'x', which holds numbers"),
         ("2024-01-02T10:00,1.0,a,inf", "has an infinite number in the column 'y'"),
-        ("time,x,kind,y", "repeats the names of the columns"),
+        ("time,x,kind,y", "repeats the header"),
         ('2024-01-02T10:00,"1.0"2,a,1.0', "cannot be read as CSV"),
     ],
 )
@@ -257,7 +257,7 @@ def test_a_bad_row_stops_the_run_with_its_line_or_is_skipped_and_counted(tmp_pat
     skipped = streamgp("run", source, "--target", "y", "--on-error", "skip", *SMALL)
     assert skipped.exit_code == 0
     assert skipped.stdout.splitlines() == clean
-    assert "skipped: 1 rows; the first, 36, " in skipped.stderr
+    assert "skipped: 1 row; the first is line 36, which " in skipped.stderr
     source.write_text("".join(lines))  # the row is taken out, and the run goes on
     done = streamgp("run", source, "--load", tmp_path / "m.sgp")
     assert done.stdout.splitlines()[1:] == clean[35:]
@@ -266,8 +266,8 @@ def test_a_bad_row_stops_the_run_with_its_line_or_is_skipped_and_counted(tmp_pat
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("", [], "a.csv is empty; expected a line with the names of the columns, then rows"),
-        ("x,y\n", [], "a.csv has no rows, only the names of columns: x, y"),
+        ("", [], "a.csv is empty; expected a header row, then rows"),
+        ("x,y\n", [], "a.csv has a header but no rows; the columns are: x, y"),
         ("x,z\n1,2\n", [], "there is no column 'y'. The columns are: x, z"),
         ("x,y\n1\n2\n", [], "line 2 has 1 value, expected 2 as in the first line: '1'; no row could be read"),
         ("x,y\n1,a\n2,b\n", [], "the target 'y' must hold numbers; it holds 'a', 'b'"),
@@ -342,7 +342,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
     running = process("run", source, "--target", "y", "--out", out, *SMALL, preexec_fn=little_room)
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 4
-    assert "o.csv cannot be written: File too large; the 500 rows before are in it, whole" in errors
+    assert "o.csv cannot be written: File too large; the 500 rows before are complete" in errors
     assert out.read_text() == "".join(expected.splitlines(keepends=True)[:501])
 
 

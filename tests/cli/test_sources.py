@@ -55,7 +55,7 @@ def test_a_compressed_file_that_is_cut_short_keeps_its_rows(tmp_path, ending, ro
     path.write_bytes(whole + part[: len(part) * 3 // 4])
     code, message, n = kept(path)
     assert (code, n >= text[:cut].count("\n") - 1, n < rows) == (3, True, True)
-    assert f"streamgp: line {n + 2}: {path} is cut short or damaged here (" in message
+    assert f"streamgp: line {n + 2}: {path} is truncated or damaged here (" in message
     assert "the rows before are kept" in message
     path.write_bytes(PACK[ending](text.encode()))  # a whole copy
     done = streamgp("run", path, "--load", tmp_path / "m.sgp", "--out", tmp_path / "o.csv")
@@ -308,7 +308,7 @@ def test_a_rotated_file_is_followed_into_the_new_one(tmp_path, following, header
     following.until(lambda: following.rows() >= 41)
     path.write_text(header + "4,5\n")
     following.until(lambda: following.rows() == 43)
-    assert f"{path} was replaced; going on at the first line of the new file" in following.said
+    assert f"{path} was replaced; continuing at the first line of the new file" in following.said
     with path.open("a") as file:
         file.write("6,7\n")
     following.until(lambda: following.rows() == 44)
@@ -332,7 +332,7 @@ def test_a_bad_row_of_the_new_file_is_named_by_its_line_there(tmp_path, followin
 
 def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, following):
     following.path.rename(tmp_path / "t.csv.1")
-    following.until(lambda: f"{following.path} was moved away; waiting for a new one" in following.said)
+    following.until(lambda: f"{following.path} was moved; waiting for a new file" in following.said)
     (tmp_path / "t.csv.1").rename(following.path)  # and back
     with following.path.open("a") as file:
         file.write("3,4\n")
@@ -342,7 +342,7 @@ def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, following):
 def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, following):
     following.path.unlink()
     following.until(lambda: following.problems)
-    assert f"{following.path} was deleted while it was followed; the rows before are kept" in following.problems[0]
+    assert f"{following.path} was deleted while being followed; the rows before are kept" in following.problems[0]
     assert "Continue with --load when there is a new one" in following.problems[0]
     following.end()
     assert Pipeline.load(tmp_path / "m.sgp").rows == 40
@@ -354,7 +354,7 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
 @pytest.mark.parametrize(
     ("columns", "arguments", "message"),
     [
-        (20_000, [], "the table has 20000 columns; at most 5000 are read. Keep those that matter, such as: cut -d,"),
+        (20_000, [], "the table has 20000 columns; the limit is 5000. Keep those you need, for example: cut -d,"),
         (3000, [], "a row would have 2999 inputs (2999 of the columns, 0 lags); at most 1000 are possible. Name those"),
         (2, ["--lags", 1_000_000], "a row would have 1000001 inputs (1 of the columns, 1000000 lags); at most 1000"),
         (2, ["--horizon", 10**9], "horizon must be at most 100000 rows; got 1000000000"),

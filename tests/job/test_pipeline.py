@@ -195,7 +195,7 @@ def test_after_the_warmup_the_model_is_the_one_that_has_learnt_all_first_rows():
     model.learn_many(X[:30], y[:30])
     np.testing.assert_array_equal(lines["mean"][30:], model.track(X[30:], y[30:]).mean)
     assert pipeline.chosen.name == "KRLST"
-    assert pipeline.chosen.reason == "asked for"
+    assert pipeline.chosen.reason == "as requested"
 
 
 def test_scores_are_those_of_all_rows_with_a_target_and_a_prediction():
@@ -221,7 +221,7 @@ def test_lags_have_a_default_where_there_is_nothing_else():
     assert Pipeline(schema_of(2), "KRLST", SETTINGS).lags == 0
     assert Pipeline(schema_of(0), "KRLST", SETTINGS).lags == 10
     assert Pipeline(schema_of(2), "KRLST", SETTINGS, horizon=2).lags == 10
-    with pytest.raises(RowsError, match="there is nothing to predict from: no column but the target"):
+    with pytest.raises(RowsError, match="nothing to predict from: the target is the only column in use"):
         Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
 
 
@@ -231,7 +231,7 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
         (
             {"settings": {"capasity": 3}},
-            "no model that auto tries has a setting 'capasity'.*Did you mean 'capacity'\\?",
+            "no candidate of auto has a setting 'capasity'.*Did you mean 'capacity'\\?",
         ),
         ({"model": "SOGP", "settings": {"forgetting": 1}}, "SOGP has no setting 'forgetting'"),
         ({"settings": {"level": 1.5}}, "level must be above 0 and below 1; got 1.5"),
@@ -254,7 +254,7 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
     model = sg.KRLST(capacity=5)
     model.learn_many(X, y)
     model.save(tmp_path / "model.sgp")
-    with pytest.raises(sg.SnapshotError, match="holds a single KRLST, no run over rows: open it with sg.load"):
+    with pytest.raises(sg.SnapshotError, match="holds a single KRLST, not a run; open it with sg.load"):
         Pipeline.load(tmp_path / "model.sgp")
     Pipeline(schema_of(2), "KRLST", SETTINGS).save(tmp_path / "run.sgp")
     with pytest.raises(sg.SnapshotError, match="holds a run over rows of a table; open it with streamgp.job.Pipeline"):

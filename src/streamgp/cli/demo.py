@@ -13,10 +13,10 @@ from streamgp.cli.errors import INTERRUPTED, reported
 def demo(
     ctx: typer.Context,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="A folder for the table, the predictions and the report.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the table, the predictions and the report.")
     ] = Path("out"),
 ) -> None:
-    """Run on a made-up table, print a short summary and write a report."""
+    """Run on a synthetic table, print a summary and write a report."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.job import Job
@@ -28,12 +28,8 @@ def demo(
         changed = write_demo(table)
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=False)
-        screen.note(
-            "A plant's power, hour by hour: time, temperature, shift, gaps; the first time on a machine the core"
-        )
-        screen.note(
-            f"is compiled, which takes a minute or two. From row {changed} on another machine runs. The same as:"
-        )
+        screen.note("Synthetic data: the hourly power of a plant, with time, temperature, shift and gaps.")
+        screen.note(f"A machine is replaced at row {changed}. The first run compiles for a minute or two. The same as:")
         screen.note(f"  streamgp run {table} --target power --lags 3 --out {predictions} --save {saved} --report ...")
         recorder = Recorder()
         with stopping(screen) as stop, screen:

@@ -17,22 +17,25 @@ Source = Annotated[
 ]
 Inputs = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all that can be."),
+    typer.Option(
+        metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all usable columns."
+    ),
 ]
 Lags = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Past values of the target to predict from. Default: 0; 10 without other inputs."),
+    typer.Option(
+        metavar="N",
+        help="Past values of the target to predict from. Default: 0; 10 with a horizon or without other inputs.",
+    ),
 ]
 Horizon = Annotated[
     int, typer.Option(metavar="N", help="Rows ahead; 0 predicts a row's target from its other columns.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting, as capacity=200 or level=0.95; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
 ]
-OnError = Annotated[
-    str, typer.Option(metavar="stop|skip", help="At a row that cannot be used: stop, or skip and count it.")
-]
+OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
 
 
 def run(
@@ -49,18 +52,18 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page of plots, report.html.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, plot.png.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a plot, such as plot.png.")] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the run to model.sgp: each minute and at the end.")
+        Path | None, typer.Option(metavar="FILE", help="Save the run every minute and at the end, such as model.sgp.")
     ] = None,
-    load: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Continue a saved run exactly where it stopped.")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows at the end; Ctrl-C ends it.")] = False,
+    load: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume a saved run where it stopped.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
+    ] = False,
     on_error: OnError = "stop",
 ) -> None:
-    """Learn from every row of a table, and write a prediction of each before it is learnt."""
+    """Predict each row of a table, then learn from it; write the predictions."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import named, separated

@@ -75,10 +75,10 @@ class Screen(Observer):
         if out is not None:
             self.note(f"predictions: {out}")
         if save is not None and not summary.interrupted:
-            self.note(f"saved: {save}; continue with --load {save}")
+            self.note(f"saved: {save} (resume with --load {save})")
         if summary.interrupted:
             typer.echo(
-                f"streamgp: stopped after row {summary.pipeline.rows}; saved, go on with --load {rescue}",
+                f"streamgp: stopped after row {summary.pipeline.rows}; resume with --load {rescue}",
                 err=True,
             )
 
@@ -105,29 +105,30 @@ def sentences(summary: Summary) -> list[str]:
     """What a run did, for people."""
     pipeline = summary.pipeline
     scores = pipeline.scores.summary()
-    speed = f", {summary.rows / summary.seconds:,.0f} a second" if summary.seconds > 0 else ""
+    speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
     said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
     if pipeline.scores.rows:
         previous = scores["rmse_previous_value"]
-        beside = f" (the previous value as prediction: {previous:.4g})" if previous == previous else ""
+        beside = f" (previous value: {previous:.4g})" if previous == previous else ""
         said.append(f"RMSE: {scores['rmse']:.4g}{beside}")
         said.append(
             f"{100 * pipeline.level:g}% intervals: coverage {100 * scores['coverage']:.1f}%, mean width "
-            f"{scores['mean_width']:.4g} (the model's own: {100 * scores['raw_coverage']:.1f}%, "
+            f"{scores['mean_width']:.4g} (before calibration: {100 * scores['raw_coverage']:.1f}%, "
             f"{scores['raw_mean_width']:.4g})"
         )
-    gaps = ", ".join(f"{count} of {name}" for name, count in pipeline.encoder.gaps.items())
+    gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
-        said.append(f"missing values: {gaps}; inputs were filled with their last value, targets were not learnt")
+        said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
     health = pipeline.model.health
     if health.repairs:
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:
-        said.append(f"diverged: {', '.join(pipeline.diverged)}; without weight in the predictions")
+        said.append(f"diverged: {', '.join(pipeline.diverged)} (weight 0)")
     if summary.skipped_rows:
         first = summary.skipped[0]
-        said.append(f"skipped: {summary.skipped_rows} rows; the first, {first.line}, {first.reason}")
+        rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
+        said.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
     return said
 
 
@@ -139,7 +140,7 @@ def stopping(screen: Screen) -> Iterator[threading.Event]:
     def asked(*_: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        screen.note("stopping after the present rows; Ctrl-C again stops at once, without saving")
+        screen.note("finishing this batch; press Ctrl-C again to quit without saving")
 
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -75,7 +75,7 @@ def compare_models(
     choice("by", by, BY)
     choice("on_error", on_error, ("stop", "skip"))
     if len(set(models)) < max(len(models), 2):
-        raise ValueError(f"give at least two different models, as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
+        raise ValueError(f"give at least two different models, such as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
     known = {name: setting_names(name) for name in models}
     for setting in settings or {}:
         if not any(setting.partition("__")[0] in names for names in known.values()):
@@ -106,7 +106,7 @@ def compare_models(
                 encoded = encoder.encode(chunk)
                 if encoded.bad and on_error == "stop":
                     line, reason = encoded.bad[0]
-                    raise BadRowError(f"{reader.unit} {line} {reason}; leave such rows out with --on-error skip")
+                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with --on-error skip")
                 skipped += len(encoded.bad)
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
@@ -124,7 +124,7 @@ def compare_models(
         reader.close()
     if rows <= warmup:
         raise ValueError(
-            f"there are {rows} rows, and the first {warmup} are for hyperparameters; give --set warmup={rows // 3}"
+            f"the table has {rows} rows, but the first {warmup} only tune the models; lower --set warmup={rows // 3}"
         )
     return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
 

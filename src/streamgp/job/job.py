@@ -38,6 +38,7 @@ class Summary:
         pipeline: as it stands after the last row.
         skipped: rows that were left out, with reasons (the first hundred).
         skipped_rows: how many.
+        unit: what the numbers of skipped rows count: "line" or "row".
         seconds: from the first row to the last.
         rows: rows of this run.
         interrupted: whether it was stopped before the end.
@@ -48,6 +49,7 @@ class Summary:
     pipeline: Pipeline
     skipped: list[BadRow] = field(default_factory=list)
     skipped_rows: int = 0
+    unit: str = "line"
     seconds: float = 0.0
     rows: int = 0
     interrupted: bool = False
@@ -155,10 +157,13 @@ class Job:
         for option, (wanted, has) in asked.items():
             if wanted is not None and wanted != has:
                 raise ValueError(
-                    f"{self.load} was made with {option} {has}, not {wanted}; leave the option out, or start anew"
+                    f"{self.load} was made with {option} {has}, not {wanted}; drop the option, or start a new run "
+                    "without --load"
                 )
         if self.inputs is not None or self.settings:
-            raise ValueError(f"{self.load} has its inputs and settings; leave --inputs and --set out, or start anew")
+            raise ValueError(
+                f"{self.load} has its own inputs and settings; drop --inputs and --set, or start a new run"
+            )
         return pipeline
 
     def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
@@ -174,7 +179,7 @@ class Job:
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
-        summary = Summary(pipeline, drift_until=pipeline.rows)
+        summary = Summary(pipeline, unit=reader.unit, drift_until=pipeline.rows)
         self._introduce(reader, summary, loaded is not None)
         if self.out is not None:
             after = None if loaded is None else pipeline.extra.get("out", {})
@@ -208,7 +213,7 @@ class Job:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
-            raise RowsError(f"{self.source} has no rows, only the names of columns: {listed(reader.names)}")
+            raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
         schema = recognise(first, self.target, self.inputs)
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
@@ -216,18 +221,18 @@ class Job:
         pipeline = summary.pipeline
         if continued:
             again = getattr(reader, "passed", 0)
-            where = f"after {reader.unit} {again}" if again else "at its first row: it is another source than before"
-            self._tell(summary, f"continuing the run after {pipeline.rows} rows, in {self.source} {where}")
+            where = f"after {reader.unit} {again}" if again else "at its first row: this is a different source"
+            self._tell(summary, f"resuming after {pipeline.rows} rows, in {self.source} {where}")
             return
         for sentence in pipeline.schema.sentences():
             self._tell(summary, sentence)
         if getattr(reader, "headless", False):
-            self._tell(summary, "no names in the first line: the columns are called 1, 2, ...")
+            self._tell(summary, "no header row; naming columns 1, 2, ...")
         if pipeline.lags:
-            first = pipeline.input_names[-pipeline.lags]
-            self._tell(summary, f"lags: the last {pipeline.lags} values of {pipeline.schema.target}, from {first} on")
+            first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]
+            self._tell(summary, f"lags: {first}" + (f" to {last}" if pipeline.lags > 1 else ""))
         elif not pipeline.horizon:
-            self._tell(summary, f"lags: none; {pipeline.schema.target} is not predicted from its own past (--lags)")
+            self._tell(summary, f"lags: none; --lags 3 adds past values of {pipeline.schema.target}")
         if pipeline.horizon:
             self._tell(summary, f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
 
@@ -280,8 +285,8 @@ class Job:
         if self.on_error == "stop":
             line, reason = bad[0]
             raise BadRowError(
-                f"{reader.unit} {line} {reason}. Stopped there: the {summary.rows} rows before are predicted and kept. "
-                "Correct it, or leave such rows out with --on-error skip"
+                f"{reader.unit} {line} {reason}. The run stopped there; the {summary.rows} rows before it are "
+                "predicted and kept. Fix it, or skip such rows with --on-error skip"
             )
         summary.skipped_rows += len(bad)
         summary.skipped += bad[: 100 - len(summary.skipped)]
@@ -335,6 +340,6 @@ def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
     if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(
             f"the columns have changed: {listed([repr(name) for name in missing])} "
-            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}, and there are "
+            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}; the source has "
             f"{listed(reader.names)}"
         )

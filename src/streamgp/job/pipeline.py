@@ -80,11 +80,13 @@ class Pipeline:
         self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else whole("lags", lags, at_least=0)
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
-                f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); at most "
-                f"{MOST_INPUTS} are possible. Name those that matter with --inputs, or lower --lags"
+                f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
+                f"{MOST_INPUTS}. Select columns with --inputs, or lower --lags"
             )
         if own + self.lags == 0:
-            raise RowsError("there is nothing to predict from: no column but the target; give --lags 10, or --inputs")
+            raise RowsError(
+                "nothing to predict from: the target is the only column in use; give --lags 10, or --inputs"
+            )
         self.rows = 0
         self._unready = 0  # first rows without anything to predict from
         self.scores = RunningScores()
@@ -238,8 +240,8 @@ class Pipeline:
         header, tensors = snapshot.unpacked(data)
         if "run" not in header:
             raise snapshot.SnapshotError(
-                f"the snapshot holds a single {header.get('model', 'model')}, no run over rows: open it with sg.load, "
-                "or start anew without --load"
+                f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
+                "or start a new run without --load"
             )
         try:
             return cls._restored(header["run"], tensors)
@@ -247,7 +249,7 @@ class Pipeline:
             raise
         except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
             raise snapshot.SnapshotError(
-                f"the snapshot does not describe a run this version can go on with: {error}"
+                f"the snapshot does not describe a run this version can resume: {error}"
             ) from error
 
     @classmethod

@@ -30,7 +30,7 @@ class Recorder(Observer):
 
     def __init__(self, buckets: int = 1 << 15) -> None:
         if whole("buckets", buckets, at_least=2) % 2:
-            raise ValueError(f"buckets must be even, because two and two are joined; got {buckets}")
+            raise ValueError(f"buckets must be even, because they are merged in pairs; got {buckets}")
         self.buckets = buckets
         self.stride = 1
         self.rows = 0

@@ -48,7 +48,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ValueError('a picture needs matplotlib: pip install "streamgp[plots]"; --report needs nothing') from None
+        raise ValueError('--plot needs matplotlib: pip install "streamgp[plots]"; --report works without it') from None
     pipeline = summary.pipeline
     series, running = recorder.series(), recorder.running(WINDOW)
     row = recorder.first + recorder.stride * np.arange(recorder.used)
@@ -60,13 +60,13 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     top.vlines(row[last], series["observed_low"][last], series["observed_high"][last], color="0.55")
     top.plot(row[last], series["observed_high"][last], ".", ms=4, color="0.55", label="observed")
     middle = 0.5 * (series["mean_low"] + series["mean_high"])
-    top.plot(row[last], middle[last], color="tab:blue", lw=1.3, label="predicted before it was learnt")
+    top.plot(row[last], middle[last], color="tab:blue", lw=1.3, label="predicted")
     top.set(title=f"{pipeline.schema.target}: the last rows", xlabel="row", xlim=(row[last][0], row[last][-1] + 1))
     top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
     axes[1].plot(row, running["rmse"], color="tab:blue", lw=1)
     axes[1].set(title=f"RMSE over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
     axes[1].set_ylim(bottom=0)
-    axes[2].plot(row, running["raw_coverage"], color="0.6", lw=1, label="the model's own")
+    axes[2].plot(row, running["raw_coverage"], color="0.6", lw=1, label="before calibration")
     axes[2].plot(row, running["coverage"], color="tab:blue", lw=1.3, label="calibrated")
     axes[2].axhline(pipeline.level, color="tab:green", lw=1)
     axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
@@ -96,13 +96,13 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "about": f"{source} · {model} · {chosen.reason if chosen else 'not chosen yet: too few rows'}".strip(" ·"),
         "numbers": [
             ["rows", f"{pipeline.rows:,}"],
-            ["rows a second", summary.rows / summary.seconds if summary.seconds else None],
+            ["rows per second", summary.rows / summary.seconds if summary.seconds else None],
             ["RMSE", scores["rmse"]],
             ["RMSE of the previous value", scores["rmse_previous_value"]],
-            [f"inside the {100 * pipeline.level:g}% interval", f"{100 * scores['coverage']:.1f}%"],
+            [f"coverage of the {100 * pipeline.level:g}% intervals", f"{100 * scores['coverage']:.1f}%"],
             ["mean width", scores["mean_width"]],
-            ["inside the model's own", f"{100 * scores['raw_coverage']:.1f}%"],
-            ["log density a row", scores["mean_log_density"]],
+            ["coverage before calibration", f"{100 * scores['raw_coverage']:.1f}%"],
+            ["mean log density", scores["mean_log_density"]],
             ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
             *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
         ],
@@ -121,7 +121,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "paths": _paths(recorder),
         "weights": {name: values.tolist() for name, values in recorder.weights().items()},
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
-        "drift_note": "No change was noticed." if pipeline.watches_drift else "Changes were not looked for.",
+        "drift_note": "No drift detected." if pipeline.watches_drift else "Drift detection: off.",
         "notes": summary.notes,
     }
 

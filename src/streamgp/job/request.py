@@ -42,8 +42,8 @@ class Request:
         known = setting_names(self.model)
         for name in self.settings:
             if name.partition("__")[0] not in known:
-                who = "no model that auto tries has a" if self.model == AUTO else f"{self.model} has no"
-                raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} There are: {', '.join(sorted(known))}")
+                who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
+                raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
         if self.model != AUTO and self.horizon > 1 and _remembers(self.build(self.model, 1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {self.horizon} rows for a target; "

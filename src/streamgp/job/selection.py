@@ -125,7 +125,7 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
         y: (n,) targets, NaN where missing.
     """
     scores: dict[str, float] = {}
-    names, reason = [request.model], "asked for"
+    names, reason = [request.model], "as requested"
     if request.model == AUTO:
         half = len(y) // 2
         for name, model in zip(CANDIDATES, _tuned(request, list(CANDIDATES), X[:half], y[:half]), strict=True):
@@ -135,7 +135,7 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
         order = sorted(scores, key=scores.__getitem__)
         names = order[:TAKEN]
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order)
-        reason = f"the best on rows {half + 1} to {len(y)} by root mean squared error: {listed}"
+        reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}"
     models = _tuned(request, names, X, y)
     shown = " + ".join(repr(model) for model in models)
     return _wrapped(request, models, len(y)), Chosen(names, shown, reason, scores)

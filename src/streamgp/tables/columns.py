@@ -96,7 +96,7 @@ class Schema:
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
-                said.append(f"category: {name} ({', '.join(column.levels)}; any other counts as none of these)")
+                said.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
             said.append(f"time: {self.time}{used}")
@@ -139,7 +139,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         if name not in names:
             raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed(names)}")
     if inputs is not None and target in inputs:
-        raise RowsError(f"{target!r} is the target and cannot be an input too; its own past is: --lags 3")
+        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
     comma = _decimal_comma(chunk)
     time = _time_column(chunk, target, comma, inputs)
     wanted = {target, *(inputs or ())}
@@ -163,7 +163,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         columns = tuple(
             c
             if c.kind == "ignored" or c.name in (*used, target, time)
-            else Column(c.name, "ignored", (), "not asked for")
+            else Column(c.name, "ignored", (), "not in --inputs")
             for c in columns
         )
     return Schema(columns, target, tuple(used), time, cycles, comma)
@@ -305,7 +305,7 @@ def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Colu
     if len(text) <= (1 - LEAST_NUMBERS) * len(known):
         steps = np.diff(np.array([number for number in known if number is not None]))
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
-            return Column(name, "ignored", (), "it counts the rows")
+            return Column(name, "ignored", (), "row counter")
         return Column(name, "number")
     shown = [str(value) for value in values if not _is_missing(value)]
     if all(DATE.fullmatch(value) for value in shown):
@@ -314,7 +314,7 @@ def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Colu
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
     if len(levels) == 1:
-        return Column(name, "ignored", (), "always the same text")
+        return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
 
 

@@ -85,10 +85,10 @@ def write_rows(
     ending = path.suffix.lower()
     if ending == ".parquet":
         if after is not None and path.exists():
-            raise WriteError(f"{path} exists, and a Parquet file cannot be continued; give --out another name")
+            raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give --out another name")
         return ParquetWriter(path, timed)
     if ending not in (".csv", ".ndjson", ".jsonl"):
-        raise RowsError(f"cannot tell how to write {str(path)!r}: end its name in .csv, .ndjson or .parquet")
+        raise RowsError(f"unknown output format {str(path)!r}; use a name that ends in .csv, .ndjson or .parquet")
     try:
         if not path.exists() or path.stat().st_size == 0:
             after = None
@@ -163,8 +163,7 @@ class TextWriter:
             with contextlib.suppress(OSError, ValueError):
                 self._file.truncate(self._whole)
             raise WriteError(
-                f"{self._name} cannot be written: {error.strerror or error}; "
-                f"the {self.rows} rows before are in it, whole"
+                f"{self._name} cannot be written: {error.strerror or error}; the {self.rows} rows before are complete"
             ) from None
         self._whole += len(data)
         self._digest.update(data)
