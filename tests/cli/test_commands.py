@@ -200,7 +200,10 @@ def test_models_are_ranked_on_the_same_rows(tmp_path):
         (["--models", "KRLST"], "give at least two different models, such as KRLST,ISSGPR; got KRLST"),
         (["--by", "luck"], "by must be one of 'rmse', 'density'; got 'luck'"),
         (["--set", "capasity=3"], "none of the models has a setting 'capasity'. Did you mean 'capacity'?"),
-        (["--models", "KRLST,QKLMS", "--set", "tune=off"], "there are 30 rows, and the first 1000 are for"),
+        (
+            ["--models", "KRLST,QKLMS", "--set", "tune=off"],
+            "the table has 30 rows, but the first 1000 only tune",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, arguments, message):

@@ -72,7 +72,7 @@ def test_an_endless_integer_is_an_infinite_number(tmp_path, digits):
         file.write('{"x": 1%s, "y": 1}\n' % ("0" * (digits - 1)))
     code, message, n = kept(path)
     assert (code, n) == (3, 100)
-    assert "line 101 has an infinite number in the column 'x'. Stopped there: the 100 rows before" in message
+    assert "line 101 has an infinite number in the column 'x'. The run stopped there; the 100 rows before" in message
 
 
 @pytest.mark.parametrize("depth", [200, 990, 100_000])
@@ -343,7 +343,7 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
     following.path.unlink()
     following.until(lambda: following.problems)
     assert f"{following.path} was deleted while being followed; the rows before are kept" in following.problems[0]
-    assert "Continue with --load when there is a new one" in following.problems[0]
+    assert "Resume with --load when there is a new file" in following.problems[0]
     following.end()
     assert Pipeline.load(tmp_path / "m.sgp").rows == 40
 
@@ -355,8 +355,12 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
     ("columns", "arguments", "message"),
     [
         (20_000, [], "the table has 20000 columns; the limit is 5000. Keep those you need, for example: cut -d,"),
-        (3000, [], "a row would have 2999 inputs (2999 of the columns, 0 lags); at most 1000 are possible. Name those"),
-        (2, ["--lags", 1_000_000], "a row would have 1000001 inputs (1 of the columns, 1000000 lags); at most 1000"),
+        (3000, [], "a row would have 2999 inputs (2999 of the columns, 0 lags); the limit is 1000. Select columns"),
+        (
+            2,
+            ["--lags", 1_000_000],
+            "a row would have 1000001 inputs (1 of the columns, 1000000 lags); the limit",
+        ),
         (2, ["--horizon", 10**9], "horizon must be at most 100000 rows; got 1000000000"),
     ],
 )
@@ -404,6 +408,6 @@ def test_too_little_memory_is_a_sentence(tmp_path, monkeypatch):
 def test_the_reader_itself_refuses_too_many_columns(tmp_path):
     (tmp_path / "a.csv").write_text(",".join(f"c{i}" for i in range(5001)) + "\n")
     reader = read_rows(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match="the table has 5001 columns; at most 5000 are read"):
+    with pytest.raises(ValueError, match="the table has 5001 columns; the limit is 5000"):
         list(reader.chunks())
     reader.close()

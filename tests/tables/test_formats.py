@@ -10,7 +10,7 @@ import time
 import pytest
 
 from streamgp.tables import BadRow, RowsError, read_rows, source
-from streamgp.tables.source import known_again
+from streamgp.tables.source import same_source
 
 
 def everything(reader):
@@ -147,7 +147,7 @@ def test_reading_goes_on_after_the_line_where_it_stopped_if_it_is_the_same_file(
     reader = read_rows(path)
     everything(reader)
     position = reader.position(4)
-    assert known_again(str(path), position)
+    assert same_source(str(path), position)
     assert everything(read_rows(path, after=position))[:2] == ({"x": ["6"], "y": ["7"]}, [5])
     with open(path, "a") as file:
         file.write("8,9\n")
@@ -161,7 +161,7 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
     reader = read_rows("-")
     assert reader.live
     assert everything(reader)[0] == {"x": ["1"], "y": ["2"]}
-    assert not known_again("-", reader.position(2))
+    assert not same_source("-", reader.position(2))
 
 
 def test_a_file_that_grows_is_followed_until_it_is_told_to_stop(tmp_path, monkeypatch):

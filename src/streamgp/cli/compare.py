@@ -28,18 +28,18 @@ def compare(
 ) -> None:
     """Run several models on the same rows and rank them, with confidence intervals."""
     with reported():
-        from streamgp.cli.settings import named, separated
+        from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job.comparison import compare_models, default_models
         from streamgp.tables.writing import finite
 
         result = compare_models(
             source,
             target,
-            separated(models) or default_models(),
-            inputs=separated(inputs),
+            split_names(models) or default_models(),
+            inputs=split_names(inputs),
             lags=lags,
             horizon=horizon,
-            settings=named(set_),
+            settings=parse_settings(set_),
             by=by,
             on_error=on_error,
         )

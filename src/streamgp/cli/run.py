@@ -66,7 +66,7 @@ def run(
     """Predict each row of a table, then learn from it; write the predictions."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import named, separated
+        from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job import Job
         from streamgp.job.recorder import Recorder
         from streamgp.tables.places import refuse_same
@@ -81,11 +81,11 @@ def run(
             summary = Job(
                 source,
                 target,
-                inputs=separated(inputs),
+                inputs=split_names(inputs),
                 lags=lags,
                 horizon=horizon,
                 model=model,
-                settings=named(set_),
+                settings=parse_settings(set_),
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,

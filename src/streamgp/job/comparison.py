@@ -124,7 +124,8 @@ def compare_models(
         reader.close()
     if rows <= warmup:
         raise ValueError(
-            f"the table has {rows} rows, but the first {warmup} only tune the models; lower --set warmup={rows // 3}"
+            f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "
+            f"--set warmup={rows // 3}"
         )
     return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
 

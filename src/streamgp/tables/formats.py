@@ -20,8 +20,8 @@ from streamgp.tables.source import (
     TextLines,
     head,
     is_file,
-    known_again,
     position_of,
+    same_source,
 )
 
 LOOK = 1000  # rows on which it is decided what the columns are
@@ -116,7 +116,7 @@ def read_rows(
     kind = format or ENDINGS.get((name.with_suffix("") if name.suffix.lower() in PACKED else name).suffix.lower())
     if kind not in (None, "csv", "ndjson", "parquet"):
         raise ValueError(f"format must be 'csv', 'ndjson' or 'parquet'; got {format!r}")
-    passed = after.lines if after is not None and known_again(path, after) else 0
+    passed = after.lines if after is not None and same_source(path, after) else 0
     if format is None and is_file(path) and head(path, 4) == b"PAR1":
         kind = "parquet"
     if kind == "parquet":

@@ -216,7 +216,7 @@ def position_of(start: bytes, lines: int) -> Position:
     return Position(lines, len(start), hashlib.sha256(start).hexdigest())
 
 
-def known_again(path: str, position: Position) -> bool:
+def same_source(path: str, position: Position) -> bool:
     """Whether a file begins with what was read from it then."""
     if position.length == 0 or not is_file(path):
         return False
