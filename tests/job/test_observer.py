@@ -30,6 +30,4 @@ def test_every_observer_is_told_of_all_notes_and_blocks(tmp_path):
     assert numbers.tolist() == list(range(1, 601))
     assert all(block.pipeline is summary.pipeline and block.seconds > 0 for block, _ in one.blocks)
     assert {(block.read, block.total) for block, _ in one.blocks} == {(source.stat().st_size,) * 2}
-    assert [
-        block.predicted is theirs.predicted for (block, _), (theirs, _) in zip(one.blocks, other.blocks, strict=True)
-    ]
+    assert len(other.blocks) == 3
