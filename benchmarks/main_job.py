@@ -208,7 +208,7 @@ PARTS = {"throughput": throughput, "memory": memory}
 def rendered(report: dict[str, Any]) -> dict[str, str]:
     """The tables of the page by name."""
     errors = [
-        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | auto took |",
+        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | models chosen |",
         "|---|---|---|---|---|---|---|---|",
     ]
     intervals = ["| table | coverage | in 1 000 rows | score | own coverage | own score |", "|---|---|---|---|---|---|"]
