@@ -57,13 +57,14 @@ CANDIDATES = {
     "ISSGPR": Candidate(
         ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())
     ),
-    "least squares": Candidate(
-        (),
-        "line",
-        lambda _: OnlineGP(Linear(0.01), noise=1.0, forgetting=Injection(0.999), form="cholesky"),
-    ),
 }
-FIRST = ("KRLST", "least squares")  # these predict until there are rows to choose on
+LEAST_SQUARES = (1.0, 0.999, 0.99)  # forgetting factors
+
+
+def least_squares(forgetting: float) -> StreamModel:
+    """A straight line through rows of which older ones count less."""
+    fading = None if forgetting == 1 else Injection(forgetting)
+    return OnlineGP(Linear(0.01), noise=1.0, forgetting=fading, form="cholesky")
 
 
 def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:

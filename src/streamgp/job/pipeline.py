@@ -11,10 +11,10 @@ import numpy as np
 from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
-from streamgp.job.candidates import FIRST
+from streamgp.job.auto import Auto
 from streamgp.job.delay import Delay
 from streamgp.job.lags import Lags
-from streamgp.job.request import Request
+from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.selection import Chosen, Selection
 from streamgp.loading import from_bytes
@@ -28,9 +28,10 @@ from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.wrapper import Wrapper
 
 MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
-DIVERGED = 1e6  # times the error of the best model of a committee, or the target's standard deviation
+DIVERGED = 1e6  # times the median error of the members of a committee
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
+FEW_LAGS, DAY_OF_LAGS = 3, 48  # of auto beside other inputs; a day of them where it has no more rows than this
 ISSUED = 7  # numbers of a prediction: mean, variance, noise, lower, upper, and the model's own variance and noise
 DRIFT = {
     "raised": "drift suspected, forgetting faster",
@@ -77,7 +78,8 @@ class Pipeline:
         self.request = Request(model, dict(settings or {}), horizon)
         self.level = self.request.level
         own = len(schema.input_names)
-        self.lags = (0 if own and not horizon else DEFAULT_LAGS) if lags is None else whole("lags", lags, at_least=0)
+        auto = self.request.model == AUTO
+        self.lags = self._default_lags(auto) if lags is None else whole("lags", lags, at_least=0)
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
                 f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
@@ -92,10 +94,23 @@ class Pipeline:
         self.scores = RunningScores()
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
-        self._lags = Lags(self.lags, self.horizon)
-        self._delay = Delay(max(self.horizon, 1), own + self.lags + ISSUED)
-        self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
+        self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
+        self._lags = Lags(self._columns, self.horizon)
+        self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
+        self._selection: Auto | Selection
+        if auto:
+            self._selection = Auto(self.request, own, self.lags, schema.seasons)
+        else:
+            self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
         self.model: Calibrated = self._selection.first()
+
+    def _default_lags(self, auto: bool) -> int:
+        """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
+        if not self.schema.input_names or self.horizon:
+            return DEFAULT_LAGS
+        if not auto:
+            return 0
+        return next((rows for rows in self.schema.seasons if rows <= DAY_OF_LAGS), FEW_LAGS)
 
     @property
     def chosen(self) -> Chosen | None:
@@ -111,7 +126,7 @@ class Pipeline:
     def input_names(self) -> list[str]:
         """The name of every input of the model."""
         first = 0 if self.horizon else 1
-        lagged = [f"{self.schema.target}[-{k}]" if k else self.schema.target for k in range(first, first + self.lags)]
+        lagged = [f"{self.schema.target}[-{k}]" if k else self.schema.target for k in range(first, first + self._columns)]
         return self.schema.input_names + lagged
 
     # Rows.
@@ -135,7 +150,7 @@ class Pipeline:
         while start < n:
             stop = start + self._selection.before_next(n - start)
             issued[start:stop] = self._step(self.rows + start, X[start:stop], rows.y[start:stop])
-            self.model = self._selection.keep(X[start:stop], rows.y[start:stop]) or self.model
+            self.model = self._selection.keep(X[start:stop], rows.y[start:stop], self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         resolved = np.concatenate([coming, issued])[:n]
@@ -203,7 +218,7 @@ class Pipeline:
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
-        request, chosen = self.request, self.chosen
+        request = self.request
         header = {
             "holds": "a run over rows of a table",
             "run": {
@@ -216,10 +231,10 @@ class Pipeline:
                 "rows": self.rows,
                 "unready": self._unready,
                 "scores": vars(self.scores),
-                "choice": None if chosen is None else chosen._asdict(),
                 "position": list(self.position),
                 "about": self.extra,
-            },
+            }
+            | self._selection.header(),
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
         arrays = self._arrays() | self._selection.arrays() | model
@@ -269,9 +284,7 @@ class Pipeline:
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
-        if "history" in tensors:
-            tensors = _converted(tensors, pipeline.rows, pipeline._delay.places)
-        pipeline._selection.restore(tensors["kept"], saved["choice"])
+        pipeline._selection.restore(tensors, saved)
         for name, array in pipeline._arrays().items():
             tensor = tensors[name]
             if tensor.dtype != array.dtype or tensor.shape != array.shape:
@@ -317,9 +330,8 @@ class Pipeline:
         """How much each model has to say at present, by name."""
         model = self._innermost()
         if not isinstance(model, Committee):
-            return {self.request.model if self.chosen is None else self.chosen.name: 1.0}
-        names = self.chosen.names if self.chosen is not None else FIRST
-        return dict(zip(names, model.weights.tolist(), strict=True))
+            return {self.request.model: 1.0}
+        return dict(zip(self._selection.names, model.weights.tolist(), strict=True))
 
     @property
     def diverged(self) -> list[str]:
@@ -327,25 +339,15 @@ class Pipeline:
         model = self._innermost()
         if not isinstance(model, Committee) or model._d is None:
             return []
-        errors = np.sqrt(model._sums[:, 0] / max(model._counts[0], 1.0))  # in standard deviations of the target
-        far = DIVERGED * max(errors.min(), 1.0)
-        return [name for name, error in zip(self.weights, errors, strict=True) if error > far]
+        errors = model.recent_errors
+        far = DIVERGED * np.nanmedian(errors) if np.isfinite(errors).any() else np.inf
+        return [name for name, error in zip(self.weights, errors, strict=True) if error > far > 0]
 
     @property
     def health(self) -> dict[str, Any]:
         """Numerical repairs of the model, by kind and in all, and models that have diverged."""
         health = self.model.health
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
-
-
-def _converted(tensors: dict[str, np.ndarray], rows: int, places: int) -> dict[str, np.ndarray]:
-    """The arrays of a run that was saved before its parts had arrays of their own."""
-    late = len(tensors["waiting"])
-    waiting, tickets = np.zeros((places, tensors["waiting"].shape[1])), np.full(places, -1)
-    held = np.arange(rows - late, rows)
-    waiting[held % places], tickets[held % places] = tensors["waiting"], held
-    targets = max(tensors["history"], tensors["previous"], key=len)
-    return tensors | {"waiting": waiting, "tickets": tickets, "targets": targets}
 
 
 def _table(p: Prediction) -> FloatArray:

@@ -28,6 +28,7 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 DAY, WEEK = 86400.0, 7 * 86400.0
 # The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
 # hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
+MOST_SEASON = 10_080  # rows of a week of minutes
 CYCLES = {"time of day": (DAY, 60.0, 0.5 * DAY), "day of week": (WEEK, 600.0, 2 * DAY)}
 
 
@@ -65,6 +66,7 @@ class Schema:
         time: the column that says when; "" when there is none.
         cycles: what of the time is an input.
         decimal_comma: numbers are written as 3,14.
+        seasons: rows of a day and of a week, where the time says so.
     """
 
     columns: tuple[Column, ...]
@@ -73,6 +75,7 @@ class Schema:
     time: str = ""
     cycles: tuple[str, ...] = ()
     decimal_comma: bool = False
+    seasons: tuple[int, ...] = ()
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -118,6 +121,7 @@ class Schema:
             saved["time"],
             tuple(saved["cycles"]),
             saved["decimal_comma"],
+            tuple(saved.get("seasons", ())),
         )
 
 
@@ -166,7 +170,8 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
             else Column(c.name, "ignored", (), "not in --inputs")
             for c in columns
         )
-    return Schema(columns, target, tuple(used), time, cycles, comma)
+    seasons = _seasons(chunk.columns[time]) if time else ()
+    return Schema(columns, target, tuple(used), time, cycles, comma, seasons)
 
 
 class EncodedRows(NamedTuple):
@@ -389,11 +394,27 @@ def seconds(text: str) -> float | None:
     return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
 
 
-def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
-    """Which cycles of the time the rows can tell something about."""
+def _moments(values: Sequence[Any]) -> FloatArray:
+    """Seconds since 1970, where most values tell them; otherwise nothing."""
     moments = [seconds(str(value)) for value in values if not _is_missing(value)]
     known = np.array([moment for moment in moments if moment is not None])
-    if len(known) < LEAST_NUMBERS * len(moments) or len(known) < 3:
+    return known if len(known) >= max(LEAST_NUMBERS * len(moments), 3) else np.empty(0)
+
+
+def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
+    """How many rows a day and a week have, if that is a whole number of at least two and not too many."""
+    known = _moments(values)
+    spacing = float(np.median(np.diff(known))) if len(known) else 0.0
+    if spacing <= 0.0:
+        return ()
+    rows = [length / spacing for length in (DAY, WEEK)]
+    return tuple(round(count) for count in rows if 2 <= count <= MOST_SEASON and abs(count - round(count)) < 1e-6)
+
+
+def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
+    """Which cycles of the time the rows can tell something about."""
+    known = _moments(values)
+    if not len(known):
         return ()
     spacing = float(np.median(np.diff(known)))
     if np.all(known % DAY == known[0] % DAY):

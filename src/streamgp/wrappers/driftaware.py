@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -287,6 +288,13 @@ class DriftAware(Wrapper):
         event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic
         self._state.events[self._numbers.count("noted") % self._history] = event
         self._numbers.counters["noted"] += 1
+
+    def _revise(self, change: Callable[[Any], None]) -> None:
+        if self.on_trial:
+            self._conclude()
+        super()._revise(change)
+        if self._d is not None:
+            self._shadow = self._blank()
 
     # Predictions.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,14 @@ class Wrapper(Composite):
     @_within.setter
     def _within(self, model: StreamModel) -> None:
         self._models = [model]
+
+    def _revise(self, change: Callable[[Any], None]) -> None:
+        """Change the model in the middle; the settings follow, so that a snapshot describes it as it is."""
+        if isinstance(self._within, Wrapper):
+            self._within._revise(change)
+        else:
+            change(self._within)
+        self._settings["model"] = self._within.clone()
 
     @property
     def inner(self) -> StreamModel:
