@@ -33,7 +33,7 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        shape = Shape(*header["shape"])
+        shape = Shape._make(header["shape"])
         if shape.d is None:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
