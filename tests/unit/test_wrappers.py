@@ -255,7 +255,5 @@ def test_an_encoder_takes_no_model_that_has_learnt():
     learnt = sg.KRLST()
     learnt.learn_one(1.0, 2.0)
     for model in (learnt, [sg.KRLST(), learnt]):
-        with pytest.raises(
-            ValueError, match="because Encoded needs every row .* seen 1 rows"
-        ):
+        with pytest.raises(ValueError, match="because Encoded needs every row .* seen 1 rows"):
             sg.Encoded(encoder(), model)
