@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES
 from streamgp.settings import Configured
@@ -33,14 +33,13 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        shape = d, p, scalar, certain = header["shape"]
-        if d is None:
-            if shape != [None, None, True, False]:
-                raise SnapshotError(f"the snapshot says {shape} of the rows, but has none")
+        shape = Shape._make(header["shape"])
+        if shape.d is None:
+            if shape != Shape():
+                raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
-            _check_shape(d, p, scalar, certain, sum(array.size for array in tensors.values()))
-            model._start(d, p)
-            model._d, model._p, model._scalar, model._certain = d, p, scalar, certain
+            _check_shape(shape, sum(array.size for array in tensors.values()))
+            model._prepare(shape)
             _restore(model, tensors)
     except SnapshotError:
         raise
@@ -61,15 +60,16 @@ def load(path: str | Path, **parts: Any) -> StreamModel:
     return from_bytes(read(path), **parts)
 
 
-def _check_shape(d: Any, p: Any, scalar: Any, certain: Any, numbers: int) -> None:
+def _check_shape(shape: Shape, numbers: int) -> None:
     """The columns and outputs of a model that holds so many numbers."""
+    d, p, scalar, certain = shape
     whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p))
-    if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p > 1):
+    if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 
 def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
-    arrays = model._arrays()
+    arrays = model._all_arrays()
     saved = {name.removeprefix("state.") for name in tensors if name.startswith("state.")}
     if saved != set(arrays):
         raise SnapshotError(f"the snapshot's arrays are {sorted(saved)}, the model's are {sorted(arrays)}")

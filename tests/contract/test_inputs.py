@@ -197,6 +197,16 @@ def test_tensors_may_be_of_any_real_kind(kind):
     assert_same(model.predict_one(torch.tensor([1, 0, 1]).to(kind)), model.predict_one([1.0, 0.0, 1.0]))
 
 
+def test_track_may_go_without_targets_and_learn_many_may_not():
+    model = sg.SOGP(capacity=8)
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="Y must have one target for each of the 4 rows of X"):
+        model.learn_many(np.ones((4, D)), None)
+    assert model.to_bytes() == before
+    model.track(np.ones((4, D)), None)
+    assert model.rows_seen == 4
+
+
 def test_booleans_count_as_0_and_1_and_masks_of_nothing_are_no_masks():
     model = sg.SOGP()
     model.learn_many(*stream(1))

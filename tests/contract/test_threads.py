@@ -90,12 +90,12 @@ def test_a_second_thread_is_refused_and_the_first_undisturbed(build, tmp_path):
     assert_same(model.predict_many(X), expected)
 
 
-@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "DriftAware", "Encoded"])
+@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "DriftAware", "Committee", "Encoded"])
 def test_a_wrapper_is_refused_while_the_model_within_works(name):
     X, Y = stream(1)
     model = EXAMPLES[name]()
     model.learn_many(X, Y)
-    within = model._within[0] if isinstance(model._within, list) else model._within
+    within = next(iter(model._children().values()))
     with held(within, lambda: model.predict_many(X)) as first, pytest.raises(RuntimeError, match=IN_USE):
         model.learn_one(X[0], Y[0])
     assert first.result().mean.shape == (len(X),)

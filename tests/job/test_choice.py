@@ -35,7 +35,7 @@ def test_the_three_with_the_smallest_errors_on_the_second_half_are_taken():
 def test_candidates_of_a_family_have_the_same_hyperparameters_found_once():
     X, y = rows(100)
     model, choice = choose(Request("auto", SMALL), X, y)
-    members = dict(zip(choice.names, model._within._within._pristine._pristine, strict=True))
+    members = dict(zip(choice.names, model._within._within._pristine.get_params()["models"], strict=True))
     kernels = {repr(members[name].get_params()["kernel"]) for name in members if "kernel" in members[name].get_params()}
     assert len(kernels) == 1
     assert "lengthscale=[1.4142" not in kernels.pop()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.model import Shape
 from streamgp.process.joint import Function
 from tests import oracles
 from tests.contract.models import EXAMPLES, D
@@ -197,8 +198,7 @@ def test_an_encoded_models_trajectories_begin_with_its_predictions():
 def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
     """y_t = w y_(t-1) with w ~ N(m, s2): after k steps w^k, whose moments are those of a Gaussian."""
     model = sg.OnlineGP(sg.Linear(constant=False), noise=1e-6)
-    model._start(1, 1)
-    model._d, model._p, model._certain = 1, 1, True
+    model._prepare(Shape(1, 1, certain=True))
     model._state.mu[:], model._state.covariance[:], model._state.last_target[:] = 0.95, 0.01, 1.0
     w = 0.95 + 0.1 * np.polynomial.hermite_e.hermegauss(30)[0]
     weight = np.polynomial.hermite_e.hermegauss(30)[1] / np.sqrt(2 * np.pi)

@@ -145,7 +145,7 @@ def try_to_run(data):
         warnings.simplefilter("ignore")
         try:
             model.predict_many(X)
-            model.learn_many(X, Y[:, 0] if model._scalar else Y)
+            model.learn_many(X, Y[:, 0] if model._shape.scalar else Y)
             model.predict_one(X[0])
             repr((model.basis, model.size, model.hyperparameters, model.health, model.last_change))
         except (ValueError, ArithmeticError):

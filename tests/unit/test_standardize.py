@@ -61,7 +61,7 @@ def test_the_model_within_is_bit_for_bit_the_native_one():
     model.learn_many(X, Y)
     s = model.scaling
     native.learn_many((X - s.input_shift) / s.input_scale, ((Y - s.target_shift) / s.target_scale)[:, None])
-    arrays = model._arrays()
+    arrays = model._all_arrays()
     for key, array in native._arrays().items():
         np.testing.assert_array_equal(arrays[f"inner.{key}"], array, err_msg=key)
 

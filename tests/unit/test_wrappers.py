@@ -159,3 +159,101 @@ def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
     with pytest.raises(ValueError, match="beyond 1e\\+150"):
         model.learn_many(X[:rows], Y[:rows])
     assert model.to_bytes() == before
+
+
+def encoder(inputs=3, seed=0):
+    weights = 0.3 * np.random.default_rng(seed).normal(size=12 * (inputs + 6))
+    return sg.TrainedEncoder("gru", inputs, 3, 4, weights)
+
+
+def refused(_rows):
+    raise ArithmeticError("no mean today")
+
+
+@pytest.mark.parametrize(
+    ("build", "error"),
+    [
+        (lambda: sg.Committee([sg.KRLST(capacity=8), Stopped()]), KeyboardInterrupt),
+        (lambda: sg.Calibrated(sg.Standardize(Stopped())), KeyboardInterrupt),
+        (lambda: sg.Encoded(encoder(), [sg.KRLST(capacity=8), Stopped()]), KeyboardInterrupt),
+        (lambda: sg.RecursiveGP(np.eye(3), mean=refused), ArithmeticError),
+        (lambda: sg.DriftAware(sg.RecursiveGP(np.eye(3), mean=refused)), ArithmeticError),
+    ],
+    ids=["Committee", "Calibrated", "Encoded", "RecursiveGP", "DriftAware"],
+)
+def test_a_first_call_that_raises_leaves_a_model_that_has_seen_nothing(build, error):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    model = build()
+    before = model.to_bytes()
+    for call in (model.learn_many, model.track):
+        with pytest.raises(error):
+            call(X, Y)
+        assert model.to_bytes() == before
+
+
+def test_a_first_target_whose_call_raises_leaves_a_model_that_has_seen_none():
+    X, Y = np.random.default_rng(0).normal(size=(2, 40, 3))
+    model = sg.Committee([sg.KRLST(capacity=8), Stopped()])
+    model.observe_one(X[0])
+    before = model.to_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(X, Y)
+    assert model.to_bytes() == before
+    model.learn_one(X[1], 2.0)  # the number of outputs is still open
+
+
+def test_a_first_target_that_is_refused_leaves_a_model_that_has_seen_nothing():
+    model = sg.Encoded(encoder(), sg.KRLST(capacity=8))
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        model.learn_one(np.ones(3), 1e200)
+    assert model.to_bytes() == before
+
+
+def test_models_within_forget_together_or_not_at_all():
+    X, Y = np.random.default_rng(0).normal(size=(2, 20, 3))
+    model = sg.Encoded(encoder(), [sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
+    model.learn_many(X, Y[:, :2])
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="QKLMS has no posterior that could fade"):
+        model.forget(0.5)
+    assert model.to_bytes() == before
+
+
+def test_both_models_of_a_trial_forget():
+    series = sg.data.channel_switch(560, switch=500, seed=1)
+    model = sg.DriftAware(sg.KRLST())
+    model.learn_many(series.X, series.Y)
+    assert model.on_trial
+    before, x = model.copy(), series.X[0]
+    model.forget(0.01)
+    for name in ("_within", "_shadow"):
+        assert getattr(model, name).predict_one(x).variance > getattr(before, name).predict_one(x).variance
+
+
+def test_a_batch_is_found_however_deep_it_lies():
+    batches = sg.RecursiveGP(np.eye(2), batch=5)
+    for within in (batches, sg.Standardize(batches), sg.Committee([sg.KRLST(), batches])):
+        with pytest.raises(ValueError, match="DriftAware looks at every row before it is learnt: use batch=1"):
+            sg.DriftAware(within)
+
+
+def test_embeddings_in_a_basis_have_no_units():
+    X, Y = np.random.default_rng(0).normal(size=(2, 30, 3))
+    model = sg.Standardize(sg.Encoded(encoder(), sg.KRLST(capacity=8)), warmup=10)
+    model.learn_many(X, Y[:, 0])
+    np.testing.assert_array_equal(model.basis, model.inner.basis)
+
+
+def test_a_warm_up_behind_an_encoder_is_waited_for():
+    model = sg.DriftAware(sg.Encoded(encoder(), sg.Standardize(sg.KRLST(capacity=8), warmup=20)), warmup=10)
+    assert model._rows_until_settled() == 20
+
+
+def test_an_encoder_takes_no_model_that_has_learnt():
+    learnt = sg.KRLST()
+    learnt.learn_one(1.0, 2.0)
+    for model in (learnt, [sg.KRLST(), learnt]):
+        with pytest.raises(ValueError, match="because Encoded needs every row .* seen 1 rows"):
+            sg.Encoded(encoder(), model)

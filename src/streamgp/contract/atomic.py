@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.contract.model import StreamModel
+
+if TYPE_CHECKING:
+    from streamgp.contract.model import StreamModel
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+def undone_on_error(model: StreamModel, steps: int = 2) -> contextlib.AbstractContextManager[None]:
+    """Undo what a block changed if it raises. One step is not worth a copy: once checked, nothing can stop it."""
+    return _NOTHING if steps == 1 else _undone(model)
 
 
 @contextlib.contextmanager
-def undone_on_error(model: StreamModel, rows: int) -> Iterator[None]:
-    """Undo what the block changed if it raises. One row is not worth a copy: once checked, nothing can stop it."""
-    if rows == 1:
-        yield
-        return
-    held = [(one, dict(vars(one))) for one in _family(model)]
+def _undone(model: StreamModel) -> Iterator[None]:
+    held = [(one, dict(vars(one))) for one in model._family()]
     numbers = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]
     try:
         yield
@@ -29,15 +35,6 @@ def undone_on_error(model: StreamModel, rows: int) -> Iterator[None]:
         for array, before in numbers:
             array[...] = before
         raise
-
-
-def _family(model: StreamModel) -> Iterator[StreamModel]:
-    """A model and all within it."""
-    yield model
-    for value in vars(model).values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, StreamModel):
-                yield from _family(one)
 
 
 def _arrays(values: Any) -> Iterator[np.ndarray]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from streamgp.contract import inputs
-from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
@@ -111,22 +110,23 @@ def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed:
     rows = inputs.rows(U, model._d)
     if not len(rows):
         raise ValueError("U has no rows: there is nothing to simulate")
-    columns = _columns(feedback, rows.shape[1], model._p or 1)
-    inputs.refuse(*check(rows, rows[:0], True, model._largest), many=True)
+    p = model._p or 1
+    columns = _columns(feedback, rows.shape[1], p)
+    model._refuse_unfit(rows, many=True)
     count = whole("trajectories", trajectories) if model.has_variance else 1
     rng = np.random.default_rng(whole("seed", seed, at_least=0))
     started = model._started_for(rows)
-    group = max(1, int(ROOM // (len(rows) * (len(rows) * (model._p or 1) + started.size + rows.size))))
+    group = max(1, int(ROOM // (len(rows) * (len(rows) * p + started.size + rows.size))))
     parts = []
     for first in range(0, count, group):
         several = min(group, count - first)
         futures = Independent(started, 1) if count == 1 else started._trajectories(several, len(rows))
         X = np.repeat(rows[None], several, axis=0)
-        parts.append(_run(futures, X, columns, model._p or 1, rng if count > 1 else None))
+        parts.append(_run(futures, X, columns, p, rng if count > 1 else None))
     means, variances, noises = (np.concatenate(part) for part in zip(*parts, strict=True))
     # The law of total variance over the trajectories.
     mean, variance, noise = means.mean(0), variances.mean(0) + means.var(0), noises.mean(0)
-    if model._scalar:
+    if model._shape.scalar:
         return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
     return Prediction(mean, variance, noise)
 
@@ -159,7 +159,7 @@ def _spread(variance: FloatArray) -> FloatArray:
 def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> FloatArray:
     """The rows after the last one seen, as far as they are known: simulate() fills in the rest."""
     whole("steps", steps)
-    if model._d is None or not model._certain:
+    if model._d is None or not model._shape.certain:
         raise ValueError(
             "forecast goes on from the last row and target: learn some rows first, or use simulate(U, ...)"
         )

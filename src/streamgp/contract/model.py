@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple, Self
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamgp.contract import freerun, inputs, snapshot
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.turns import guard, refuse
@@ -74,12 +76,37 @@ class Relevance(NamedTuple):
     """What the lengthscales imply.
 
     Args:
-        inputs: the weight of each input, 1 / lengthscale, normalised to sum 1.
+        inputs: the weight of each input, 1 / lengthscale, normalized to sum 1.
         memory: length of the memory in steps, for a kernel or a window that has one; 1 without memory.
     """
 
     inputs: FloatArray
     memory: float
+
+
+class Shape(NamedTuple):
+    """What the rows of a stream are like; d is None before the first.
+
+    Args:
+        d: columns of the inputs.
+        p: outputs.
+        scalar: targets are numbers, not lists of numbers.
+        certain: a target has been seen, so that p and scalar are known.
+    """
+
+    d: int | None = None
+    p: int | None = None
+    scalar: bool = True
+    certain: bool = False
+
+    @property
+    def outputs(self) -> int | None:
+        """How many numbers a target must have; None: any."""
+        return self.p if self.certain else None
+
+    def covers(self, certain: bool) -> bool:
+        """Whether rows, with a target if certain, tell nothing new."""
+        return self.certain or (self.d is not None and not certain)
 
 
 class StreamModel(Configured, abc.ABC):
@@ -93,10 +120,7 @@ class StreamModel(Configured, abc.ABC):
 
     _owner: int = 0  # the thread that is calling; 0: none
 
-    _d: int | None = None  # columns of the inputs; None before the first row
-    _p: int | None = None  # outputs
-    _scalar: bool = True  # targets are numbers, not lists of numbers
-    _certain: bool = False  # a target has been seen, so _p and _scalar are known
+    _shape = Shape()
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
 
@@ -120,11 +144,11 @@ class StreamModel(Configured, abc.ABC):
 
     @abc.abstractmethod
     def _arrays(self) -> dict[str, np.ndarray]:
-        """The state by name, as arrays that can be written to."""
+        """The state by name, without that of the models within, as arrays that can be written to."""
 
-    @abc.abstractmethod
-    def reset_memory(self) -> None:
-        """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+    def _children(self) -> dict[str, StreamModel]:
+        """The models within, by their names in a snapshot."""
+        return {}
 
     @abc.abstractmethod
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
@@ -132,6 +156,8 @@ class StreamModel(Configured, abc.ABC):
 
     def _recall(self, y: FloatArray) -> None:
         """Remember y as the last target, where the memory is fed with targets."""
+        for child in self._children().values():
+            child._recall(y)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
@@ -147,6 +173,8 @@ class StreamModel(Configured, abc.ABC):
 
     def _check_restored(self) -> None:
         """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
+        for child in self._children().values():
+            child._check_restored()
 
     @property
     @abc.abstractmethod
@@ -170,8 +198,8 @@ class StreamModel(Configured, abc.ABC):
 
     @property
     def health(self) -> Health:
-        """Numerical repairs so far."""
-        return Health()
+        """Numerical repairs so far, of all models within."""
+        return Health(*map(sum, zip(*(child.health for child in self._children().values()), strict=True)))
 
     @property
     def last_change(self) -> Change:
@@ -191,7 +219,7 @@ class StreamModel(Configured, abc.ABC):
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(x, self._d)
+            X = inputs.row(x, self._shape.d)
             return self._shaped(self._started_for(X)._predict(X), many=False)
         finally:
             self._owner = owner
@@ -217,12 +245,20 @@ class StreamModel(Configured, abc.ABC):
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(x, self._d)
-            Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
-            self._begin(X, Y, scalar, given, many=False)
-            self._advance(X, Y, report=False)
+            d, p, scalar, certain = self._shape
+            X = inputs.row(x, d)
+            Y, scalar, given = inputs.target(y, p if certain else None, scalar)
+            if certain:
+                self._advance(X, Y, report=False)
+            else:
+                self._take(X, Y, scalar, given, many=False, report=False)
         finally:
             self._owner = owner
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+        for child in self._children().values():
+            child.reset_memory()
 
     def observe_one(self, x: Any) -> None:
         """Advance the memory by one row without a target."""
@@ -235,9 +271,7 @@ class StreamModel(Configured, abc.ABC):
             X: (n, d) rows.
             Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
         """
-        X, Y = self._checked(X, Y)
-        if len(X):
-            self._advance(X, Y, report=False)
+        self._take_many(X, Y, report=False)
 
     def track(self, X: Any, Y: Any = None) -> Prediction[FloatArray]:
         """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
@@ -249,17 +283,8 @@ class StreamModel(Configured, abc.ABC):
         Returns:
             One Prediction of arrays, (n,) or (n, p).
         """
-        if Y is None:
-            X = inputs.rows(X, self._d)
-            if len(X):
-                self._begin(X, np.full((1, self._p or 1), np.nan), self._scalar, False, many=True)
-        else:
-            X, Y = self._checked(X, Y)
-        if not len(X):
-            return self._empty()
-        prediction = self._advance(X, Y, report=True)
-        assert prediction is not None
-        return self._shaped(prediction, many=True)
+        prediction = self._take_many(X, Y, report=True)
+        return self._empty() if prediction is None else self._shaped(prediction, many=True)
 
     def simulate(self, U: Any, feedback: Any, trajectories: int = 100, seed: int = 0) -> Prediction:
         """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
@@ -308,20 +333,27 @@ class StreamModel(Configured, abc.ABC):
         Args:
             factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.
         """
-        raise ValueError(self._cannot_forget_because)
+        if why := self._cannot_forget_because:
+            raise ValueError(why)
+        children = self._children().values()
+        with undone_on_error(self, len(children)):
+            for child in children:
+                child.forget(factor)
 
     @property
     def _cannot_forget_because(self) -> str:
         """Why forget() cannot be used, or nothing."""
+        if children := self._children().values():
+            return next((why for child in children if (why := child._cannot_forget_because)), "")
         return f"{type(self).__name__} has no posterior that could fade; {FORGETTING_MODELS}"
 
     def _rows_until_settled(self) -> int:
         """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
-        return 0
+        return max((child._rows_until_settled() for child in self._children().values()), default=0)
 
     def copy(self) -> Self:
         """Return an independent model in the same state."""
-        twin: Self = revived(type(self), self.get_params(), *self._knowledge())
+        twin: Self = restored(type(self), self._settings, *self._knowledge())
         return twin
 
     # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
@@ -330,18 +362,31 @@ class StreamModel(Configured, abc.ABC):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return revived, (type(self), self.get_params(), *self._knowledge())
+        return restored, (type(self), self._settings, *self._knowledge())
 
-    def _knowledge(self) -> tuple[tuple[int | None, int | None, bool, bool], dict[str, np.ndarray]]:
-        shape = self._d, self._p, self._scalar, self._certain
-        return shape, {} if self._d is None else self._arrays()
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
+        """What makes a model of the same settings the same model; a copy and a snapshot have it."""
+        return self._shape, {} if self._d is None else self._all_arrays()
+
+    def _all_arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, with that of the models within."""
+        named = dict(self._arrays())
+        for name, child in self._children().items():
+            named |= {f"{name}.{inner}": array for inner, array in child._all_arrays().items()}
+        return named
+
+    def _family(self) -> Iterator[StreamModel]:
+        """This model and all within it."""
+        yield self
+        for child in self._children().values():
+            yield from child._family()
 
     def __sklearn_clone__(self) -> Self:
         return self.clone()
 
     def clone(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
-        return type(self)(**self.get_params())
+        return type(self)(**self._settings)
 
     def set_params(self, **params: Any) -> Self:
         """Change settings before the first row; ``kernel__lengthscale`` reaches into a part."""
@@ -363,42 +408,67 @@ class StreamModel(Configured, abc.ABC):
 
     # How calls become arrays.
 
-    def _checked(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
-        X = inputs.rows(X, self._d)
-        Y, scalar = inputs.targets(Y, len(X), self._p if self._certain else None, self._scalar)
-        if len(X):
-            self._begin(X, Y, scalar, True, many=True)
-        return X, Y
+    def _take_many(self, X: Any, Y: Any, report: bool) -> Prediction | None:
+        X = inputs.rows(X, self._shape.d)
+        scalar, certain = self._shape.scalar, Y is not None or not report  # track alone goes without targets
+        if certain:
+            Y, scalar = inputs.targets(Y, len(X), self._shape.outputs, scalar)
+        return self._take(X, Y, scalar, certain, many=True, report=report) if len(X) else None
 
-    def _begin(self, X: FloatArray, Y: FloatArray, scalar: bool, certain: bool, *, many: bool) -> None:
-        """Before the first row: check it, then allocate."""
-        if self._certain or (self._d is not None and not certain):
-            return
-        inputs.refuse(*check(X, Y, self._shared, self._largest), many=many)
-        d, p = X.shape[1], Y.shape[1]
-        if self._d is None or p != self._p:
-            self._start(d, p)
-        self._d, self._p, self._scalar, self._certain = d, p, scalar, certain
+    def _take(
+        self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool, report: bool
+    ) -> Prediction | None:
+        """Advance; the first row, and the first target, tell the shape of all."""
+        if self._shape.covers(certain):
+            return self._advance(X, Y, report)
+        with undone_on_error(self):
+            self._begin(X, Y, scalar, certain, many=many)
+            return self._advance(X, Y, report)
+
+    def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
+        """Check rows before anything changes, and allocate for their shape."""
+        self._refuse_unfit(X, Y, many=many)
+        self._prepare(Shape(X.shape[1], (self._p or 1) if Y is None else Y.shape[1], scalar, certain))
+
+    def _prepare(self, shape: Shape) -> None:
+        """Allocate for rows of this shape."""
+        assert shape.d is not None
+        assert shape.p is not None
+        if (self._shape.d, self._shape.p) != (shape.d, shape.p):
+            self._start(shape.d, shape.p)
+        self._shape = shape
+
+    def _refuse_unfit(self, X: FloatArray, Y: FloatArray | None = None, *, many: bool | None = None) -> None:
+        """Refuse rows that no model of this kind takes."""
+        status, at = check(X, X[:0] if Y is None else Y, self._shared, self._largest)
+        inputs.refuse(status, at, many=len(X) > 1 if many is None else many)
 
     def _started_for(self, X: FloatArray) -> Self:
         """This model, or, before the first row, one that holds the prior for such inputs."""
-        if self._d is not None:
+        if self._shape.d is not None:
             return self
-        inputs.refuse(*check(X, X[:0], True, self._largest), many=len(X) != 1)
+        self._refuse_unfit(X)
         prior = self.clone()
-        prior._start(X.shape[1], 1)
-        prior._d, prior._p = X.shape[1], 1
+        prior._prepare(Shape(X.shape[1], 1))
         return prior
+
+    @property
+    def _d(self) -> int | None:
+        return self._shape.d
+
+    @property
+    def _p(self) -> int | None:
+        return self._shape.p
 
     def _empty(self) -> Prediction:
         """The prediction of no rows."""
-        empty = np.empty((0,) if self._scalar else (0, self._p or 1))
+        empty = np.empty((0,) if self._shape.scalar else (0, self._p or 1))
         return Prediction(empty, empty.copy(), empty.copy())
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
-        if self._scalar:
+        if self._shape.scalar:
             if not many:
                 return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))
             return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
@@ -410,13 +480,11 @@ class StreamModel(Configured, abc.ABC):
 guard(StreamModel, AT_ANY_TIME | QUICK)
 
 
-def revived(kind: type[Any], settings: dict[str, Any], shape: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> Any:
+def restored(kind: type[Any], settings: dict[str, Any], shape: Shape, arrays: dict[str, np.ndarray]) -> Any:
     """A model of these settings in this state."""
     model = kind(**settings)
-    d, p, _, _ = shape
-    if d is not None:
-        model._start(d, p)
-        model._d, model._p, model._scalar, model._certain = shape
-        for name, array in model._arrays().items():
+    if shape.d is not None:
+        model._prepare(shape)
+        for name, array in model._all_arrays().items():
             array[...] = arrays[name]
     return model

@@ -34,13 +34,13 @@ class SnapshotError(ValueError):
 def to_bytes(model: StreamModel) -> bytes:
     """The snapshot of a model."""
     tensors: dict[str, np.ndarray] = {}
+    shape, arrays = model._knowledge()
     header = {
         "model": registered_name(type(model)),
         "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
-        "shape": [model._d, model._p, model._scalar, model._certain],
+        "shape": shape,
     }
-    if model._d is not None:
-        tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in model._arrays().items()}
+    tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
     return packed(header, tensors)
 
 

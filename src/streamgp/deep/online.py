@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from streamgp.contract.model import Shape
 from streamgp.deep.encoders import Encoder, FeedforwardNetwork, RecurrentNetwork
 from streamgp.deep.gp import Head
 from streamgp.deep.windows import Units
@@ -115,9 +116,8 @@ def stream_model(
     if feeds_back:
         shift, scale = np.append(shift, units.target_shift), np.append(scale, units.target_scale)
     result = Encoded(encoder, models if p > 1 else models[0], shift, scale, units.target_shift, units.target_scale)
-    result._start(encoder.inputs, p)
-    result._d, result._p, result._scalar, result._certain = encoder.inputs, p, scalar, True
-    for j, one in enumerate(result._within):
+    result._prepare(Shape(encoder.inputs, p, scalar, certain=True))
+    for j, one in enumerate(result._models):
         assert isinstance(one, OnlineGP)
         chosen = spread_points(models[j]._features.kernel, E, capacity) if models[j]._features.kernel else None
         place(one, E, Y[:, j : j + 1], chosen)

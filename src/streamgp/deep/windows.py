@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.settings import FloatArray, choice, whole
-from streamgp.wrappers.standardize import centre_and_spread
+from streamgp.wrappers.standardize import center_and_spread
 
 MODES = ("regression", "autoregression", "simulation")
 
@@ -62,7 +62,7 @@ def units_of(U: FloatArray, Y: FloatArray, standardize: bool) -> Units:
     """Means and standard deviations of the columns; missing targets do not count."""
     if not standardize:
         return Units(np.zeros(U.shape[1]), np.ones(U.shape[1]), np.zeros(Y.shape[1]), np.ones(Y.shape[1]))
-    pairs = [[centre_and_spread(column[~np.isnan(column)]) for column in values.T] for values in (U, Y)]
+    pairs = [[center_and_spread(column[~np.isnan(column)]) for column in values.T] for values in (U, Y)]
     (input_shift, input_scale), (target_shift, target_scale) = (np.array(pair).T for pair in pairs)
     return Units(input_shift, input_scale, target_shift, target_scale)
 

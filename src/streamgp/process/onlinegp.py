@@ -283,14 +283,14 @@ class OnlineGP(MemoryModel):
         return Draws(self, count, steps)
 
     def predict_one(self, x: Any) -> Prediction:
-        if self._d is None or not (self._scalar and self._direct):
+        if self._shape.d is None or not (self._shape.scalar and self._direct):
             return super().predict_one(x)
         me, owner = get_ident(), self._owner
         if owner and owner != me:
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(x, self._d)  # the usual case without arrays in between
+            X = inputs.row(x, self._shape.d)  # the usual case without arrays in between
             out = self._one_prediction
             status, at = self._run()(self._numbers.record, self._numbers.buffer, X, self._no_targets, out, 0, False)
             if status:

@@ -75,8 +75,7 @@ class RecursiveGP(OnlineGP):
             raise ValueError(f"points must have {old.shape[1]} columns, as the basis has; got {new.shape[1]}")
         grown = type(self)(**(self.get_params() | {"basis": np.vstack([old, new])}))
         if self._d is not None:
-            assert self._p is not None
-            grown._start(self._d, self._p)
+            grown._prepare(self._shape)
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
             # identity the new ones are independent of all that was learnt.
             m, before, after = len(old), self._state, grown._state
@@ -86,9 +85,7 @@ class RecursiveGP(OnlineGP):
             after.last_target[:] = before.last_target
             grown._numbers.counters[:] = self._numbers.counters
             grown._numbers.counters["points"] = len(old) + len(new)
-        shape = self._d, self._p, self._scalar, self._certain
         self.__dict__.update(grown.__dict__)
-        self._d, self._p, self._scalar, self._certain = shape
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         prior = self._prior_mean(X)

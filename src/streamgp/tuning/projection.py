@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from streamgp.contract.model import Shape
 from streamgp.kernels import Kernel
 from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
@@ -47,9 +48,8 @@ def place(model: OnlineGP, X: FloatArray, Y: FloatArray, points: FloatArray | No
     The model's kernel, noise and forgetting are as they are; nothing of the rows has been forgotten yet. It has no
     memory, and its posterior is in the covariance form.
     """
-    d, p = X.shape[1], Y.shape[1]
-    model._start(d, p)
-    model._d, model._p, model._scalar, model._certain = d, p, False, True
+    p = Y.shape[1]
+    model._prepare(Shape(X.shape[1], p, scalar=False, certain=True))
     state, parts = model._state, model._features
     if isinstance(parts, Fourier):
         angles = X @ state.frequencies.T

@@ -97,7 +97,7 @@ def fit_prefix(
     if isinstance(model, Wrapper):
         return _fit_within(model, X, Y, evidence, rows, tune_frequencies)
     batch = _batch_twin(model, X.shape[1], tune_frequencies)
-    Y, _ = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+    Y, _ = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
     if len(X) == 0:
         raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
     inputs.refuse(*check(X, Y, False), many=True)
@@ -176,7 +176,7 @@ def _fit_within(
 ) -> FullGP | SSGPR:
     """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
     if isinstance(model, Standardize):
-        Y, scalar = inputs.targets(Y, len(X), model._p if model._certain else None, model._scalar)
+        Y, scalar = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
         inputs.refuse(*check(X, Y, False), many=True)
         units = units_of(X[: model._warmup], Y[: model._warmup])
         X = standard(X, units.input_shift, units.input_scale)

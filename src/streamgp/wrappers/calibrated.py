@@ -11,6 +11,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
@@ -115,7 +116,7 @@ class Calibrated(Wrapper):
         self._numbers.work.rates[:] = self._rates
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays() | super()._arrays()
+        return self._numbers.arrays()
 
     def _check_restored(self) -> None:
         require("rows", self._numbers.counters["rows"], at_least=0)
@@ -125,8 +126,9 @@ class Calibrated(Wrapper):
         super()._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report or Y is not None)
-        return None if prediction is None else self._calibrate(prediction, Y)
+        with undone_on_error(self, len(X)):
+            prediction = self._within._advance(X, Y, report or Y is not None)
+            return None if prediction is None else self._calibrate(prediction, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._calibrate(self._within._predict(X), None)
@@ -161,14 +163,16 @@ class Calibrated(Wrapper):
 
     @in_turn
     def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
-        X = inputs.row(x, self._d)
-        Y, scalar, given = inputs.target(y, self._p if self._certain else None, self._scalar)
-        parts = self._issued(issued, Y.shape[1])
-        self._begin(X, Y, scalar, given, many=False)
-        self._within._advance(X, Y, report=False)
-        mean, variance, noise, *bounds = parts
+        X = inputs.row(x, self._shape.d)
+        Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
+        mean, variance, noise, *bounds = self._issued(issued, Y.shape[1])
         out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])
-        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
+        known = self._shape.covers(given)
+        with undone_on_error(self, steps=1 if known else 2):
+            if not known:
+                self._begin(X, Y, scalar, given, many=False)
+            self._within._advance(X, Y, report=False)
+            conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
 
     def _issued(self, issued: Prediction, p: int) -> list[FloatArray]:
         """The parts of an earlier prediction of one row: three (1, p), then two (1, 1, p)."""
@@ -191,7 +195,7 @@ class Calibrated(Wrapper):
         return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
 
     def _part(self, values: FloatArray, many: bool) -> Any:
-        if self._scalar:
+        if self._shape.scalar:
             return values[:, 0] if many else float(values[0, 0])
         return values if many else values[0]
 

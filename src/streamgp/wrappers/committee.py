@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
-from streamgp.contract.checks import check
 from streamgp.contract.freerun import Step, Trajectories
-from streamgp.contract.model import Change, Health, Relevance, StreamModel
+from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.wrapper import begin
+from streamgp.wrappers.wrapper import Composite
 
 # An error beyond this is as large as any; sums of its square are still numbers.
 FAR = 1e75
@@ -23,7 +21,7 @@ FAR = 1e75
 TINY = 1e-300
 
 
-class Committee(StreamModel):
+class Committee(Composite):
     """A mean of several stream models, weighted by how they erred over about the last ``memory`` rows.
 
     All members predict and learn every row. The weight of a member is the likelihood of its last errors under a
@@ -45,73 +43,48 @@ class Committee(StreamModel):
         (0, (2,))
     """
 
-    _members: list[StreamModel]
+    _setting = "models"
     _sums: FloatArray  # (members, p) discounted squared errors
     _counts: FloatArray  # (p,) discounted rows
 
     def __init__(self, models: Sequence[StreamModel], memory: int = 100) -> None:
-        given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
-        for one in given:
-            if not isinstance(one, StreamModel):
-                raise TypeError(f"models must be a list of stream models such as [KRLST(), ISSGPR()]; got {one!r}")
-            if one.rows_seen:
-                raise ValueError(
-                    "models must have learnt nothing, because their errors are compared from the first row on; got "
-                    f"one that has seen {one.rows_seen} rows. Hand over model.clone()."
-                )
-        if not given:
-            raise ValueError("models is an empty list; give at least one stream model")
+        given = models if isinstance(models, list | tuple) else [models]
+        self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
         self._discount = 1.0 - 1.0 / whole("memory", memory, at_least=2)
-        # Whoever holds the models that were handed over may change their settings.
-        self._pristine = [one.clone() for one in given]
-        self._settings["models"] = list(self._pristine)
-        self._members = list(self._pristine)
-        self.has_variance = all(one.has_variance for one in given)
-        self._shared = any(one._shared for one in given)
-        self._largest = min(one._largest for one in given)
-
-    def get_params(self, deep: bool = False) -> dict[str, Any]:
-        return super().get_params(deep) | {"models": [one.clone() for one in self._pristine]}
 
     # The state.
 
+    def _children(self) -> dict[str, StreamModel]:
+        return {f"member.{k}": member for k, member in enumerate(self._models)}
+
     def _start(self, d: int, p: int) -> None:
-        if self._d is None:
-            self._members = [one.clone() for one in self._pristine]
-        for one in self._members:
-            begin(one, d, p)
-        self._sums, self._counts = np.zeros((len(self._members), p)), np.zeros(p)
+        super()._start(d, p)
+        self._sums, self._counts = np.zeros((len(self._models), p)), np.zeros(p)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        named: dict[str, np.ndarray] = {"sums": self._sums, "counts": self._counts}
-        for k, one in enumerate(self._members):
-            named |= {f"member.{k}.{name}": array for name, array in one._arrays().items()}
-        return named
+        return {"sums": self._sums, "counts": self._counts}
 
     def _check_restored(self) -> None:
         require("sums", self._sums, at_least=0)
         require("counts", self._counts, at_least=0, at_most=1.0 / (1.0 - self._discount) + 1e-6)
-        for one in self._members:
-            one._check_restored()
+        super()._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared, self._largest), many=len(X) > 1)
+        self._refuse_unfit(X, Y)
         with undone_on_error(self, len(X)):
-            predictions = [one._advance(X, Y, report or Y is not None) for one in self._members]
-        if Y is None:
-            return self._mixed(predictions, self._sums[None], self._counts[None]) if report else None
-        sums, counts = self._follow(predictions, Y)
-        return self._mixed(predictions, sums, counts) if report else None
+            predictions = [member._advance(X, Y, report or Y is not None) for member in self._models]
+            sums, counts = (self._sums[None], self._counts[None]) if Y is None else self._follow(predictions, Y)
+            return self._mixed(predictions, sums, counts) if report else None
 
     def _predict(self, X: FloatArray) -> Prediction:
-        return self._mixed([one._predict(X) for one in self._members], self._sums[None], self._counts[None])
+        return self._mixed([member._predict(X) for member in self._models], self._sums[None], self._counts[None])
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
 
     def _follow(self, predictions: list[Any], Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Take in the errors of rows; return the sums (n, members, p) and counts (n, p) as they were before each."""
-        errors = np.stack([Y - one.mean for one in predictions], axis=1)
+        errors = np.stack([Y - prediction.mean for prediction in predictions], axis=1)
         squares = np.where(np.isfinite(errors), np.clip(errors, -FAR, FAR), FAR) ** 2
         known = ~np.isnan(Y)
         sums, counts = np.empty(squares.shape), np.empty(Y.shape)
@@ -128,10 +101,10 @@ class Committee(StreamModel):
         weights = _weights(sums, counts)
         shape = (len(predictions[0].mean), len(predictions), sums.shape[2])
         mean, variance, noise = (
-            np.broadcast_to(np.stack([getattr(one, name) for one in predictions], axis=1), shape)
+            np.broadcast_to(np.stack([getattr(prediction, name) for prediction in predictions], axis=1), shape)
             for name in ("mean", "variance", "noise")
         )
-        # A member that is out of its mind has no weight, and no say.
+        # A member that has diverged has no say.
         sane = np.abs(mean) < FAR
         weights = np.where(sane, weights, 0.0)
         total = weights.sum(1, keepdims=True)
@@ -139,37 +112,7 @@ class Committee(StreamModel):
         mean = np.where(sane, mean, 0.0)
         middle = np.sum(weights * mean, axis=1)
         spread = np.sum(weights * (mean - middle[:, None]) ** 2, axis=1)
-        with_variance = [_weighted(weights, values) for values in (variance, noise)]
-        return Prediction(middle, with_variance[0] + spread, with_variance[1])
-
-    def reset_memory(self) -> None:
-        for one in self._members:
-            one.reset_memory()
-
-    def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        return self._members[0]._last_row()
-
-    def _recall(self, y: FloatArray) -> None:
-        for one in self._members:
-            one._recall(y)
-
-    def _units(self) -> int:
-        return self._lead()._units()
-
-    def forget(self, factor: float) -> None:
-        if why := self._cannot_forget_because:
-            raise ValueError(why)
-        for one in self._members:
-            one.forget(factor)
-
-    forget.__doc__ = StreamModel.forget.__doc__
-
-    @property
-    def _cannot_forget_because(self) -> str:
-        return next((why for one in self._pristine if (why := one._cannot_forget_because)), "")
-
-    def _rows_until_settled(self) -> int:
-        return max(one._rows_until_settled() for one in self._members)
+        return Prediction(middle, _weighted(weights, variance) + spread, _weighted(weights, noise))
 
     # What can be read.
 
@@ -177,7 +120,7 @@ class Committee(StreamModel):
     def weights(self) -> FloatArray:
         """The present weight of every member, averaged over outputs; they sum to 1."""
         if self._d is None:
-            return np.full(len(self._members), 1.0 / len(self._members))
+            return np.full(len(self._models), 1.0 / len(self._models))
         return np.asarray(_weights(self._sums[None], self._counts[None])[0].mean(1))
 
     @property
@@ -188,38 +131,10 @@ class Committee(StreamModel):
     @property
     def members(self) -> list[StreamModel]:
         """Copies of the models within."""
-        return [one.copy() for one in self._members]
+        return [member.copy() for member in self._models]
 
-    def _lead(self) -> StreamModel:
-        return self._members[self.leader]
-
-    @property
-    def rows_seen(self) -> int:
-        return self._members[0].rows_seen
-
-    @property
-    def size(self) -> int:
-        return self._lead().size
-
-    @property
-    def basis(self) -> FloatArray:
-        return self._lead().basis
-
-    @property
-    def hyperparameters(self) -> dict[str, float | FloatArray]:
-        return self._lead().hyperparameters
-
-    def relevance(self) -> Relevance:
-        return self._lead().relevance()
-
-    @property
-    def health(self) -> Health:
-        """Repairs of all members."""
-        return Health(*(sum(counts) for counts in zip(*(one.health for one in self._members), strict=True)))
-
-    @property
-    def last_change(self) -> Change:
-        return self._lead().last_change
+    def _shown(self) -> StreamModel:
+        return self._models[self.leader]
 
 
 class _Shares(Trajectories):
@@ -231,18 +146,18 @@ class _Shares(Trajectories):
         starts = [0, *edges[:-1].tolist()]
         shares = [slice(start, stop) for start, stop in zip(starts, edges.tolist(), strict=True)]
         self._parts = [
-            (own, one._trajectories(own.stop - own.start, steps))
-            for own, one in zip(shares, committee._members, strict=True)
+            (own, member._trajectories(own.stop - own.start, steps))
+            for own, member in zip(shares, committee._models, strict=True)
             if own.stop > own.start
         ]
 
     def predict(self, X: FloatArray) -> Step:
-        steps = [one.predict(X[own]) for own, one in self._parts]
+        steps = [futures.predict(X[own]) for own, futures in self._parts]
         return Step(*(np.concatenate(parts) for parts in zip(*steps, strict=True)))
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
-        for own, one in self._parts:
-            one.record(values[own], targets[own])
+        for own, futures in self._parts:
+            futures.record(values[own], targets[own])
 
 
 def _weights(sums: FloatArray, counts: FloatArray) -> FloatArray:

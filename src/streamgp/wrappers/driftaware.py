@@ -10,16 +10,14 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
-from streamgp.contract.checks import check
 from streamgp.contract.freerun import Trajectories
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
-from streamgp.wrappers.wrapper import Wrapper, begin, joined
+from streamgp.wrappers.wrapper import Wrapper, joined
 
 WARMING, WATCHING, TRIAL = range(3)
 DIRECTIONS = ("raised", "kept", "reverted")
@@ -111,12 +109,9 @@ class DriftAware(Wrapper):
         history: int = 100,
     ) -> None:
         self._wrap(model)
-        if why := model._cannot_forget_because:
+        if why := self._cannot_forget_because:
             raise ValueError(why)
-        innermost = model
-        while isinstance(innermost, Wrapper):
-            innermost = innermost._within
-        if getattr(innermost, "_batch", 1) > 1:
+        if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
             raise ValueError("DriftAware looks at every row before it is learnt: use batch=1")
         self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
         self._factor = number("factor", factor, above=0, at_most=1)
@@ -135,19 +130,21 @@ class DriftAware(Wrapper):
             numbers.counters[:] = self._numbers.counters
         super()._start(d, p)
         self._numbers, self._state = numbers, numbers.state
-        self._shadow = self._blank(d, p)
+        self._shadow = self._blank()
 
-    def _blank(self, d: int, p: int) -> StreamModel:
+    def _blank(self) -> StreamModel:
         """A model that holds nothing, not even a prior: room in the snapshot."""
-        model = self._pristine.clone()
-        begin(model, d, p)
-        for array in model._arrays().values():
+        model = self._within.copy()
+        for array in model._all_arrays().values():
             array[...] = 0
         return model
 
+    def _children(self) -> dict[str, StreamModel]:
+        return super()._children() | ({"shadow": self._shadow} if self.on_trial else {})
+
     def _arrays(self) -> dict[str, np.ndarray]:
-        shadow = {f"shadow.{name}": array for name, array in self._shadow._arrays().items()}
-        return self._numbers.arrays() | super()._arrays() | shadow
+        room = {} if self.on_trial else self._shadow._all_arrays()
+        return self._numbers.arrays() | {f"shadow.{name}": array for name, array in room.items()}
 
     def _check_restored(self) -> None:
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
@@ -160,24 +157,19 @@ class DriftAware(Wrapper):
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
         require("refuted", self._numbers.counters["refuted"], at_least=0, at_most=MOST_REFUTED)
         super()._check_restored()
-        if phase == TRIAL:
-            self._shadow._check_restored()
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared, self._largest), many=len(X) > 1)
-        if len(X) == 1:
-            prediction, _ = self._take(X, Y, report)
-            return prediction
+        self._refuse_unfit(X, Y)
         predictions: list[Any] = []
         start = 0
         with undone_on_error(self, len(X)):
             while start < len(X):
-                prediction, taken = self._take(X[start:], None if Y is None else Y[start:], report)
+                prediction, rows = self._advance_some(X[start:], None if Y is None else Y[start:], report)
                 predictions.append(prediction)
-                start += taken
+                start += rows
         return joined(predictions) if report else None
 
-    def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+    def _advance_some(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
         """Take some of the rows, as many as can be taken together; return how many."""
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
@@ -289,16 +281,14 @@ class DriftAware(Wrapper):
             self._enter(WATCHING)
         self._state.errors[:] = 0.0
         self._state.relaxing[0] = 0.0
-        assert self._d is not None
-        assert self._p is not None
-        self._shadow = self._blank(self._d, self._p)
+        self._shadow = self._blank()
 
     def _note(self, direction: str, statistic: float) -> None:
         event = self.rows_seen - 1, DIRECTIONS.index(direction), statistic
         self._state.events[self._numbers.count("noted") % self._history] = event
         self._numbers.counters["noted"] += 1
 
-    # Predictions, and what else both models need.
+    # Predictions.
 
     def _leader(self) -> StreamModel:
         """The model to predict with."""
@@ -310,17 +300,11 @@ class DriftAware(Wrapper):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)
 
-    def reset_memory(self) -> None:
-        super().reset_memory()
-        if self.on_trial:
-            self._shadow.reset_memory()
-
-    def _recall(self, y: FloatArray) -> None:
-        super()._recall(y)
-        if self.on_trial:
-            self._shadow._recall(y)
-
     # What can be read.
+
+    @property
+    def health(self) -> Health:
+        return self._within.health  # the other model of a trial has the same past
 
     @property
     def on_trial(self) -> bool:

@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
-from streamgp.contract.checks import check
 from streamgp.contract.freerun import Mapped, Step, Trajectories
-from streamgp.contract.model import Relevance, StreamModel
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers import scaling
-from streamgp.wrappers.wrapper import Wrapper, begin, joined
+from streamgp.wrappers.wrapper import Wrapper, joined
 
 
 class Scaling(NamedTuple):
@@ -38,9 +36,9 @@ class Standardize(Wrapper):
     after ``warmup`` rows the model is the one that has learnt all of them in the final units. A renewal takes as long
     as learning the rows so far.
 
-    Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within
-    are in standard units: a lengthscale of 1 is one standard deviation of the input. A column that does not change
-    during the warm-up is shifted, not scaled. A row without a target still counts for the inputs.
+    Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within,
+    and ``inner`` itself, are in standard units: a lengthscale of 1 is one standard deviation of the input. A column
+    that does not change during the warm-up is shifted, not scaled. A row without a target still counts for the inputs.
 
     Args:
         model: the stream model within, which has learnt nothing.
@@ -72,25 +70,24 @@ class Standardize(Wrapper):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
-        rows, targets = np.zeros((self._warmup, d)), np.zeros((self._warmup, p))
-        begins = np.zeros(self._warmup, dtype=np.int64)
-        kept = np.zeros(1, dtype=np.int64)
         super()._start(d, p)
-        if self._d is not None:  # rows have come, but no target
-            rows[:], begins[:], kept[:] = self._rows, self._begins, self._kept
-            targets[: 0 if self.frozen else kept[0]] = np.nan
-            units.input_shift[:], units.input_scale[:] = self._scaling.input_shift, self._scaling.input_scale
-        self._scaling, self._rows, self._targets, self._begins, self._kept = units, rows, targets, begins, kept
+        if self._d is None:
+            self._scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
+            self._rows, self._begins = np.zeros((self._warmup, d)), np.zeros(self._warmup, dtype=np.int64)
+            self._kept = np.zeros(1, dtype=np.int64)
+        self._scaling = self._scaling._replace(target_shift=np.zeros(p), target_scale=np.ones(p))
+        self._targets = np.zeros((self._warmup, p))
+        if not self.frozen:  # rows may have come, but no target
+            self._targets[: self._kept[0]] = np.nan
 
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        inputs.refuse(*check(X, X[:0] if Y is None else Y, self._shared), many=len(X) > 1)
+        self._refuse_unfit(X, Y)
         if self.frozen:
-            return self._take(X, Y, report)
-        with undone_on_error(self, rows=2):  # even one row may have all the others learnt again
+            return self._advance_within(X, Y, report)
+        with undone_on_error(self):  # even one row may have all the others learnt again
             return self._warm_up(X, Y, report)
 
-    def _take(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance_within(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         """Hand rows to the model within, in its units."""
         s = self._scaling
         prediction = self._within._advance(
@@ -101,7 +98,7 @@ class Standardize(Wrapper):
         return None if prediction is None else self._in_units(prediction)
 
     def _predict(self, X: FloatArray) -> Prediction:
-        inputs.refuse(*check(X, X[:0], False), many=len(X) > 1)
+        self._refuse_unfit(X)
         return self._in_units(self._within._predict(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
 
     def _in_units(self, prediction: Prediction) -> Prediction:
@@ -121,7 +118,7 @@ class Standardize(Wrapper):
             renewal = min(self._warmup, 1 << kept.bit_length())
             stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
             x, y = X[start:stop], None if Y is None else Y[start:stop]
-            predictions.append(self._take(x, y, report))
+            predictions.append(self._advance_within(x, y, report))
             if not self.frozen:
                 self._rows[kept : kept + len(x)] = x
                 self._targets[kept : kept + len(x)] = np.nan if y is None else y
@@ -138,22 +135,19 @@ class Standardize(Wrapper):
         for array, values in zip(self._scaling, units_of(rows, targets), strict=True):
             array[:] = values
         self._within = self._pristine.clone()
-        begin(self._within, rows.shape[1], targets.shape[1])
+        self._within._prepare(Shape(rows.shape[1], targets.shape[1], scalar=False, certain=True))
         sequences = [0, *np.flatnonzero(self._begins[:n]), n]
         for start, stop in itertools.pairwise(sequences):
             self._within.reset_memory()
             if start < stop:
-                self._take(rows[start:stop], targets[start:stop], report=False)
+                self._advance_within(rows[start:stop], targets[start:stop], report=False)
         if self.frozen:
             for array in (self._rows, self._targets, self._begins):
                 array[...] = 0
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return (
-            self._scaling._asdict()
-            | {"rows": self._rows, "targets": self._targets, "begins": self._begins, "kept": self._kept}
-            | super()._arrays()
-        )
+        kept = {"rows": self._rows, "targets": self._targets, "begins": self._begins, "kept": self._kept}
+        return self._scaling._asdict() | kept
 
     def _check_restored(self) -> None:
         if not 0 <= self._kept[0] <= self._warmup:
@@ -201,11 +195,6 @@ class Standardize(Wrapper):
         return Scaling(*(array.copy() for array in self._scaling))
 
     @property
-    def inner(self) -> StreamModel:
-        """A copy of the model within, to read what only models of its kind have; everything in standard units."""
-        return self._within.copy()
-
-    @property
     def basis(self) -> FloatArray:
         """The basis points in the units of the inputs; before the first row, and a reservoir's state, as they are."""
         points = self._within.basis
@@ -215,37 +204,28 @@ class Standardize(Wrapper):
             points[:, units:] = (self._scaling.input_shift + self._scaling.input_scale * seen).reshape(len(points), -1)
         return points
 
-    @property
-    def hyperparameters(self) -> dict[str, float | FloatArray]:
-        """The present hyperparameters of the model within by name, in standard units."""
-        return self._within.hyperparameters
-
-    def relevance(self) -> Relevance:
-        """Return how much each input counts, standard deviation for standard deviation, and how far back."""
-        return self._within.relevance()
-
 
 class _InUnits(Mapped):
     """Trajectories in the units of the data."""
 
     def __init__(self, within: Trajectories, units: Scaling) -> None:
         super().__init__(within)
-        self._units = units
+        self._scaling = units
 
     def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        scale = self._units.target_scale
-        return self._units.target_shift, scale, scale**2 * step.noise
+        scale = self._scaling.target_scale
+        return self._scaling.target_shift, scale, scale**2 * step.noise
 
     def _inputs(self, X: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(X), self._units.input_shift, self._units.input_scale)
+        return standard(np.ascontiguousarray(X), self._scaling.input_shift, self._scaling.input_scale)
 
     def _targets(self, Y: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(Y), self._units.target_shift, self._units.target_scale)
+        return standard(np.ascontiguousarray(Y), self._scaling.target_shift, self._scaling.target_scale)
 
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
-    columns = [[centre_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
     (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
     return Scaling(input_shift, input_scale, target_shift, target_scale)
 
@@ -256,7 +236,7 @@ def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatA
     return result
 
 
-def centre_and_spread(column: FloatArray) -> tuple[float, float]:
+def center_and_spread(column: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
     if column.size == 0:
         return 0.0, 1.0

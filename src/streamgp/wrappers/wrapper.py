@@ -1,130 +1,120 @@
-"""Wrapper: a stream model around another one; what it does not change it passes on."""
+"""Composites: stream models made of others. What such a model does not do itself, the models within do."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from streamgp.contract.model import Change, Health, Relevance, StreamModel, revived
+from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray
 
 
-class Wrapper(StreamModel):
-    """A stream model that hands its rows to a model within.
+class Composite(StreamModel):
+    """A stream model made of others.
 
-    The model that is handed over has learnt nothing and stays as it is: the one within is a clone, so that whoever
-    holds the other may change its settings.
+    The models that are handed over have learnt nothing and stay as they are: those within are clones, so that whoever
+    holds the others may change their settings.
     """
 
-    _pristine: StreamModel  # the settings of the model within
-    _within: StreamModel
+    _setting = "model"  # what the models are called among the settings
+    _models: list[StreamModel]  # the models within
 
-    def _wrap(self, model: StreamModel) -> None:
-        if not isinstance(model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or ISSGPR(); got {model!r}")
-        if model.rows_seen:
-            raise ValueError(
-                f"model must have learnt nothing, because {type(self).__name__} follows it from the first row on; got "
-                f"one that has seen {model.rows_seen} rows. Hand over model.clone()."
-            )
-        self._settings["model"] = self._pristine = model.clone()
-        self._within = self._pristine
-        self.has_variance = model.has_variance
-        self._shared, self._largest = model._shared, model._largest
+    def _hold(self, given: Any, wanted: str) -> None:
+        """Take the models of a setting, one or a list of them."""
+        several = isinstance(given, list | tuple)
+        models = list(given) if several else [given]
+        for model in models:
+            if not isinstance(model, StreamModel):
+                raise TypeError(f"{self._setting} must be {wanted}; got {model!r}")
+            if model.rows_seen:
+                raise ValueError(
+                    f"{self._setting} must have learnt nothing, because {type(self).__name__} needs every row from the "
+                    f"first one on; got one that has seen {model.rows_seen} rows. Hand over model.clone()."
+                )
+        if not models:
+            raise ValueError(f"{self._setting} is an empty list; give at least one stream model")
+        self._models = [model.clone() for model in models]
+        self._settings[self._setting] = list(self._models) if several else self._models[0]
+        self.has_variance = all(model.has_variance for model in models)
+        self._shared = any(model._shared for model in models)
+        self._largest = min(model._largest for model in models)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
-        return super().get_params(deep) | {"model": self._pristine.clone()}
-
-    # Constructing clones the model that is handed over: no need to clone it before.
-
-    def clone(self) -> Self:
-        return type(self)(**super().get_params())
-
-    def copy(self) -> Self:
-        twin: Self = revived(type(self), super().get_params(), *self._knowledge())
-        return twin
-
-    clone.__doc__, copy.__doc__ = StreamModel.clone.__doc__, StreamModel.copy.__doc__
-
-    # The state.
+        params, given = super().get_params(deep), self._settings[self._setting]
+        fresh = [model.clone() for model in given] if isinstance(given, list) else given.clone()
+        return params | {self._setting: fresh}
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
-            self._within = self._pristine.clone()
-        begin(self._within, d, p)
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {f"inner.{name}": array for name, array in self._within._arrays().items()}
-
-    def _check_restored(self) -> None:
-        self._within._check_restored()
-
-    def reset_memory(self) -> None:
-        if self._d is not None:
-            self._within.reset_memory()
+            self._models = [model.clone() for model in self._models]
+        for model in self._models:
+            model._prepare(Shape(d, p, scalar=False, certain=True))
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        return self._within._last_row()
-
-    def _recall(self, y: FloatArray) -> None:
-        self._within._recall(y)
-
-    def _units(self) -> int:
-        return self._within._units()
-
-    def forget(self, factor: float) -> None:
-        self._within.forget(factor)
-
-    forget.__doc__ = StreamModel.forget.__doc__
-
-    @property
-    def _cannot_forget_because(self) -> str:
-        return self._within._cannot_forget_because
-
-    def _rows_until_settled(self) -> int:
-        return self._within._rows_until_settled()
+        return self._models[0]._last_row()
 
     # What can be read.
+
+    def _shown(self) -> StreamModel:
+        """The model within whose basis, size, hyperparameters... can be read."""
+        return self._models[0]
+
+    def _units(self) -> int:
+        return self._shown()._units()
+
+    @property
+    def rows_seen(self) -> int:
+        return self._models[0].rows_seen
+
+    @property
+    def size(self) -> int:
+        return self._shown().size
+
+    @property
+    def basis(self) -> FloatArray:
+        return self._shown().basis
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        return self._shown().hyperparameters
+
+    def relevance(self) -> Relevance:
+        return self._shown().relevance()
+
+    @property
+    def last_change(self) -> Change:
+        return self._shown().last_change
+
+
+class Wrapper(Composite):
+    """A stream model around another one."""
+
+    def _wrap(self, model: StreamModel) -> None:
+        self._hold(model, "a stream model such as KRLST() or ISSGPR()")
+
+    def _children(self) -> dict[str, StreamModel]:
+        return {"inner": self._within}
+
+    @property
+    def _pristine(self) -> StreamModel:
+        """The model of the settings, which has learnt nothing."""
+        model: StreamModel = self._settings["model"]
+        return model
+
+    @property
+    def _within(self) -> StreamModel:
+        return self._models[0]
+
+    @_within.setter
+    def _within(self, model: StreamModel) -> None:
+        self._models = [model]
 
     @property
     def inner(self) -> StreamModel:
         """A copy of the model within, to read what only models of its kind have."""
         return self._within.copy()
-
-    @property
-    def rows_seen(self) -> int:
-        return self._within.rows_seen
-
-    @property
-    def size(self) -> int:
-        return self._within.size
-
-    @property
-    def basis(self) -> FloatArray:
-        return self._within.basis
-
-    @property
-    def hyperparameters(self) -> dict[str, float | FloatArray]:
-        return self._within.hyperparameters
-
-    def relevance(self) -> Relevance:
-        return self._within.relevance()
-
-    @property
-    def health(self) -> Health:
-        return self._within.health
-
-    @property
-    def last_change(self) -> Change:
-        return self._within.last_change
-
-
-def begin(model: StreamModel, d: int, p: int) -> None:
-    """Allocate a model for inputs and targets that someone else has checked."""
-    model._start(d, p)
-    model._d, model._p, model._scalar, model._certain = d, p, False, True
 
 
 def joined(predictions: list[Prediction]) -> Prediction:
