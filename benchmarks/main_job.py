@@ -25,7 +25,7 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
-from streamgp.job import Job, Pipeline
+from streamgp.job import Block, Job, Observer
 from streamgp.tables import PredictedRows
 
 ROOT = Path(__file__).parents[1]
@@ -79,17 +79,17 @@ def write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
         file.writelines(",".join(row) + "\n" for row in rows)
 
 
-class Kept:
-    """The lines of a run, and the inputs of its model."""
+class Kept(Observer):
+    """The predictions of a run."""
 
     def __init__(self) -> None:
-        self.lines: list[PredictedRows] = []
+        self.parts: list[PredictedRows] = []
 
-    def add(self, lines: PredictedRows, pipeline: Pipeline, seconds: float) -> None:
-        self.lines.append(lines)
+    def block(self, block: Block) -> None:
+        self.parts.append(block.predicted)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return np.concatenate([getattr(lines, name) for lines in self.lines])
+        return np.concatenate([getattr(part, name) for part in self.parts])
 
 
 def least_squares(columns: dict[str, np.ndarray], target: str, lags: int, horizon: int) -> dict[str, np.ndarray]:
@@ -115,7 +115,7 @@ def run_table(name: str, folder: Path) -> dict[str, Any]:
     write_csv(path, columns)
     kept = Kept()
     began, busy = time.perf_counter(), time.process_time()
-    summary = Job(path, target, watch=kept.add, **options).run()
+    summary = Job(path, target, observers=[kept], **options).run()
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     later = slice(FROM, None)
     y, mean = kept["observed"][later], kept["mean"][later]
@@ -125,7 +125,7 @@ def run_table(name: str, folder: Path) -> dict[str, Any]:
     previous = np.concatenate([np.full(max(horizon, 1), np.nan), columns[target]])[: len(columns[target])][later]
     linear = least_squares(columns, target, options.get("lags", 0), horizon)
     windows = np.convolve((bounds[0] <= y) & (y <= bounds[1]), np.ones(WINDOW) / WINDOW, "valid")
-    chosen = summary.pipeline.choice
+    chosen = summary.pipeline.chosen
     assert chosen is not None
     return {
         "rows": len(columns[target]),
@@ -180,15 +180,19 @@ def memory(folder: Path) -> dict[str, Any]:
             file.write("".join(f"{a:.3f},{b:.3f},{c:.3f},{v:.3f}\n" for (a, b, c), v in zip(block, y, strict=True)))
     stop, found = threading.Event(), {}
 
-    def watch(lines: PredictedRows, pipeline: Pipeline, _: float) -> None:
-        if pipeline.rows % 500_000 < len(lines.row):
-            found[str(pipeline.rows // 500_000 * 500_000)] = resident()
-        if pipeline.rows >= FOLLOWED:
-            stop.set()
+    class Watch(Observer):
+        def block(self, block: Block) -> None:
+            rows = block.pipeline.rows
+            if rows % 500_000 < len(block.predicted.row):
+                found[str(rows // 500_000 * 500_000)] = resident()
+            if rows >= FOLLOWED:
+                stop.set()
 
     settings = {"features": 10, "tune": False}
     began = time.perf_counter()
-    Job(path, "y", model="ISSGPR", settings=settings, follow=True, out=folder / "o.csv", watch=watch, stop=stop).run()
+    job = Job(path, "y", model="ISSGPR", settings=settings, out=folder / "o.csv", follow=True, stop=stop)
+    job.observers = [Watch()]
+    job.run()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"rows": FOLLOWED, "resident_MiB": found, "peak_MiB": peak, "seconds": time.perf_counter() - began}
 
@@ -204,7 +208,7 @@ PARTS = {"throughput": throughput, "memory": memory}
 def rendered(report: dict[str, Any]) -> dict[str, str]:
     """The tables of the page by name."""
     errors = [
-        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | auto took |",
+        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | models chosen |",
         "|---|---|---|---|---|---|---|---|",
     ]
     intervals = ["| table | coverage | in 1 000 rows | score | own coverage | own score |", "|---|---|---|---|---|---|"]

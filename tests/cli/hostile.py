@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
         lines = self.result.stderr.splitlines()
         if not self.result.exit_code or not lines:
             return ""
-        return lines[-1].removeprefix("streamgp: ").partition(". Stopped there: the ")[0]
+        return lines[-1].removeprefix("streamgp: ").partition(". The run stopped there; the ")[0]
 
 
 def rows(n: int = N, sign: str = ",", end: str = "\n", comma: bool = False) -> str:

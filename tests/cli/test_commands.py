@@ -153,7 +153,7 @@ def test_a_saved_run_is_described(tmp_path):
     saved = tmp_path / "m.sgp"
     streamgp("run", rows_at(tmp_path / "a.csv"), "--target", "y", "--save", saved, "--out", tmp_path / "o.csv", *SMALL)
     text = plain("inspect", saved)
-    for sentence in ("a run over rows of a table", "KRLST, asked for", "rows seen", "repairs 0", "x 0."):
+    for sentence in ("a run over rows of a table", "KRLST (as requested)", "rows seen", "repairs 0", "x 0."):
         assert sentence in text
     found = json.loads(plain("inspect", saved, "--json"))
     assert (found["rows"], found["rows seen"], found["size"], found["target"]) == (80, 80, 8, "y")
@@ -191,16 +191,19 @@ def test_models_are_ranked_on_the_same_rows(tmp_path):
     loss = np.mean([(row["mean"] - row["observed"]) ** 2 for row in rows])
     assert next(rank["loss"] for rank in ranking if rank["name"] == "QKLMS") == pytest.approx(loss, abs=1e-12)
     text = plain("compare", source, "--target", "y", "--models", "KRLST,QKLMS", "--by", "density", *small)
-    assert "200 rows from row 101 on" in text
+    assert "Scored on 200 rows, from row 101 on" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--models", "KRLST"], "give at least two different models, as KRLST,ISSGPR; got KRLST"),
+        (["--models", "KRLST"], "give at least two different models, such as KRLST,ISSGPR; got KRLST"),
         (["--by", "luck"], "by must be one of 'rmse', 'density'; got 'luck'"),
         (["--set", "capasity=3"], "none of the models has a setting 'capasity'. Did you mean 'capacity'?"),
-        (["--models", "KRLST,QKLMS", "--set", "tune=off"], "there are 30 rows, and the first 1000 are for"),
+        (
+            ["--models", "KRLST,QKLMS", "--set", "tune=off"],
+            "the table has 30 rows, but the first 1000 only tune",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, arguments, message):

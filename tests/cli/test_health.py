@@ -52,7 +52,7 @@ def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
     source, page, saved = table(tmp_path / "a.csv"), tmp_path / "r.html", tmp_path / "m.sgp"
     done = streamgp("run", source, "--target", "y", "--save", saved, "--report", page, *TWO)
     assert done.exit_code == 0, done.stderr
-    assert "diverged: least squares; without weight in the predictions" in done.stderr
+    assert "diverged: least squares (weight 0)" in done.stderr
     assert '["diverged","least squares"]' in page.read_text()
     found = json.loads(streamgp("inspect", saved, "--json").stdout)
     assert found["health"]["diverged"] == ["least squares"]

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from streamgp.job import Job
+from streamgp.job import Job, Observer
 from streamgp.tables import WriteError
 from tests.cli.test_run import SMALL, predictions, process, streamgp, table, wait_for
 
@@ -151,7 +151,7 @@ def test_a_parquet_file_is_not_continued(tmp_path):
     run(source, "--out", out, "--save", saved)
     done = streamgp("run", source, "--load", saved, "--out", out)
     assert done.exit_code == 4
-    assert "p.parquet exists, and a Parquet file cannot be continued; give --out another name" in done.stderr
+    assert "p.parquet exists, and Parquet files cannot be appended to; give --out another name" in done.stderr
 
 
 # Two runs at a time
@@ -180,11 +180,12 @@ def test_a_second_run_on_the_same_files_is_refused_until_the_first_ends(tmp_path
 def test_runs_of_one_process_are_told_apart(tmp_path):
     source, out = table(tmp_path / "a.csv"), tmp_path / "p.csv"
 
-    def again(*_):
-        with pytest.raises(WriteError, match="p.csv is being written by another run"):
-            Job(source, "y", model="KRLST", settings=SETTINGS, save=out).run()
+    class Again(Observer):
+        def block(self, block):
+            with pytest.raises(WriteError, match="p.csv is being written by another run"):
+                Job(source, "y", model="KRLST", settings=SETTINGS, save=out).run()
 
-    Job(source, "y", model="KRLST", settings=SETTINGS, out=out, watch=again).run()
+    Job(source, "y", model="KRLST", settings=SETTINGS, out=out, observers=[Again()]).run()
     assert len(predictions(out)) == 80
 
 

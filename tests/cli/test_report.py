@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from streamgp.job import Job
-from streamgp.job.history import History
+from streamgp.job import Block, Job
+from streamgp.job.recorder import Recorder
 from streamgp.job.report import write_plot, write_report
 from streamgp.tables import PredictedRows
 from tests.cli.browser import CHROMIUM, Browser
@@ -39,11 +39,11 @@ def test_names_cannot_break_out_of_the_page(tmp_path):
     source = tmp_path / "a.csv"
     rows = "".join(f"{np.sin(i):.4f},{np.cos(i):.4f}\n" for i in range(40))
     source.write_text("</script><b>x,y\n" + rows)
-    history = History()
+    recorder = Recorder()
     summary = Job(
-        source, "y", model="KRLST", settings={"capacity": 5, "tune": False, "warmup": 20}, watch=history.add
+        source, "y", model="KRLST", settings={"capacity": 5, "tune": False, "warmup": 20}, observers=[recorder]
     ).run()
-    write_report(tmp_path / "r.html", history, summary)
+    write_report(tmp_path / "r.html", recorder, summary)
     assert "</script><b>" not in (tmp_path / "r.html").read_text()
 
 
@@ -66,10 +66,10 @@ def test_a_report_that_cannot_be_written_is_a_sentence(tmp_path):
         assert "cannot be written" in done.stderr
 
 
-# History
+# Recorder
 
 
-def lines_of(y, mean, start=0, times=False):
+def predicted_rows(y, mean, start=0, times=False):
     n = len(y)
     row = np.arange(start + 1, start + n + 1)
     time = [f"t{i}" for i in row] if times else None
@@ -94,10 +94,11 @@ class Still:
 
 
 def filled(y, mean, buckets, step=97):
-    history = History(buckets)
+    recorder = Recorder(buckets)
     for start in range(0, len(y), step):
-        history.add(lines_of(y[start : start + step], mean[start : start + step], start, times=True), Still(), 0.01)
-    return history
+        predicted = predicted_rows(y[start : start + step], mean[start : start + step], start, times=True)
+        recorder.block(Block(predicted, Still(), 0.01, 0, None))
+    return recorder
 
 
 @pytest.mark.parametrize("rows", [60, 64, 65, 1000])
@@ -105,37 +106,37 @@ def test_buckets_hold_the_extremes_and_sums_of_their_rows(rows):
     rng = np.random.default_rng(0)
     y, mean = rng.normal(size=(2, rows))
     y[5] = np.nan
-    history = filled(y, mean, 64)
-    stride = history.stride
+    recorder = filled(y, mean, 64)
+    stride = recorder.stride
     assert stride == {60: 1, 64: 1, 65: 2, 1000: 16}[rows]
-    series = history.series()
-    for b in range(history.used):
+    series = recorder.series()
+    for b in range(recorder.used):
         part = slice(b * stride, (b + 1) * stride)
         known = y[part][~np.isnan(y[part])]
         low = known.min() if known.size else np.nan
         np.testing.assert_array_equal(series["observed_low"][b], low)
         assert series["upper"][b] == (mean[part] + 1.0).max()
-        assert history.columns["known"][b] == known.size
-        assert history.times[b] == f"t{b * stride + 1}"
-    assert len(history.times) == history.used
-    running = history.running(10**6)
+        assert recorder.columns["known"][b] == known.size
+        assert recorder.times[b] == f"t{b * stride + 1}"
+    assert len(recorder.times) == recorder.used
+    running = recorder.running(10**6)
     error = (y - mean)[~np.isnan(y)]
     assert running["rmse"][-1] == pytest.approx(np.sqrt(np.mean(error**2)), abs=1e-12)
     assert running["coverage"][-1] == pytest.approx(np.mean(np.abs(error) <= 1.0), abs=1e-12)
-    assert history.pit.sum() == error.size
+    assert recorder.pit.sum() == error.size
 
 
 def test_looks_at_the_model_are_thinned():
-    history = filled(np.zeros(5000), np.zeros(5000), 64, step=1)
-    assert 256 <= len(history.samples) < 512
-    assert history.paths()["noise"].shape == (len(history.samples), 1)
-    assert history.relevance().shape == (len(history.samples), 0)
-    assert history.weights()["SOGP"].tolist() == [0.75] * len(history.samples)
+    recorder = filled(np.zeros(5000), np.zeros(5000), 64, step=1)
+    assert 256 <= len(recorder.samples) < 512
+    assert recorder.paths()["noise"].shape == (len(recorder.samples), 1)
+    assert recorder.relevance().shape == (len(recorder.samples), 0)
+    assert recorder.weights()["SOGP"].tolist() == [0.75] * len(recorder.samples)
 
 
 def test_buckets_must_be_even():
-    with pytest.raises(ValueError, match="buckets must be even, because two and two are joined; got 7"):
-        History(7)
+    with pytest.raises(ValueError, match="buckets must be even, because they are merged in pairs; got 7"):
+        Recorder(7)
 
 
 # The browser
@@ -154,15 +155,15 @@ def browser(tmp_path_factory):
 def long_page(tmp_path_factory):
     """The page of a hundred thousand rows, more than buckets."""
     folder = tmp_path_factory.mktemp("report")
-    history = History()
+    recorder = Recorder()
     t = np.arange(100_000)
     y = np.sin(t / 5000) + 0.1 * np.random.default_rng(0).normal(size=len(t))
     source = table(folder / "a.csv", 200)
     small = {"capacity": 5, "tune": False, "warmup": 20}
-    summary = Job(source, "y", model="KRLST", settings=small, watch=history.add).run()
-    history = filled(y, np.sin(t / 5000), 1 << 15, step=1000)
-    write_report(folder / "long.html", history, summary, "a.csv")
-    write_plot(folder / "long.png", history, summary)
+    summary = Job(source, "y", model="KRLST", settings=small, observers=[recorder]).run()
+    recorder = filled(y, np.sin(t / 5000), 1 << 15, step=1000)
+    write_report(folder / "long.html", recorder, summary, "a.csv")
+    write_plot(folder / "long.png", recorder, summary)
     return folder / "long.html"
 
 

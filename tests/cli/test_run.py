@@ -60,10 +60,10 @@ def test_one_prediction_a_row_goes_to_standard_output_and_words_to_standard_erro
     for sentence in (
         "target: y",
         "numbers: x",
-        "category: kind (a, b; any other counts as none of these)",
+        "category: kind (a, b; other values count as none of these)",
         "time: time, used as time of day and day of week",
         "lags: none",
-        "model after 30 rows: KRLST, asked for",
+        "model after 30 rows: KRLST (as requested)",
         "rows: 80 in",
         "90% intervals: coverage",
     ):
@@ -157,11 +157,11 @@ def test_a_run_in_two_parts_equals_one(tmp_path):
     streamgp("run", whole, "--target", "y", "--out", tmp_path / "one.csv", "--lags", 2, *SMALL)
     out, saved = tmp_path / "two.csv", tmp_path / "m.sgp"
     first = streamgp("run", part, "--target", "y", "--lags", 2, "--out", out, "--save", saved, *SMALL)
-    assert "continue with --load" in first.stderr
+    assert "resume with --load" in first.stderr
     part.write_text(whole.read_text())  # the file has grown
     done = streamgp("run", part, "--load", saved, "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert f"continuing the run after 50 rows, in {part} after line 51" in done.stderr
+    assert f"resuming after 50 rows, in {part} after line 51" in done.stderr
     assert out.read_text() == (tmp_path / "one.csv").read_text()
 
 
@@ -172,7 +172,7 @@ def test_a_run_goes_on_in_another_file(tmp_path):
         "run", table(tmp_path / "a.csv", 50), "--target", "y", "--out", tmp_path / "two.csv", "--save", saved, *SMALL
     )
     done = streamgp("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
-    assert "at its first row: it is another source than before" in done.stderr
+    assert "at its first row: this is a different source" in done.stderr
     together = predictions(tmp_path / "two.csv") + predictions(tmp_path / "three.csv")
     assert together == predictions(tmp_path / "one.csv")
 
@@ -201,7 +201,7 @@ def test_a_followed_run_that_is_stopped_saves_says_where_and_goes_on_exactly(tmp
     running.send_signal(number)
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "stopped after row 60; saved, go on with --load a.interrupted.sgp" in errors
+    assert "stopped after row 60; resume with --load a.interrupted.sgp" in errors
     with open(source, "a") as file:
         file.writelines(rest[10:])
     done = streamgp("run", source, "--load", tmp_path / "a.interrupted.sgp", "--out", out)
@@ -240,7 +240,7 @@ def test_a_pipe_is_predicted_row_by_row_as_it_comes(tmp_path):
         ("2024-01-02T10:00,1.0,a", "has 3 values, expected 4 as in the first line: '2024-01-02T10:00,1.0,a'"),
         ("2024-01-02T10:00,one,a,1.0", "has 'one' in the column 'x', which holds numbers"),
         ("2024-01-02T10:00,1.0,a,inf", "has an infinite number in the column 'y'"),
-        ("time,x,kind,y", "repeats the names of the columns"),
+        ("time,x,kind,y", "repeats the header"),
         ('2024-01-02T10:00,"1.0"2,a,1.0', "cannot be read as CSV"),
     ],
 )
@@ -252,12 +252,12 @@ def test_a_bad_row_stops_the_run_with_its_line_or_is_skipped_and_counted(tmp_pat
     stopped = streamgp("run", source, "--target", "y", "--save", tmp_path / "m.sgp", *SMALL)
     assert stopped.exit_code == 3
     assert f"line 36 {reason}" in stopped.stderr
-    assert "Stopped there: the 34 rows before are predicted and kept" in stopped.stderr
+    assert "The run stopped there; the 34 rows before it are predicted and kept" in stopped.stderr
     assert stopped.stdout.splitlines() == clean[:35]
     skipped = streamgp("run", source, "--target", "y", "--on-error", "skip", *SMALL)
     assert skipped.exit_code == 0
     assert skipped.stdout.splitlines() == clean
-    assert "skipped: 1 rows; the first, 36, " in skipped.stderr
+    assert "skipped: 1 row; the first is line 36, which " in skipped.stderr
     source.write_text("".join(lines))  # the row is taken out, and the run goes on
     done = streamgp("run", source, "--load", tmp_path / "m.sgp")
     assert done.stdout.splitlines()[1:] == clean[35:]
@@ -266,12 +266,12 @@ def test_a_bad_row_stops_the_run_with_its_line_or_is_skipped_and_counted(tmp_pat
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("", [], "a.csv is empty; expected a line with the names of the columns, then rows"),
-        ("x,y\n", [], "a.csv has no rows, only the names of columns: x, y"),
+        ("", [], "a.csv is empty; expected a header row, then rows"),
+        ("x,y\n", [], "a.csv has a header but no rows; the columns are: x, y"),
         ("x,z\n1,2\n", [], "there is no column 'y'. The columns are: x, z"),
         ("x,y\n1\n2\n", [], "line 2 has 1 value, expected 2 as in the first line: '1'; no row could be read"),
         ("x,y\n1,a\n2,b\n", [], "the target 'y' must hold numbers; it holds 'a', 'b'"),
-        ("y\n1\n2\n", ["--lags", "0"], "there is nothing to predict from"),
+        ("y\n1\n2\n", ["--lags", "0"], "nothing to predict from"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused(tmp_path, monkeypatch, text, arguments, message):
@@ -305,7 +305,7 @@ def test_a_loaded_run_keeps_its_target_settings_and_columns(tmp_path):
     for arguments, message in (
         (["--target", "x"], "was made with --target y, not x"),
         (["--horizon", 2], "was made with --horizon 0, not 2"),
-        (["--set", "capacity=9"], "has its inputs and settings; leave --inputs and --set out"),
+        (["--set", "capacity=9"], "has its own inputs and settings; drop --inputs and --set"),
     ):
         done = streamgp("run", source, "--load", saved, *arguments)
         assert done.exit_code == 2
@@ -324,7 +324,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     source = table(tmp_path / "a.csv", 20)
     for out, code, message in (
         (tmp_path / "none" / "o.csv", 4, "cannot be written: No such file or directory"),
-        (tmp_path / "o.txt", 3, "end its name in .csv, .ndjson or .parquet"),
+        (tmp_path / "o.txt", 3, "use a name that ends in .csv, .ndjson or .parquet"),
     ):
         done = streamgp("run", source, "--target", "y", "--out", out, *SMALL)
         assert done.exit_code == code
@@ -342,7 +342,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
     running = process("run", source, "--target", "y", "--out", out, *SMALL, preexec_fn=little_room)
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 4
-    assert "o.csv cannot be written: File too large; the 500 rows before are in it, whole" in errors
+    assert "o.csv cannot be written: File too large; the 500 rows before are complete" in errors
     assert out.read_text() == "".join(expected.splitlines(keepends=True)[:501])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamgp.job import Job, Pipeline
+from streamgp.job import Job, Observer, Pipeline
 from streamgp.tables import RowsError, read_rows, source
 from tests.cli.test_run import SMALL, predictions, streamgp, table
 
@@ -55,7 +55,7 @@ def test_a_compressed_file_that_is_cut_short_keeps_its_rows(tmp_path, ending, ro
     path.write_bytes(whole + part[: len(part) * 3 // 4])
     code, message, n = kept(path)
     assert (code, n >= text[:cut].count("\n") - 1, n < rows) == (3, True, True)
-    assert f"streamgp: line {n + 2}: {path} is cut short or damaged here (" in message
+    assert f"streamgp: line {n + 2}: {path} is truncated or damaged here (" in message
     assert "the rows before are kept" in message
     path.write_bytes(PACK[ending](text.encode()))  # a whole copy
     done = streamgp("run", path, "--load", tmp_path / "m.sgp", "--out", tmp_path / "o.csv")
@@ -72,7 +72,7 @@ def test_an_endless_integer_is_an_infinite_number(tmp_path, digits):
         file.write('{"x": 1%s, "y": 1}\n' % ("0" * (digits - 1)))
     code, message, n = kept(path)
     assert (code, n) == (3, 100)
-    assert "line 101 has an infinite number in the column 'x'. Stopped there: the 100 rows before" in message
+    assert "line 101 has an infinite number in the column 'x'. The run stopped there; the 100 rows before" in message
 
 
 @pytest.mark.parametrize("depth", [200, 990, 100_000])
@@ -253,11 +253,16 @@ def following(tmp_path, monkeypatch):
     """A followed file; what was said, and a way to wait for rows and to end."""
     monkeypatch.setattr(source, "POLL", 0.01)
     path, said, problems = tmp_path / "t.csv", [], []
+
+    class Heard(Observer):
+        def note(self, sentence):
+            said.append(sentence)
+
     stop = threading.Event()
     path.write_text("x,y\n" + "1,2\n2,3\n" * 20)
     settings = {"capacity": 8, "tune": False, "warmup": 30}
     job = Job(path, "y", model="KRLST", settings=settings, out=tmp_path / "o.csv", save=tmp_path / "m.sgp", follow=True,
-              say=said.append, stop=stop)  # fmt: skip
+              observers=[Heard()], stop=stop)  # fmt: skip
 
     def run():
         try:
@@ -303,7 +308,7 @@ def test_a_rotated_file_is_followed_into_the_new_one(tmp_path, following, header
     following.until(lambda: following.rows() >= 41)
     path.write_text(header + "4,5\n")
     following.until(lambda: following.rows() == 43)
-    assert f"{path} was replaced; going on at the first line of the new file" in following.said
+    assert f"{path} was replaced; continuing at the first line of the new file" in following.said
     with path.open("a") as file:
         file.write("6,7\n")
     following.until(lambda: following.rows() == 44)
@@ -327,7 +332,7 @@ def test_a_bad_row_of_the_new_file_is_named_by_its_line_there(tmp_path, followin
 
 def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, following):
     following.path.rename(tmp_path / "t.csv.1")
-    following.until(lambda: f"{following.path} was moved away; waiting for a new one" in following.said)
+    following.until(lambda: f"{following.path} was moved; waiting for a new file" in following.said)
     (tmp_path / "t.csv.1").rename(following.path)  # and back
     with following.path.open("a") as file:
         file.write("3,4\n")
@@ -337,8 +342,8 @@ def test_a_followed_file_that_is_moved_away_is_waited_for(tmp_path, following):
 def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, following):
     following.path.unlink()
     following.until(lambda: following.problems)
-    assert f"{following.path} was deleted while it was followed; the rows before are kept" in following.problems[0]
-    assert "Continue with --load when there is a new one" in following.problems[0]
+    assert f"{following.path} was deleted while being followed; the rows before are kept" in following.problems[0]
+    assert "Resume with --load when there is a new file" in following.problems[0]
     following.end()
     assert Pipeline.load(tmp_path / "m.sgp").rows == 40
 
@@ -349,9 +354,13 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
 @pytest.mark.parametrize(
     ("columns", "arguments", "message"),
     [
-        (20_000, [], "the table has 20000 columns; at most 5000 are read. Keep those that matter, such as: cut -d,"),
-        (3000, [], "a row would have 2999 inputs (2999 of the columns, 0 lags); at most 1000 are possible. Name those"),
-        (2, ["--lags", 1_000_000], "a row would have 1000001 inputs (1 of the columns, 1000000 lags); at most 1000"),
+        (20_000, [], "the table has 20000 columns; the limit is 5000. Keep those you need, for example: cut -d,"),
+        (3000, [], "a row would have 2999 inputs (2999 of the columns, 0 lags); the limit is 1000. Select columns"),
+        (
+            2,
+            ["--lags", 1_000_000],
+            "a row would have 1000001 inputs (1 of the columns, 1000000 lags); the limit",
+        ),
         (2, ["--horizon", 10**9], "horizon must be at most 100000 rows; got 1000000000"),
     ],
 )
@@ -399,6 +408,6 @@ def test_too_little_memory_is_a_sentence(tmp_path, monkeypatch):
 def test_the_reader_itself_refuses_too_many_columns(tmp_path):
     (tmp_path / "a.csv").write_text(",".join(f"c{i}" for i in range(5001)) + "\n")
     reader = read_rows(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match="the table has 5001 columns; at most 5000 are read"):
+    with pytest.raises(ValueError, match="the table has 5001 columns; the limit is 5000"):
         list(reader.chunks())
     reader.close()

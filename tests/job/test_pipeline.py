@@ -10,7 +10,7 @@ import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
 from streamgp.tables import RowsError, Schema
-from streamgp.tables.columns import Column, Rows
+from streamgp.tables.columns import Column, EncodedRows
 
 SETTINGS = {"capacity": 8, "warmup": 30, "tune": False}
 
@@ -29,7 +29,7 @@ def stream(n=80, d=2, seed=0):
 
 
 def rows_of(X, y):
-    return Rows(X.copy(), y.copy(), None, list(range(2, len(y) + 2)), [])
+    return EncodedRows(X.copy(), y.copy(), None, list(range(2, len(y) + 2)), [])
 
 
 def taken(pipeline, X, y, cuts=()):
@@ -107,24 +107,9 @@ def test_nothing_is_known_before_its_time(lags, horizon):
     assert one["mean"][made_without] != other["mean"][made_without]
 
 
-def test_lags_are_the_last_targets_newest_first():
-    X, y = np.empty((6, 0)), np.arange(10.0, 16.0)
-    now = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3)
-    ahead = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3, horizon=1)
-    assert now.input_names == ["y[-1]", "y[-2]", "y[-3]"]
-    assert ahead.input_names == ["y", "y[-1]", "y[-2]"]
-    np.testing.assert_array_equal(
-        now._inputs(X, y), [[np.nan] * 3, [10, 10, 10], [11, 10, 10], [12, 11, 10], [13, 12, 11], [14, 13, 12]]
-    )
-    np.testing.assert_array_equal(
-        ahead._inputs(X, y), [[10, 10, 10], [11, 10, 10], [12, 11, 10], [13, 12, 11], [14, 13, 12], [15, 14, 13]]
-    )
-
-
-def test_a_missing_target_is_bridged_in_the_lags():
-    pipeline = Pipeline(schema_of(0), "KRLST", SETTINGS, lags=2)
-    y = np.array([1.0, np.nan, 3.0, 4.0])
-    np.testing.assert_array_equal(pipeline._inputs(np.empty((4, 0)), y)[1:], [[1, 1], [1, 1], [3, 1]])
+def test_inputs_are_named_by_how_far_back_they_lie():
+    assert Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3).input_names == ["y[-1]", "y[-2]", "y[-3]"]
+    assert Pipeline(schema_of(0), "KRLST", SETTINGS, lags=3, horizon=1).input_names == ["y", "y[-1]", "y[-2]"]
 
 
 @pytest.mark.parametrize("horizon", [0, 1, 3])
@@ -151,6 +136,43 @@ def test_lines_are_those_of_the_library_used_by_hand(horizon):
     assert np.all(np.isnan(lines["mean"][:horizon]))
 
 
+@pytest.mark.parametrize("horizon", [150, 600])
+@pytest.mark.parametrize("model", ["KRLST", "auto"])
+def test_a_horizon_longer_than_the_warmup_waits_for_the_targets(model, horizon):
+    y = np.sin(0.3 * np.arange(horizon + 160))
+    pipeline = Pipeline(schema_of(0), model, SETTINGS | {"warmup": 100}, 2, horizon)
+    lines = taken(pipeline, np.empty((len(y), 0)), y, [horizon + 20])
+    assert np.flatnonzero(np.isfinite(lines["mean"]))[0] == horizon
+    assert len(pipeline.chosen.names) == (3 if model == "auto" else 1)
+
+
+def old_layout(data):
+    """A run as it was saved when a queue was a table of its rows and the past was held three times."""
+    header, tensors = snapshot.unpacked(data)
+    run = header["run"]
+    rows = tensors["waiting"][np.argsort(tensors["tickets"])]
+    waiting = rows[len(rows) - np.count_nonzero(tensors["tickets"] >= 0) :]
+    targets, ahead = tensors.pop("targets"), max(run["horizon"], 1)
+    del tensors["tickets"]
+    coming = np.full((run["horizon"], 7), np.nan)
+    coming[len(coming) - len(waiting) :] = waiting[:, -7:]
+    past = {"history": targets[len(targets) - run["lags"] :], "previous": targets[-ahead:], "last_y": targets[-1:]}
+    return snapshot.packed(header, tensors | past | {"waiting": waiting, "issued": coming})
+
+
+@pytest.mark.parametrize(("lags", "horizon"), CASES)
+@pytest.mark.parametrize("stop", [2, 29, 55])
+def test_a_run_saved_in_the_earlier_layout_goes_on_exactly(lags, horizon, stop):
+    X, y = stream()
+    whole = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
+    taken(whole, X, y, [stop])
+    first = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
+    taken(first, X[:stop], y[:stop])
+    second = Pipeline.from_bytes(old_layout(first.to_bytes()))
+    taken(second, X[stop:], y[stop:])
+    assert second.to_bytes() == whole.to_bytes()
+
+
 def test_predictions_of_rows_to_come_are_at_hand():
     X, y = stream(40)
     pipeline, live = (Pipeline(schema_of(2), "KRLST", SETTINGS, 1, 3) for _ in range(2))
@@ -172,8 +194,8 @@ def test_after_the_warmup_the_model_is_the_one_that_has_learnt_all_first_rows():
     model = sg.Calibrated(sg.Standardize(sg.KRLST(sg.SquaredExponential([2**0.5] * 2), capacity=8), 30))
     model.learn_many(X[:30], y[:30])
     np.testing.assert_array_equal(lines["mean"][30:], model.track(X[30:], y[30:]).mean)
-    assert pipeline.choice.name == "KRLST"
-    assert pipeline.choice.reason == "asked for"
+    assert pipeline.chosen.name == "KRLST"
+    assert pipeline.chosen.reason == "as requested"
 
 
 def test_scores_are_those_of_all_rows_with_a_target_and_a_prediction():
@@ -195,18 +217,11 @@ def test_scores_are_those_of_all_rows_with_a_target_and_a_prediction():
     assert scores["rmse_previous_value"] == pytest.approx(np.sqrt(np.mean((last - y)[both] ** 2)), abs=1e-12)
 
 
-def test_the_previous_value_of_a_horizon_is_the_one_known_then():
-    y = np.arange(10.0)
-    pipeline = Pipeline(schema_of(0), "KRLST", SETTINGS, 1, 4)
-    pipeline.take(rows_of(np.empty((10, 0)), y))
-    np.testing.assert_array_equal(pipeline.previous, [np.nan] * 4 + [0, 1, 2, 3, 4, 5])
-
-
 def test_lags_have_a_default_where_there_is_nothing_else():
     assert Pipeline(schema_of(2), "KRLST", SETTINGS).lags == 0
     assert Pipeline(schema_of(0), "KRLST", SETTINGS).lags == 10
     assert Pipeline(schema_of(2), "KRLST", SETTINGS, horizon=2).lags == 10
-    with pytest.raises(RowsError, match="there is nothing to predict from: no column but the target"):
+    with pytest.raises(RowsError, match="nothing to predict from: the target is the only column in use"):
         Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
 
 
@@ -216,7 +231,7 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'\\?"),
         (
             {"settings": {"capasity": 3}},
-            "no model that auto tries has a setting 'capasity'.*Did you mean 'capacity'\\?",
+            "no candidate of auto has a setting 'capasity'.*Did you mean 'capacity'\\?",
         ),
         ({"model": "SOGP", "settings": {"forgetting": 1}}, "SOGP has no setting 'forgetting'"),
         ({"settings": {"level": 1.5}}, "level must be above 0 and below 1; got 1.5"),
@@ -239,7 +254,7 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
     model = sg.KRLST(capacity=5)
     model.learn_many(X, y)
     model.save(tmp_path / "model.sgp")
-    with pytest.raises(sg.SnapshotError, match="holds a single KRLST, no run over rows: open it with sg.load"):
+    with pytest.raises(sg.SnapshotError, match="holds a single KRLST, not a run; open it with sg.load"):
         Pipeline.load(tmp_path / "model.sgp")
     Pipeline(schema_of(2), "KRLST", SETTINGS).save(tmp_path / "run.sgp")
     with pytest.raises(sg.SnapshotError, match="holds a run over rows of a table; open it with streamgp.job.Pipeline"):
@@ -278,11 +293,12 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
             with contextlib.suppress(sg.SnapshotError):
                 Pipeline.from_bytes(snapshot.packed(header | {"run": run}, tensors))
     for name in tensors:
-        if name != "last_y":
-            with pytest.raises(sg.SnapshotError):
-                Pipeline.from_bytes(snapshot.packed(header, tensors | {name: np.zeros((2, 2, 2))}))
+        with pytest.raises(sg.SnapshotError):
+            Pipeline.from_bytes(snapshot.packed(header, tensors | {name: np.zeros((2, 2, 2))}))
         with pytest.raises(sg.SnapshotError, match="does not describe a run"):
             Pipeline.from_bytes(snapshot.packed(header, {k: v for k, v in tensors.items() if k != name}))
+    with pytest.raises(sg.SnapshotError, match="tickets must each lie in their own place"):
+        Pipeline.from_bytes(snapshot.packed(header, tensors | {"tickets": np.array([-2])}))
     other = sg.Calibrated(sg.KRLST())
     other.learn_one([1.0], 2.0)
     held = tensors | {"model": np.frombuffer(other.to_bytes(), dtype=np.uint8)}

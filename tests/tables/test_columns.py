@@ -45,11 +45,11 @@ def test_columns_are_numbers_categories_times_or_ignored():
     assert schema.sentences() == [
         "target: y",
         "numbers: x",
-        "category: kind (a, b; any other counts as none of these)",
+        "category: kind (a, b; other values count as none of these)",
         "time: when, used as time of day",
-        "ignored: instant (it counts the rows)",
+        "ignored: instant (row counter)",
         "ignored: who (text with more than 20 different values)",
-        "ignored: site (always the same text)",
+        "ignored: site (constant text)",
         "ignored: nothing (no values in the first rows)",
     ]
     assert Schema.from_dict(schema.to_dict()) == schema
@@ -133,7 +133,7 @@ def test_a_bad_time_makes_a_bad_row_where_it_is_an_input():
     [
         ("torqe", None, "there is no column 'torqe'. Did you mean 'torque'\\? The columns are: x, torque, name"),
         ("torque", ["xx"], "there is no column 'xx'. Did you mean 'x'"),
-        ("torque", ["torque"], "'torque' is the target and cannot be an input too"),
+        ("torque", ["torque"], "'torque' is the target and cannot be an input; for its past values use --lags 3"),
         ("name", None, "the target 'name' must hold numbers; it holds 'a', 'b'"),
         ("torque", ["name"], None),
         ("torque", ["who"], "the column 'who' cannot be an input: text with more than 20 different values"),

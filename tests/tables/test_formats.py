@@ -10,7 +10,7 @@ import time
 import pytest
 
 from streamgp.tables import BadRow, RowsError, read_rows, source
-from streamgp.tables.source import known_again
+from streamgp.tables.source import same_source
 
 
 def everything(reader):
@@ -83,10 +83,10 @@ def test_a_malformed_row_is_named_with_its_line_and_the_others_are_read(tmp_path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a.csv is empty; expected a line with the names of the columns, then rows"),
+        ("", "a.csv is empty; expected a header row, then rows"),
         ("\n\n", "a.csv is empty"),
         ('x,y\n1,2\n3,"4\n5,6\n', "the file ends inside a quote that was opened in line 3"),
-        ("x,y,x\n1,2,3\n", "line 1: two columns are called 'x'"),
+        ("x,y,x\n1,2,3\n", "line 1: two columns are named 'x'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_a_reason(tmp_path, text, message):
@@ -116,12 +116,12 @@ def test_json_lines_may_miss_values_and_name_bad_lines(tmp_path, name):
     columns, lines, bad = everything(read_rows(written(tmp_path / name, text)))
     assert columns == {"x": [1, None, 2.5], "y": ["b", None, None], "z": [None, None, 1]}
     assert lines == [1, 2, 5]
-    assert bad == [BadRow(3, "is no JSON object: '[1]'"), BadRow(6, "is no JSON object: '{\"x\"'")]
+    assert bad == [BadRow(3, "is not a JSON object: '[1]'"), BadRow(6, "is not a JSON object: '{\"x\"'")]
 
 
 def test_a_first_line_that_is_no_object_is_a_bad_row_like_any_other(tmp_path):
     columns, lines, bad = everything(read_rows(written(tmp_path / "a.ndjson", '{x\n{"x": 1}\n')))
-    assert (columns, lines, bad) == ({"x": [1]}, [2], [BadRow(1, "is no JSON object: '{x'")])
+    assert (columns, lines, bad) == ({"x": [1]}, [2], [BadRow(1, "is not a JSON object: '{x'")])
 
 
 def test_parquet_rows_are_numbered(tmp_path):
@@ -135,7 +135,7 @@ def test_parquet_rows_are_numbered(tmp_path):
     reader = read_rows(tmp_path / "a.parquet")
     position = reader.position(2)
     assert everything(read_rows(tmp_path / "a.parquet", after=position))[1] == [3]
-    with pytest.raises(RowsError, match="is a Parquet file, which is written whole and cannot be followed"):
+    with pytest.raises(RowsError, match="is a Parquet file and cannot be followed; follow a CSV file"):
         read_rows(tmp_path / "a.parquet", follow=True)
     written(tmp_path / "b.parquet", "no parquet at all")
     with pytest.raises(RowsError, match="b.parquet cannot be read as Parquet"):
@@ -147,7 +147,7 @@ def test_reading_goes_on_after_the_line_where_it_stopped_if_it_is_the_same_file(
     reader = read_rows(path)
     everything(reader)
     position = reader.position(4)
-    assert known_again(str(path), position)
+    assert same_source(str(path), position)
     assert everything(read_rows(path, after=position))[:2] == ({"x": ["6"], "y": ["7"]}, [5])
     with open(path, "a") as file:
         file.write("8,9\n")
@@ -161,7 +161,7 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
     reader = read_rows("-")
     assert reader.live
     assert everything(reader)[0] == {"x": ["1"], "y": ["2"]}
-    assert not known_again("-", reader.position(2))
+    assert not same_source("-", reader.position(2))
 
 
 def test_a_file_that_grows_is_followed_until_it_is_told_to_stop(tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_followed_file_that_shrinks_is_refused(tmp_path, monkeypatch):
     chunks = reader.chunks()
     next(chunks)
     path.write_text("x,y\n")
-    with pytest.raises(RowsError, match="had 12 bytes and now has 4: it was cut while it was followed"):
+    with pytest.raises(RowsError, match="had 12 bytes and now has 4: it shrank while being followed"):
         list(chunks)
     reader.close()
 

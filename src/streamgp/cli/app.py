@@ -19,8 +19,8 @@ from streamgp.version import __version__
 
 HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
 
-Exit codes: 0 done, 2 wrong option or setting, 3 rows that cannot be used, 4 output that cannot be written,
-130 stopped by Ctrl-C (the state is saved, and the message says where)."""
+Exit codes: 0 success, 2 invalid option or setting, 3 unusable rows, 4 output that cannot be written,
+130 stopped by Ctrl-C (the run is saved; the message says where)."""
 
 
 class Group(TyperGroup):
@@ -52,7 +52,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def common(
     ctx: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     ctx.obj = {"json": json}

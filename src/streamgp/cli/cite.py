@@ -14,7 +14,7 @@ def cite(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The name of a model, such as KRLST.")],
 ) -> None:
-    """Print the BibTeX entries of the papers of a model."""
+    """Print BibTeX entries for a model's papers."""
     with reported():
         from streamgp.recipes.bibliography import citation, published
 

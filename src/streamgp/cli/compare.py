@@ -16,31 +16,30 @@ def compare(
     source: Source,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
     models: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Models, separated by commas. Default: a few.")
+        str | None,
+        typer.Option(metavar="NAME,...", help="Models, separated by commas. Default: KRLST,SOGP,ISSGPR,QKLMS."),
     ] = None,
     inputs: Inputs = None,
     lags: Lags = None,
     horizon: Horizon = 0,
     set_: Settings = None,
-    by: Annotated[
-        str, typer.Option(metavar="rmse|density", help="Rank by rmse, or by density of the observations.")
-    ] = "rmse",
+    by: Annotated[str, typer.Option(metavar="rmse|density", help="Rank by RMSE or by log density.")] = "rmse",
     on_error: OnError = "stop",
 ) -> None:
-    """Run several models over the same rows and rank them, with the confidence of paired differences."""
+    """Run several models on the same rows and rank them, with confidence intervals."""
     with reported():
-        from streamgp.cli.settings import named, separated
+        from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job.comparison import compare_models, default_models
         from streamgp.tables.writing import finite
 
         result = compare_models(
             source,
             target,
-            separated(models) or default_models(),
-            inputs=separated(inputs),
+            split_names(models) or default_models(),
+            inputs=split_names(inputs),
             lags=lags,
             horizon=horizon,
-            settings=named(set_),
+            settings=parse_settings(set_),
             by=by,
             on_error=on_error,
         )
@@ -54,9 +53,7 @@ def compare(
         from rich.table import Table
 
         loss = "mean squared error" if by == "rmse" else "negative log density"
-        shown = Table(
-            "model", "RMSE", "log density", "coverage", "width", f"{loss}, more than the best", box=box.SIMPLE
-        )
+        shown = Table("model", "RMSE", "log density", "coverage", "width", f"{loss} above the best", box=box.SIMPLE)
         for rank, row in zip(result.ranking, rows, strict=True):
             scores = row["scores"]
             cells = [
@@ -68,11 +65,11 @@ def compare(
         console = Console()
         console.print(shown)
         console.print(
-            f"{result.rows} rows from row {result.from_row} on; in brackets the 95% confidence interval of the paired "
-            "difference: if it holds 0, the order is not certain."
+            f"Scored on {result.rows} rows, from row {result.from_row} on. In brackets: 95% confidence interval of the "
+            "paired difference; if it contains 0, the order is uncertain."
         )
         if result.skipped_rows:
-            console.print(f"{result.skipped_rows} rows were skipped.")
+            console.print(f"Skipped rows: {result.skipped_rows}.")
 
 
 def _scores(scores: dict, name: str) -> dict[str, float]:

@@ -21,7 +21,7 @@ MODULES = (
 
 
 def fill_cache(ctx: typer.Context) -> None:
-    """Compile every model now, so that no first model has to wait; for images and installers."""
+    """Compile all models ahead of time, for container images and installers."""
     with reported():
         from streamgp.compiled import compile_now
 

@@ -13,29 +13,25 @@ from streamgp.cli.errors import INTERRUPTED, reported
 def demo(
     ctx: typer.Context,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="A folder for the table, the predictions and the report.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the table, the predictions and the report.")
     ] = Path("out"),
 ) -> None:
-    """Run on a made-up table, print a short summary and write a report."""
+    """Run on a synthetic table, print a summary and write a report."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.job import Job
         from streamgp.job.demonstration import write_demo
-        from streamgp.job.history import History
+        from streamgp.job.recorder import Recorder
 
         out.mkdir(parents=True, exist_ok=True)
         table, predictions, saved = out / "demo.csv", out / "demo-predictions.csv", out / "demo.sgp"
         changed = write_demo(table)
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=False)
-        screen.say(
-            "A plant's power, hour by hour: time, temperature, shift, gaps; the first time on a machine the core"
-        )
-        screen.say(
-            f"is compiled, which takes a minute or two. From row {changed} on another machine runs. The same as:"
-        )
-        screen.say(f"  streamgp run {table} --target power --lags 3 --out {predictions} --save {saved} --report ...")
-        history = History()
+        screen.note("Synthetic data: the hourly power of a plant, with time, temperature, shift and gaps.")
+        screen.note(f"A machine is replaced at row {changed}. The first run compiles for a minute or two. The same as:")
+        screen.note(f"  streamgp run {table} --target power --lags 3 --out {predictions} --save {saved} --report ...")
+        recorder = Recorder()
         with stopping(screen) as stop, screen:
             summary = Job(
                 table,
@@ -43,13 +39,11 @@ def demo(
                 lags=3,
                 out=predictions,
                 save=saved,
-                watch=history.add,
-                progress=screen.progress,
-                say=screen.say,
+                observers=[recorder, screen],
                 stop=stop,
             ).run()
         screen.finish(summary, predictions, saved, saved)
-        screen.pictures(history, summary, str(table), out / "demo.html", _picture(out))
+        screen.pictures(recorder, summary, str(table), out / "demo.html", _picture(out))
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

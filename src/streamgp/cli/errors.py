@@ -20,7 +20,7 @@ def reported() -> Iterator[None]:
         sys.stderr.close()
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
-        typer.echo("streamgp: stopped at once", err=True)
+        typer.echo("streamgp: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except MemoryError:
         typer.echo("streamgp: not enough memory; use a smaller capacity, fewer features or fewer lags", err=True)

@@ -10,7 +10,7 @@ from streamgp.cli.errors import reported
 
 
 def models(ctx: typer.Context) -> None:
-    """List the models: paper, memory, what a row costs, and whether they have a variance of their own."""
+    """List the models: paper, memory, cost per row, and whether they predict a variance."""
     with reported():
         from streamgp.recipes.bibliography import PUBLISHED
 
@@ -22,7 +22,7 @@ def models(ctx: typer.Context) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        shown = Table("model", "paper", "memory", "a row costs", "variance", box=box.SIMPLE)
+        shown = Table("model", "paper", "memory", "cost per row", "variance", box=box.SIMPLE)
         for entry in PUBLISHED:
             papers = ", ".join(entry.papers) or "your own composition"
             shown.add_row(entry.name, papers, entry.memory, entry.cost, "yes" if entry.variance else "no")

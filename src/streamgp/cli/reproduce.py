@@ -17,25 +17,23 @@ if TYPE_CHECKING:
 def reproduce(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="What to run, such as soh2014-table1; nothing lists them all.")
+        str, typer.Argument(metavar="[NAME]", help="What to reproduce, such as soh2014-table1. Default: list all.")
     ] = "",
     runs: Annotated[int | None, typer.Option(metavar="N", help="Independent runs, if it has several.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Rows of each stream.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the first run.")] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="Processes.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of the paper's size.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version that takes seconds.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for results; finished cells found there are kept.")
     ] = None,
-    finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing: only show and write what is finished.")
-    ] = False,
-    names: Annotated[bool, typer.Option("--names", help="Only print the names of all.")] = False,
+    finished: Annotated[bool, typer.Option("--finished", help="Run nothing; show and write finished results.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Only print the names.")] = False,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Only render the tables of this Markdown page anew.")
+        Path | None, typer.Option(metavar="FILE", help="Only refresh the tables of this Markdown page.")
     ] = None,
 ) -> None:
-    """List the papers' tables and figures, or run one: results, a table beside the paper's, plots; resumable."""
+    """List the papers' tables and figures, or reproduce one. An interrupted run can be resumed."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -111,5 +109,5 @@ def _with_bar(
         typer.echo(f"streamgp: {error}", err=True)
         raise typer.Exit(USAGE) from None
     except KeyboardInterrupt:
-        typer.echo("streamgp: stopped; finished cells are kept, the same command goes on with the rest", err=True)
+        typer.echo("streamgp: stopped; finished cells are kept. Run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -17,22 +17,25 @@ Source = Annotated[
 ]
 Inputs = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all that can be."),
+    typer.Option(
+        metavar="COLUMN,...", help="Columns to predict from, separated by commas. Default: all usable columns."
+    ),
 ]
 Lags = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Past values of the target to predict from. Default: 0; 10 without other inputs."),
+    typer.Option(
+        metavar="N",
+        help="Past values of the target to predict from. Default: 0; 10 with a horizon or without other inputs.",
+    ),
 ]
 Horizon = Annotated[
     int, typer.Option(metavar="N", help="Rows ahead; 0 predicts a row's target from its other columns.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting, as capacity=200 or level=0.95; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
 ]
-OnError = Annotated[
-    str, typer.Option(metavar="stop|skip", help="At a row that cannot be used: stop, or skip and count it.")
-]
+OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
 
 
 def run(
@@ -49,56 +52,53 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page of plots, report.html.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, plot.png.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a plot, such as plot.png.")] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the run to model.sgp: each minute and at the end.")
+        Path | None, typer.Option(metavar="FILE", help="Save the run every minute and at the end, such as model.sgp.")
     ] = None,
-    load: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Continue a saved run exactly where it stopped.")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows at the end; Ctrl-C ends it.")] = False,
+    load: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume a saved run where it stopped.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
+    ] = False,
     on_error: OnError = "stop",
 ) -> None:
-    """Learn from every row of a table, and write a prediction of each before it is learnt."""
+    """Predict each row of a table, then learn from it; write the predictions."""
     with reported():
         from streamgp.cli.screen import Screen, stopping
-        from streamgp.cli.settings import named, separated
+        from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job import Job
-        from streamgp.job.history import History
-        from streamgp.tables import write_rows
+        from streamgp.job.recorder import Recorder
         from streamgp.tables.places import refuse_same
 
         files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
         refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
-        history = History() if report or plot else None
+        recorder = Recorder() if report or plot else None
         rescue = save or Path(f"{'stdin' if source == '-' else Path(source).stem}.interrupted.sgp")
         with stopping(screen) as stop, screen:
             summary = Job(
                 source,
                 target,
-                inputs=separated(inputs),
+                inputs=split_names(inputs),
                 lags=lags,
                 horizon=horizon,
                 model=model,
-                settings=named(set_),
-                out=out,
+                settings=parse_settings(set_),
+                out="-" if out is None else out,
+                as_json=as_json,
                 save=save,
                 load=load,
                 follow=follow,
                 on_error=on_error,
                 rescue=rescue,
-                open_writer=None if out else lambda timed: write_rows(None, timed=timed, as_json=as_json),
-                watch=None if history is None else history.add,
-                progress=screen.progress,
-                say=screen.say,
+                observers=[screen] if recorder is None else [recorder, screen],
                 stop=stop,
             ).run()
         screen.finish(summary, out, save, rescue)
-        if history is not None:
-            screen.pictures(history, summary, source, report, plot)
+        if recorder is not None:
+            screen.pictures(recorder, summary, source, report, plot)
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

@@ -10,18 +10,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import typer
 
-if TYPE_CHECKING:
-    from streamgp.job import Pipeline, Summary
-    from streamgp.job.history import History
+from streamgp.job import Block, Observer, Summary
+from streamgp.job.recorder import Recorder
 
 REFRESH = 0.2  # seconds
 
 
-class Screen:
+class Screen(Observer):
     """Shows how a run goes.
 
     Args:
@@ -43,7 +42,8 @@ class Screen:
         if self._bar is not None:
             self._bar.stop()
 
-    def say(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
+        """Print a sentence, unless quiet."""
         if self.quiet:
             return
         if self._bar is not None:
@@ -51,8 +51,9 @@ class Screen:
         else:
             typer.echo(sentence, err=True)
 
-    def progress(self, done: int, total: int | None, pipeline: Pipeline) -> None:
-        """Show how far the rows have been read, how fast, and how good the predictions are."""
+    def block(self, block: Block) -> None:
+        """Show how much has been read, how fast, and how good the predictions are."""
+        pipeline = block.pipeline
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = pipeline.rows, now
@@ -60,37 +61,39 @@ class Screen:
             return
         self._shown = now
         if self._bar is None:
-            self._bar = _bar(total)
+            self._bar = _bar(block.total)
             self._bar.start()
         speed = (pipeline.rows - self._first) / max(now - self._began, 1e-9)
         scores = pipeline.scores
         text = f"{pipeline.rows} rows  {speed:,.0f}/s  RMSE {scores.rmse:.4g}  coverage {100 * scores.coverage:.1f}%"
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, text=text)
+        self._bar.update(self._bar.task_ids[0], completed=block.read, total=block.total, text=text)
 
     def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
         """Say what was done, and where it is."""
         for sentence in sentences(summary):
-            self.say(sentence)
+            self.note(sentence)
         if out is not None:
-            self.say(f"predictions: {out}")
+            self.note(f"predictions: {out}")
         if save is not None and not summary.interrupted:
-            self.say(f"saved: {save}; continue with --load {save}")
+            self.note(f"saved: {save} (resume with --load {save})")
         if summary.interrupted:
             typer.echo(
-                f"streamgp: stopped after row {summary.pipeline.rows}; saved, go on with --load {rescue}",
+                f"streamgp: stopped after row {summary.pipeline.rows}; resume with --load {rescue}",
                 err=True,
             )
 
-    def pictures(self, history: History, summary: Summary, source: str, report: Path | None, plot: Path | None) -> None:
+    def pictures(
+        self, recorder: Recorder, summary: Summary, source: str, report: Path | None, plot: Path | None
+    ) -> None:
         """Write the page and the picture that were asked for."""
         from streamgp.job.report import write_plot, write_report
 
         if report is not None:
-            write_report(report, history, summary, source)
-            self.say(f"report: {report}")
+            write_report(report, recorder, summary, source)
+            self.note(f"report: {report}")
         if plot is not None:
-            write_plot(plot, history, summary)
-            self.say(f"plot: {plot}")
+            write_plot(plot, recorder, summary)
+            self.note(f"plot: {plot}")
 
     def print_json(self, summary: Summary) -> None:
         from streamgp.tables.writing import finite
@@ -102,29 +105,30 @@ def sentences(summary: Summary) -> list[str]:
     """What a run did, for people."""
     pipeline = summary.pipeline
     scores = pipeline.scores.summary()
-    speed = f", {summary.rows / summary.seconds:,.0f} a second" if summary.seconds > 0 else ""
+    speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
     said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
     if pipeline.scores.rows:
         previous = scores["rmse_previous_value"]
-        beside = f" (the previous value as prediction: {previous:.4g})" if previous == previous else ""
+        beside = f" (previous value: {previous:.4g})" if previous == previous else ""
         said.append(f"RMSE: {scores['rmse']:.4g}{beside}")
         said.append(
             f"{100 * pipeline.level:g}% intervals: coverage {100 * scores['coverage']:.1f}%, mean width "
-            f"{scores['mean_width']:.4g} (the model's own: {100 * scores['raw_coverage']:.1f}%, "
+            f"{scores['mean_width']:.4g} (before calibration: {100 * scores['raw_coverage']:.1f}%, "
             f"{scores['raw_mean_width']:.4g})"
         )
-    gaps = ", ".join(f"{count} of {name}" for name, count in pipeline.encoder.gaps.items())
+    gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
-        said.append(f"missing values: {gaps}; inputs were filled with their last value, targets were not learnt")
+        said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
     health = pipeline.model.health
     if health.repairs:
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:
-        said.append(f"diverged: {', '.join(pipeline.diverged)}; without weight in the predictions")
+        said.append(f"diverged: {', '.join(pipeline.diverged)} (weight 0)")
     if summary.skipped_rows:
         first = summary.skipped[0]
-        said.append(f"skipped: {summary.skipped_rows} rows; the first, {first.line}, {first.reason}")
+        rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
+        said.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
     return said
 
 
@@ -136,7 +140,7 @@ def stopping(screen: Screen) -> Iterator[threading.Event]:
     def asked(*_: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        screen.say("stopping after the present rows; Ctrl-C again stops at once, without saving")
+        screen.note("finishing this batch; press Ctrl-C again to quit without saving")
 
     if threading.current_thread() is not threading.main_thread():
         yield stop

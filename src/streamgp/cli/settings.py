@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def separated(text: str | None) -> list[str] | None:
+def split_names(text: str | None) -> list[str] | None:
     """Names separated by commas."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def named(settings: list[str] | None) -> dict[str, str]:
+def parse_settings(settings: list[str] | None) -> dict[str, str]:
     """Settings given as name=value."""
     result = {}
     for text in settings or []:

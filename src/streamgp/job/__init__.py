@@ -1,6 +1,8 @@
 """The main job: from a table that is read row by row to calibrated predictions."""
 
 from streamgp.job.job import BadRowError, Job, Summary
-from streamgp.job.pipeline import Pipeline, Scores
+from streamgp.job.observer import Block, Observer
+from streamgp.job.pipeline import Pipeline
+from streamgp.job.scores import RunningScores
 
-__all__ = ["BadRowError", "Job", "Pipeline", "Scores", "Summary"]
+__all__ = ["BadRowError", "Block", "Job", "Observer", "Pipeline", "RunningScores", "Summary"]

@@ -12,8 +12,9 @@ import numpy as np
 from streamgp.evaluate.paired import BlockSums, Rank
 from streamgp.job.candidates import model_names
 from streamgp.job.job import BadRowError, first_rows
-from streamgp.job.pipeline import Pipeline, Scores
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names
+from streamgp.job.scores import RunningScores
 from streamgp.settings import choice, nearest
 from streamgp.tables.columns import recognise
 from streamgp.tables.formats import Chunk, read_rows
@@ -37,7 +38,7 @@ class Comparison:
     """
 
     ranking: list[Rank]
-    scores: dict[str, Scores]
+    scores: dict[str, RunningScores]
     by: str
     rows: int
     from_row: int
@@ -74,7 +75,7 @@ def compare_models(
     choice("by", by, BY)
     choice("on_error", on_error, ("stop", "skip"))
     if len(set(models)) < max(len(models), 2):
-        raise ValueError(f"give at least two different models, as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
+        raise ValueError(f"give at least two different models, such as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
     known = {name: setting_names(name) for name in models}
     for setting in settings or {}:
         if not any(setting.partition("__")[0] in names for names in known.values()):
@@ -84,7 +85,7 @@ def compare_models(
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
         schema = recognise(first, target, inputs)
-        pipelines = {
+        pipepredicted = {
             name: Pipeline(
                 schema,
                 name,
@@ -94,10 +95,10 @@ def compare_models(
             )
             for name in models
         }
-        encoder = next(iter(pipelines.values())).encoder
-        warmup = max(pipeline.asked.warmup for pipeline in pipelines.values())
+        encoder = next(iter(pipepredicted.values())).encoder
+        warmup = max(pipeline.request.stages()[1] for pipeline in pipepredicted.values())
         sums = BlockSums()
-        scores = {name: Scores() for name in models}
+        scores = {name: RunningScores() for name in models}
         rows = skipped = 0
         chunk: Chunk | None = first
         while chunk is not None:
@@ -105,25 +106,26 @@ def compare_models(
                 encoded = encoder.encode(chunk)
                 if encoded.bad and on_error == "stop":
                     line, reason = encoded.bad[0]
-                    raise BadRowError(f"{reader.unit} {line} {reason}; leave such rows out with --on-error skip")
+                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with --on-error skip")
                 skipped += len(encoded.bad)
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
                 rows += len(encoded.y)
-                lines = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
-                previous = next(iter(pipelines.values())).previous
-                losses = {name: _loss(part, by)[start:] for name, part in lines.items()}
+                predicted = {name: pipeline.take(encoded) for name, pipeline in pipepredicted.items()}
+                previous = next(iter(pipepredicted.values())).previous
+                losses = {name: _loss(part, by)[start:] for name, part in predicted.items()}
                 if by == "rmse":
                     losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
                 sums.add(losses)
-                for name, part in lines.items():
+                for name, part in predicted.items():
                     scores[name].add(_from(part, start), previous[start:])
             chunk = next(chunks, None)
     finally:
         reader.close()
     if rows <= warmup:
         raise ValueError(
-            f"there are {rows} rows, and the first {warmup} are for hyperparameters; give --set warmup={rows // 3}"
+            f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "
+            f"--set warmup={rows // 3}"
         )
     return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
 
@@ -133,10 +135,10 @@ def default_models() -> list[str]:
     return [name for name in ("KRLST", "SOGP", "ISSGPR", "QKLMS") if name in model_names()]
 
 
-def _loss(lines: PredictedRows, by: str) -> np.ndarray:
-    return (lines.mean - lines.observed) ** 2 if by == "rmse" else -lines.log_density
+def _loss(predicted: PredictedRows, by: str) -> np.ndarray:
+    return (predicted.mean - predicted.observed) ** 2 if by == "rmse" else -predicted.log_density
 
 
-def _from(lines: PredictedRows, start: int) -> PredictedRows:
-    parts = [None if part is None else part[start:] for part in lines]
+def _from(predicted: PredictedRows, start: int) -> PredictedRows:
+    parts = [None if part is None else part[start:] for part in predicted]
     return PredictedRows(*parts)  # type: ignore[arg-type]

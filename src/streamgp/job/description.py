@@ -31,7 +31,7 @@ def described(path: str | Path) -> dict[str, Any]:
         model = from_bytes(data)
         return {"holds": "a model", "written by": f"streamgp {header['library']}"} | _model(model, None)
     pipeline = Pipeline.from_bytes(data)
-    schema, chosen = pipeline.schema, pipeline.choice
+    schema, chosen = pipeline.schema, pipeline.chosen
     found: dict[str, Any] = {
         "holds": "a run over rows of a table",
         "written by": f"streamgp {header['library']}",
@@ -40,8 +40,8 @@ def described(path: str | Path) -> dict[str, Any]:
         "time": schema.time or "row numbers",
         "lags": pipeline.lags,
         "horizon": pipeline.horizon,
-        "asked for": pipeline.asked.model,
-        "chosen": "not yet: too few rows" if chosen is None else f"{chosen.name}, {chosen.reason}",
+        "requested": pipeline.request.model,
+        "chosen": "not yet: too few rows" if chosen is None else f"{chosen.name} ({chosen.reason})",
         "rows": pipeline.rows,
         "scores": pipeline.scores.summary(),
         "gaps": pipeline.encoder.gaps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.settings import choice
-from streamgp.tables.columns import Rows, listed, recognise
+from streamgp.tables.columns import EncodedRows, listed, recognise
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.source import RowsError
-from streamgp.tables.writing import PredictedRows, WriteError, Writer, write_rows
+from streamgp.tables.writing import WriteError, Writer, write_rows
 
 ON_ERROR = ("stop", "skip")
 SAVE_EVERY = 60.0  # seconds
@@ -37,6 +38,7 @@ class Summary:
         pipeline: as it stands after the last row.
         skipped: rows that were left out, with reasons (the first hundred).
         skipped_rows: how many.
+        unit: what the numbers of skipped rows count: "line" or "row".
         seconds: from the first row to the last.
         rows: rows of this run.
         interrupted: whether it was stopped before the end.
@@ -47,6 +49,7 @@ class Summary:
     pipeline: Pipeline
     skipped: list[BadRow] = field(default_factory=list)
     skipped_rows: int = 0
+    unit: str = "line"
     seconds: float = 0.0
     rows: int = 0
     interrupted: bool = False
@@ -56,7 +59,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
         pipeline = self.pipeline
-        chosen = pipeline.choice
+        chosen = pipeline.chosen
         return {
             "rows": self.rows,
             "rows_seen": pipeline.rows,
@@ -68,7 +71,7 @@ class Summary:
             "inputs": pipeline.input_names,
             "horizon": pipeline.horizon,
             "level": pipeline.level,
-            "model": pipeline.asked.model if chosen is None else chosen.name,
+            "model": pipeline.request.model if chosen is None else chosen.name,
             "choice": None if chosen is None else chosen._asdict(),
             "scores": pipeline.scores.summary(),
             "gaps": pipeline.encoder.gaps,
@@ -90,16 +93,14 @@ class Job:
         horizon: rows ahead.
         model: the name of a model, or "auto".
         settings: of the model and of the run, by name.
-        out: where to write predictions: .csv, .ndjson or .parquet; None: nowhere.
+        out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
+        as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
         load: a saved run to continue.
         follow: wait for more rows at the end of the source.
         on_error: "stop" at a row that cannot be used, or "skip" and count it.
         rescue: where to save a run that is stopped, if save is not given.
-        open_writer: in place of out, makes what takes the predictions; it is told whether rows have a time.
-        watch: called with every block of predictions, the pipeline and the seconds that they took.
-        progress: called with how much has been read, of how much, and the pipeline.
-        say: called with sentences for people, as things are decided.
+        observers: told of every block of rows and of what is decided along the way.
         stop: when set, the run ends after the present rows.
 
     Example:
@@ -119,15 +120,13 @@ class Job:
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
     out: str | Path | None = None
+    as_json: bool = False
     save: str | Path | None = None
     load: str | Path | None = None
     follow: bool = False
     on_error: str = "stop"
     rescue: str | Path | None = None
-    open_writer: Callable[[bool], Writer] | None = None
-    watch: Callable[[PredictedRows, Pipeline, float], None] | None = None
-    progress: Callable[[int, int | None, Pipeline], None] | None = None
-    say: Callable[[str], None] | None = None
+    observers: Sequence[Observer] = ()
     stop: threading.Event = field(default_factory=threading.Event)
 
     _writer: Writer | None = field(default=None, init=False)
@@ -135,8 +134,9 @@ class Job:
     def run(self) -> Summary:
         """Read to the end, or until it is stopped; errors leave everything before them written."""
         choice("on_error", self.on_error, ON_ERROR)
-        source = 0 if str(self.source) == "-" else self.source  # the descriptor of standard input
-        refuse_same({"the source": source, "--load": self.load, "--out": self.out, "--save": self.save})
+        source = 0 if str(self.source) == "-" else self.source  # descriptors of standard input and output
+        out = 1 if str(self.out) == "-" else self.out
+        refuse_same({"the source": source, "--load": self.load, "--out": out, "--save": self.save})
         quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
         with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
@@ -152,15 +152,18 @@ class Job:
             "--target": (self.target, pipeline.schema.target),
             "--lags": (self.lags, pipeline.lags),
             "--horizon": (self.horizon or None, pipeline.horizon),
-            "--model": (None if self.model == "auto" else self.model, pipeline.asked.model),
+            "--model": (None if self.model == "auto" else self.model, pipeline.request.model),
         }
         for option, (wanted, has) in asked.items():
             if wanted is not None and wanted != has:
                 raise ValueError(
-                    f"{self.load} was made with {option} {has}, not {wanted}; leave the option out, or start anew"
+                    f"{self.load} was made with {option} {has}, not {wanted}; drop the option, or start a new run "
+                    "without --load"
                 )
         if self.inputs is not None or self.settings:
-            raise ValueError(f"{self.load} has its inputs and settings; leave --inputs and --set out, or start anew")
+            raise ValueError(
+                f"{self.load} has its own inputs and settings; drop --inputs and --set, or start a new run"
+            )
         return pipeline
 
     def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
@@ -176,14 +179,12 @@ class Job:
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
-        summary = Summary(pipeline, drift_until=pipeline.rows)
+        summary = Summary(pipeline, unit=reader.unit, drift_until=pipeline.rows)
         self._introduce(reader, summary, loaded is not None)
-        if self.open_writer is not None:
-            self._writer = self.open_writer(bool(pipeline.schema.time))
-        elif self.out is not None:
-            after = None if loaded is None else pipeline.about.get("out", {})
-            self._writer = write_rows(self.out, timed=bool(pipeline.schema.time), after=after)
-        if self._writer is not None:
+        if self.out is not None:
+            after = None if loaded is None else pipeline.extra.get("out", {})
+            timed = bool(pipeline.schema.time)
+            self._writer = write_rows(self.out, timed=timed, as_json=self.as_json, after=after)
             opened.callback(self._writer.close)
         started = saved = time.monotonic()
         chunk: Chunk | None = first
@@ -212,7 +213,7 @@ class Job:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
-            raise RowsError(f"{self.source} has no rows, only the names of columns: {listed(reader.names)}")
+            raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
         schema = recognise(first, self.target, self.inputs)
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
@@ -220,25 +221,25 @@ class Job:
         pipeline = summary.pipeline
         if continued:
             again = getattr(reader, "passed", 0)
-            where = f"after {reader.unit} {again}" if again else "at its first row: it is another source than before"
-            self._tell(summary, f"continuing the run after {pipeline.rows} rows, in {self.source} {where}")
+            where = f"after {reader.unit} {again}" if again else "at its first row: this is a different source"
+            self._tell(summary, f"resuming after {pipeline.rows} rows, in {self.source} {where}")
             return
         for sentence in pipeline.schema.sentences():
             self._tell(summary, sentence)
         if getattr(reader, "headless", False):
-            self._tell(summary, "no names in the first line: the columns are called 1, 2, ...")
+            self._tell(summary, "no header row; naming columns 1, 2, ...")
         if pipeline.lags:
-            first = pipeline.input_names[-pipeline.lags]
-            self._tell(summary, f"lags: the last {pipeline.lags} values of {pipeline.schema.target}, from {first} on")
+            first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]
+            self._tell(summary, f"lags: {first}" + (f" to {last}" if pipeline.lags > 1 else ""))
         elif not pipeline.horizon:
-            self._tell(summary, f"lags: none; {pipeline.schema.target} is not predicted from its own past (--lags)")
+            self._tell(summary, f"lags: none; --lags 3 adds past values of {pipeline.schema.target}")
         if pipeline.horizon:
             self._tell(summary, f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
 
     def _tell(self, summary: Summary, sentence: str) -> None:
         summary.notes.append(sentence)
-        if self.say is not None:
-            self.say(sentence)
+        for observer in self.observers:
+            observer.note(sentence)
 
     def _take(self, chunk: Chunk, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
@@ -258,35 +259,34 @@ class Job:
         if bad:
             self._handle(bad, reader, summary)
 
-    def _predict(self, rows: Rows, reader: Reader, summary: Summary) -> None:
+    def _predict(self, rows: EncodedRows, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         began = time.perf_counter()
-        undecided = pipeline.choice is None
-        lines = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
-        if undecided and pipeline.choice is not None:
-            chosen = pipeline.choice
-            self._tell(summary, f"model after {pipeline.asked.warmup} rows: {chosen.name}, {chosen.reason}")
+        undecided = pipeline.chosen is None
+        predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
+        if undecided and pipeline.chosen is not None:
+            chosen = pipeline.chosen
+            self._tell(summary, f"model after {pipeline.request.stages()[1]} rows: {chosen.name} ({chosen.reason})")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
-        for row, sentence in pipeline.drift:
+        for row, event in pipeline.drift:
             if row > summary.drift_until:
-                self._tell(summary, f"row {row}: {sentence}")
+                self._tell(summary, f"row {row}: {event}")
                 summary.drift_until = row
         if self._writer is not None:
-            self._writer.write(lines)
+            self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])
         summary.rows += len(rows.y)
-        if self.watch is not None:
-            self.watch(lines, pipeline, time.perf_counter() - began)
-        if self.progress is not None:
-            self.progress(*reader.progress(), pipeline)
+        block = Block(predicted, pipeline, time.perf_counter() - began, *reader.progress())
+        for observer in self.observers:
+            observer.block(block)
 
     def _handle(self, bad: list[BadRow], reader: Reader, summary: Summary) -> None:
         if self.on_error == "stop":
             line, reason = bad[0]
             raise BadRowError(
-                f"{reader.unit} {line} {reason}. Stopped there: the {summary.rows} rows before are predicted and kept. "
-                "Correct it, or leave such rows out with --on-error skip"
+                f"{reader.unit} {line} {reason}. The run stopped there; the {summary.rows} rows before it are "
+                "predicted and kept. Fix it, or skip such rows with --on-error skip"
             )
         summary.skipped_rows += len(bad)
         summary.skipped += bad[: 100 - len(summary.skipped)]
@@ -294,8 +294,8 @@ class Job:
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:
         try:
-            if self._writer is not None and self.out is not None:
-                pipeline.about["out"] = self._writer.written()
+            if self._writer is not None and str(self.out) != "-":
+                pipeline.extra["out"] = self._writer.written()
             pipeline.save(place)
         except OSError as error:
             raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
@@ -340,6 +340,6 @@ def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
     if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(
             f"the columns have changed: {listed([repr(name) for name in missing])} "
-            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}, and there are "
+            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}; the source has "
             f"{listed(reader.names)}"
         )

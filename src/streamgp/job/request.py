@@ -42,8 +42,8 @@ class Request:
         known = setting_names(self.model)
         for name in self.settings:
             if name.partition("__")[0] not in known:
-                who = "no model that auto tries has a" if self.model == AUTO else f"{self.model} has no"
-                raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} There are: {', '.join(sorted(known))}")
+                who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
+                raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
         if self.model != AUTO and self.horizon > 1 and _remembers(self.build(self.model, 1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {self.horizon} rows for a target; "
@@ -64,8 +64,10 @@ class Request:
         return int(self.run["warmup"])
 
     def stages(self) -> tuple[int, int]:
-        """After how many rows hyperparameters are found: a first time, and for good, when a choice is made, too."""
-        return max(10, self.warmup // EARLY), self.warmup
+        """After how many rows a model is built: a first time, and for good, when models are chosen, too."""
+        early = max(10, self.warmup // EARLY)
+        late = self.horizon if self.horizon > early else 0  # rows whose targets have not come by then
+        return early + late, self.warmup + late
 
     def build(self, name: str, d: int) -> StreamModel:
         """A model that has learnt nothing, for d inputs in standard units."""

@@ -96,7 +96,7 @@ class Schema:
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
-                said.append(f"category: {name} ({', '.join(column.levels)}; any other counts as none of these)")
+                said.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
             said.append(f"time: {self.time}{used}")
@@ -139,7 +139,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         if name not in names:
             raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed(names)}")
     if inputs is not None and target in inputs:
-        raise RowsError(f"{target!r} is the target and cannot be an input too; its own past is: --lags 3")
+        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
     comma = _decimal_comma(chunk)
     time = _time_column(chunk, target, comma, inputs)
     wanted = {target, *(inputs or ())}
@@ -163,13 +163,13 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         columns = tuple(
             c
             if c.kind == "ignored" or c.name in (*used, target, time)
-            else Column(c.name, "ignored", (), "not asked for")
+            else Column(c.name, "ignored", (), "not in --inputs")
             for c in columns
         )
     return Schema(columns, target, tuple(used), time, cycles, comma)
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Rows as numbers.
 
     Args:
@@ -186,10 +186,10 @@ class Rows(NamedTuple):
     lines: list[int]
     bad: list[BadRow]
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> EncodedRows:
         """Some of the rows, of which none is bad."""
         times = None if self.times is None else self.times[start:stop]
-        return Rows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
+        return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
 
 
 @dataclass
@@ -210,7 +210,7 @@ class Encoder:
         if self.last.size == 0:
             self.last = np.full(len(self.schema.input_names), np.nan)
 
-    def encode(self, chunk: Chunk) -> Rows:
+    def encode(self, chunk: Chunk) -> EncodedRows:
         """Rows as numbers, without the bad ones."""
         schema = self.schema
         n = len(chunk)
@@ -235,9 +235,9 @@ class Encoder:
             keep = [i for i in range(n) if i not in wrong]
             X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
             times = None if times is None else [times[i] for i in keep]
-        return Rows(X, y, times, lines, sorted(bad))
+        return EncodedRows(X, y, times, lines, sorted(bad))
 
-    def fill(self, encoded: Rows) -> Rows:
+    def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
         names = self.schema.input_names
@@ -305,7 +305,7 @@ def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Colu
     if len(text) <= (1 - LEAST_NUMBERS) * len(known):
         steps = np.diff(np.array([number for number in known if number is not None]))
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
-            return Column(name, "ignored", (), "it counts the rows")
+            return Column(name, "ignored", (), "row counter")
         return Column(name, "number")
     shown = [str(value) for value in values if not _is_missing(value)]
     if all(DATE.fullmatch(value) for value in shown):
@@ -314,7 +314,7 @@ def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Colu
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
     if len(levels) == 1:
-        return Column(name, "ignored", (), "always the same text")
+        return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
 
 

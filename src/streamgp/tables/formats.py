@@ -20,8 +20,8 @@ from streamgp.tables.source import (
     TextLines,
     head,
     is_file,
-    known_again,
     position_of,
+    same_source,
 )
 
 LOOK = 1000  # rows on which it is decided what the columns are
@@ -116,12 +116,12 @@ def read_rows(
     kind = format or ENDINGS.get((name.with_suffix("") if name.suffix.lower() in PACKED else name).suffix.lower())
     if kind not in (None, "csv", "ndjson", "parquet"):
         raise ValueError(f"format must be 'csv', 'ndjson' or 'parquet'; got {format!r}")
-    passed = after.lines if after is not None and known_again(path, after) else 0
+    passed = after.lines if after is not None and same_source(path, after) else 0
     if format is None and is_file(path) and head(path, 4) == b"PAR1":
         kind = "parquet"
     if kind == "parquet":
         if follow:
-            raise RowsError(f"{path!r} is a Parquet file, which is written whole and cannot be followed; follow a CSV")
+            raise RowsError(f"{path!r} is a Parquet file and cannot be followed; follow a CSV file")
         return ParquetReader(path, passed)
     return TextReader(TextLines(path, follow, stop), kind, passed, names)
 
@@ -181,7 +181,7 @@ class TextReader:
             raise RowsError(f"line {self._line + len(rest) + 1}: {error}") from None
         self._refuse_open_quote(rest)
         if not self._begun and not self.source.stop.is_set():
-            raise RowsError(f"{self.source.name} is empty; expected a line with the names of the columns, then rows")
+            raise RowsError(f"{self.source.name} is empty; expected a header row, then rows")
 
     def _refuse_open_quote(self, rest: list[str]) -> None:
         if rest:
@@ -230,7 +230,7 @@ class TextReader:
                     if record == self.names and not self.headless:
                         if start + done + read == 1:  # of a new file
                             continue
-                        bad.append(BadRow(start + done + read, "repeats the names of the columns"))
+                        bad.append(BadRow(start + done + read, "repeats the header"))
                     elif len(record) == width:
                         records.append(record)
                         numbers.append(start + done + read)
@@ -355,13 +355,13 @@ def _checked(names: list[str], line: int = 0) -> list[str]:
     """Names of columns, not too many, each but once."""
     if len(names) > MOST_COLUMNS:
         raise ValueError(
-            f"the table has {len(names)} columns; at most {MOST_COLUMNS} are read. Keep those that matter, such as: "
+            f"the table has {len(names)} columns; the limit is {MOST_COLUMNS}. Keep those you need, for example: "
             "cut -d, -f1-100 FILE | streamgp run - ..."
         )
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         where = f"line {line}: " if line else ""
-        raise RowsError(f"{where}two columns are called {twice!r}; give each a name of its own")
+        raise RowsError(f"{where}two columns are named {twice!r}; rename one")
     return names
 
 
@@ -379,7 +379,7 @@ def _object(line: str) -> tuple[dict[str, Any] | None, str]:
         return None, "is nested too deeply for a row"
     if isinstance(record, dict):
         return record, ""
-    return None, f"is no JSON object: {_shown(line)}"
+    return None, f"is not a JSON object: {_shown(line)}"
 
 
 def _is_number(text: str) -> bool:

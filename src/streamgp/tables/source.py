@@ -103,7 +103,7 @@ class TextLines:
                 data = self._read()
             except DAMAGED as error:
                 raise CutShortError(
-                    f"{self.name} is cut short or damaged here ({error}); the rows before are kept. Get a whole copy"
+                    f"{self.name} is truncated or damaged here ({error}); the rows before are kept. Get a complete copy"
                 ) from None
             if data is None:
                 yield b""
@@ -156,19 +156,19 @@ class TextLines:
         except OSError:
             self._missing += 1
             if self._missing == PATIENCE and own.st_nlink:
-                self.news = f"{self.path} was moved away; waiting for a new one"
+                self.news = f"{self.path} was moved; waiting for a new file"
             if self._missing >= PATIENCE and not own.st_nlink:
                 raise RowsError(
-                    f"{self.path} was deleted while it was followed; the rows before are kept. "
-                    "Continue with --load when there is a new one"
+                    f"{self.path} was deleted while being followed; the rows before are kept. "
+                    "Resume with --load when there is a new file"
                 ) from None
             return False
         self._missing = 0
         if os.path.samestat(own, now):
             if now.st_size < self.bytes_read:
                 raise RowsError(
-                    f"{self.path} had {self.bytes_read} bytes and now has {now.st_size}: it was cut while it was "
-                    "followed; start again on the new rows"
+                    f"{self.path} had {self.bytes_read} bytes and now has {now.st_size}: it shrank while being "
+                    "followed; start a new run on the new rows"
                 )
             return False
         if now.st_size == 0 or own.st_size > self.bytes_read:  # whoever writes is not done with the old one
@@ -176,7 +176,7 @@ class TextLines:
         self._file.close()
         self._file, _ = _opened(self.path)
         self.bytes_read, self._start = 0, b""
-        self.news = f"{self.path} was replaced; going on at the first line of the new file"
+        self.news = f"{self.path} was replaced; continuing at the first line of the new file"
         return True
 
     def position(self, lines: int) -> Position:
@@ -216,7 +216,7 @@ def position_of(start: bytes, lines: int) -> Position:
     return Position(lines, len(start), hashlib.sha256(start).hexdigest())
 
 
-def known_again(path: str, position: Position) -> bool:
+def same_source(path: str, position: Position) -> bool:
     """Whether a file begins with what was read from it then."""
     if position.length == 0 or not is_file(path):
         return False

@@ -59,7 +59,7 @@ class PredictedRows(NamedTuple):
 class Writer(Protocol):
     """Takes predictions, some rows at a time."""
 
-    def write(self, lines: PredictedRows) -> None: ...
+    def write(self, predicted: PredictedRows) -> None: ...
 
     def written(self) -> dict[str, Any]:
         """What is safely in the file, by which a continued run knows it again."""
@@ -85,10 +85,10 @@ def write_rows(
     ending = path.suffix.lower()
     if ending == ".parquet":
         if after is not None and path.exists():
-            raise WriteError(f"{path} exists, and a Parquet file cannot be continued; give --out another name")
+            raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give --out another name")
         return ParquetWriter(path, timed)
     if ending not in (".csv", ".ndjson", ".jsonl"):
-        raise RowsError(f"cannot tell how to write {str(path)!r}: end its name in .csv, .ndjson or .parquet")
+        raise RowsError(f"unknown output format {str(path)!r}; use a name that ends in .csv, .ndjson or .parquet")
     try:
         if not path.exists() or path.stat().st_size == 0:
             after = None
@@ -130,24 +130,24 @@ class TextWriter:
         self._file.truncate(self._whole)
         self._file.seek(self._whole)
 
-    def write(self, lines: PredictedRows) -> None:
-        if len(lines.row):
-            self._put(self._as_json(lines) if self._json else self._as_csv(lines))
-            self.rows += len(lines.row)
+    def write(self, predicted: PredictedRows) -> None:
+        if len(predicted.row):
+            self._put(self._as_json(predicted) if self._json else self._as_csv(predicted))
+            self.rows += len(predicted.row)
 
-    def _as_csv(self, lines: PredictedRows) -> str:
-        columns = [[repr(value) if value == value else "" for value in values.tolist()] for values in lines.values()]
-        first = [list(map(str, lines.row.tolist()))]
+    def _as_csv(self, predicted: PredictedRows) -> str:
+        columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in predicted.values()]
+        first = [list(map(str, predicted.row.tolist()))]
         if self._timed:
-            times = lines.time if lines.time is not None else [""] * len(lines.row)
+            times = predicted.time if predicted.time is not None else [""] * len(predicted.row)
             first.append([_quoted(time) for time in times])
         return "\n".join(map(",".join, zip(*first, *columns, strict=True))) + "\n"
 
-    def _as_json(self, lines: PredictedRows) -> str:
-        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in lines.values()]
-        times = [lines.time] if self._timed and lines.time is not None else []
+    def _as_json(self, predicted: PredictedRows) -> str:
+        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in predicted.values()]
+        times = [predicted.time] if self._timed and predicted.time is not None else []
         names = ["row", *(["time"] if times else []), *VALUES]
-        rows = zip(lines.row.tolist(), *times, *values, strict=True)
+        rows = zip(predicted.row.tolist(), *times, *values, strict=True)
         return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
     def _put(self, text: str) -> None:
@@ -163,8 +163,7 @@ class TextWriter:
             with contextlib.suppress(OSError, ValueError):
                 self._file.truncate(self._whole)
             raise WriteError(
-                f"{self._name} cannot be written: {error.strerror or error}; "
-                f"the {self.rows} rows before are in it, whole"
+                f"{self._name} cannot be written: {error.strerror or error}; the {self.rows} rows before are complete"
             ) from None
         self._whole += len(data)
         self._digest.update(data)
@@ -200,20 +199,20 @@ class ParquetWriter:
         except OSError as error:
             raise WriteError(f"{path} cannot be written: {os.strerror(error.errno or 0)}") from None
 
-    def write(self, lines: PredictedRows) -> None:
-        if not len(lines.row):
+    def write(self, predicted: PredictedRows) -> None:
+        if not len(predicted.row):
             return
         times: list[Any] = []
         if self._timed:
-            times = [lines.time if lines.time is not None else [None] * len(lines.row)]
-        values = [self._arrow.array(column, from_pandas=True) for column in lines.values()]
+            times = [predicted.time if predicted.time is not None else [None] * len(predicted.row)]
+        values = [self._arrow.array(column, from_pandas=True) for column in predicted.values()]
         try:
-            self._writer.write_table(self._arrow.table([lines.row, *times, *values], schema=self._schema))
+            self._writer.write_table(self._arrow.table([predicted.row, *times, *values], schema=self._schema))
         except OSError as error:
             with contextlib.suppress(OSError):
                 self.close()
             raise WriteError(f"{self._path} cannot be written: {error}; rows before may be in it") from None
-        self.rows += len(lines.row)
+        self.rows += len(predicted.row)
 
     def written(self) -> dict[str, Any]:
         return {}

@@ -6,8 +6,8 @@ import pytest
 import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.job.candidates import CANDIDATES
-from streamgp.job.choice import choose
 from streamgp.job.request import Request
+from streamgp.job.selection import choose
 from tests.job.test_pipeline import assert_same, schema_of, taken
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100}
@@ -24,7 +24,7 @@ def test_the_three_with_the_smallest_errors_on_the_second_half_are_taken():
     _, choice = choose(Request("auto", SMALL), X, y)
     assert set(choice.scores) == set(CANDIDATES)
     assert choice.names == sorted(choice.scores, key=choice.scores.__getitem__)[:3]
-    assert choice.reason.startswith("the best on rows 51 to 100 by root mean squared error: " + choice.names[0])
+    assert choice.reason.startswith("lowest RMSE on rows 51 to 100: " + choice.names[0])
     untuned = Request("auto", SMALL | {"tune": False})
     _, choice = choose(untuned, X, y)
     for name, score in choice.scores.items():
@@ -48,7 +48,7 @@ def test_a_model_that_is_asked_for_is_tuned_on_the_rows_in_standard_units():
     inner, other = (m._within._pristine.get_params() for m in (model, again))
     assert inner["noise"] == pytest.approx(other["noise"], rel=1e-6)
     assert inner["noise"] < 0.1
-    assert (choice.names, choice.reason, choice.scores) == (["SOGP"], "asked for", {})
+    assert (choice.names, choice.reason, choice.scores) == (["SOGP"], "as requested", {})
 
 
 def test_a_model_that_cannot_forget_goes_without_the_detection_of_drift():
@@ -72,7 +72,7 @@ def test_a_committee_is_saved_and_continued_exactly(horizon):
         assert_same(expected, {name: np.concatenate([before[name], after[name]]) for name in before})
         assert second.to_bytes() == whole.to_bytes()
     assert sum(whole.weights.values()) == pytest.approx(1.0)
-    assert list(whole.weights) == whole.choice.names
+    assert list(whole.weights) == whole.chosen.names
 
 
 def test_a_change_is_noticed_and_told_with_the_number_of_its_row():

@@ -1,4 +1,4 @@
-"""History: what a long run looked like, in constant memory."""
+"""Recorder: what a long run looked like, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from streamgp.contract.prediction import gaussian_reach
+from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.settings import FloatArray, whole
 from streamgp.tables.writing import PredictedRows
@@ -20,7 +21,7 @@ SAMPLES = 512  # looks at the model that are kept
 MOST_NUMBERS = 40  # of one hyperparameter that are kept
 
 
-class History:
+class Recorder(Observer):
     """Keeps at most so many buckets of rows; when they are full, two and two are joined.
 
     Args:
@@ -29,7 +30,7 @@ class History:
 
     def __init__(self, buckets: int = 1 << 15) -> None:
         if whole("buckets", buckets, at_least=2) % 2:
-            raise ValueError(f"buckets must be even, because two and two are joined; got {buckets}")
+            raise ValueError(f"buckets must be even, because they are merged in pairs; got {buckets}")
         self.buckets = buckets
         self.stride = 1
         self.rows = 0
@@ -47,48 +48,42 @@ class History:
         """Buckets that hold rows."""
         return -(-self.rows // self.stride)
 
-    def add(self, lines: PredictedRows, pipeline: Pipeline, seconds: float) -> None:
-        """Take a block of predictions.
-
-        Args:
-            lines: the predictions.
-            pipeline: that made them, as it is after them.
-            seconds: that they took.
-        """
-        n = len(lines.row)
+    def block(self, block: Block) -> None:
+        predicted, pipeline = block.predicted, block.pipeline
+        n = len(predicted.row)
         if n == 0:
             return
         if self.rows == 0:
-            self.first = int(lines.row[0])
+            self.first = int(predicted.row[0])
         while self.rows + n > self.buckets * self.stride:
             self._join()
         index = (self.rows + np.arange(n)) // self.stride
-        if lines.time is not None:
+        if predicted.time is not None:
             for at in range(-(-self.rows // self.stride) * self.stride - self.rows, n, self.stride):
-                self.times.append(lines.time[at])
-        y, mean = lines.observed, lines.mean
-        for name, values in (("observed_low", y), ("mean_low", mean), ("lower", lines.lower)):
+                self.times.append(predicted.time[at])
+        y, mean = predicted.observed, predicted.mean
+        for name, values in (("observed_low", y), ("mean_low", mean), ("lower", predicted.lower)):
             np.fmin.at(self.columns[name], index, values)
-        for name, values in (("observed_high", y), ("mean_high", mean), ("upper", lines.upper)):
+        for name, values in (("observed_high", y), ("mean_high", mean), ("upper", predicted.upper)):
             np.fmax.at(self.columns[name], index, values)
         known = np.isfinite(y) & np.isfinite(mean)
         sums = {
             "squared": (y - mean) ** 2,
             "known": known,
-            "inside": (lines.lower <= y) & (y <= lines.upper),
-            "raw_inside": (lines.raw_lower <= y) & (y <= lines.raw_upper),
-            "density": lines.log_density,
-            "width": lines.upper - lines.lower,
+            "inside": (predicted.lower <= y) & (y <= predicted.upper),
+            "raw_inside": (predicted.raw_lower <= y) & (y <= predicted.raw_upper),
+            "density": predicted.log_density,
+            "width": predicted.upper - predicted.lower,
         }
         for name, counted in sums.items():
             np.add.at(self.columns[name], index[known], np.asarray(counted, dtype=np.float64)[known])
-        self._add_pit(lines, known, pipeline.level)
+        self._add_pit(predicted, known, pipeline.level)
         self.rows += n
-        self._look(pipeline, 1e6 * seconds / n)
+        self._look(pipeline, 1e6 * block.seconds / n)
 
-    def _add_pit(self, lines: PredictedRows, known: np.ndarray, level: float) -> None:
-        error = (lines.observed - lines.mean)[known]
-        below, above = (lines.mean - lines.lower)[known], (lines.upper - lines.mean)[known]
+    def _add_pit(self, predicted: PredictedRows, known: np.ndarray, level: float) -> None:
+        error = (predicted.observed - predicted.mean)[known]
+        below, above = (predicted.mean - predicted.lower)[known], (predicted.upper - predicted.mean)[known]
         side = np.where(error < 0, below, above) / gaussian_reach(level)
         p = ndtr(error[side > 0] / side[side > 0])
         self.pit += np.histogram(p, bins=PIT_BINS, range=(0.0, 1.0))[0]

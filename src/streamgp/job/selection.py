@@ -1,14 +1,15 @@
-"""Which models, and with which hyperparameters: decided on the first rows of a stream."""
+"""Selection: which models, and with which hyperparameters; decided on the first rows of a stream."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.model import StreamModel
+from streamgp.contract.snapshot import SnapshotError
 from streamgp.evaluate.metrics import rmse
 from streamgp.job.candidates import CANDIDATES, FIRST
 from streamgp.job.request import AUTO, Request
@@ -25,8 +26,8 @@ ITERATIONS = 40  # of that search
 TAKEN = 3  # candidates that auto takes
 
 
-class Choice(NamedTuple):
-    """Which models were taken, and why.
+class Chosen(NamedTuple):
+    """Which models were chosen, and why.
 
     Args:
         names: of the models, the best first.
@@ -46,19 +47,72 @@ class Choice(NamedTuple):
         return " + ".join(self.names)
 
 
-def starter(request: Request, d: int) -> Calibrated:
-    """The model that predicts the first rows, with its defaults."""
-    names = FIRST if request.model == AUTO else (request.model,)
-    return _wrapped(request, [request.build(name, d) for name in names], request.stages()[0])
+class Selection:
+    """Keeps the first rows, and builds the model anew on them: once early, and for good at the end of the warm-up.
+
+    Args:
+        request: what was asked for.
+        inputs: of a row.
+        made_up: first rows whose lags reach back beyond the first target.
+    """
+
+    def __init__(self, request: Request, inputs: int, made_up: int = 0) -> None:
+        self.request, self.made_up = request, made_up
+        self.chosen: Chosen | None = None
+        self._kept = np.empty((0, inputs + 1))  # inputs and target of the first rows
+
+    def first(self) -> Calibrated:
+        """The model that predicts from the first row on, with its default hyperparameters."""
+        models = [self.request.build(name, self._kept.shape[1] - 1) for name in _first_names(self.request)]
+        return _wrapped(self.request, models, self.request.stages()[0])
+
+    def before_next(self, n: int) -> int:
+        """How many of the next n rows come before the next model is built."""
+        kept = len(self._kept)
+        stages = () if self.chosen else self.request.stages()
+        return min([n, *(stage - kept for stage in stages if stage > kept)])
+
+    def keep(self, X: FloatArray, y: FloatArray) -> Calibrated | None:
+        """Keep rows that were predicted; returns a model that has learnt all of them where a new one is due.
+
+        Args:
+            X: (n, d) inputs, no more than ``before_next`` allows.
+            y: (n,) targets as they came with these rows, NaN where missing.
+        """
+        if self.chosen:
+            return None
+        self._kept = np.concatenate([self._kept, np.column_stack([X, y])])
+        rows, horizon = len(self._kept), self.request.horizon
+        if rows not in self.request.stages():
+            return None
+        X, y = self._kept[: rows - horizon, :-1], self._kept[horizon:, -1].copy()
+        # Made-up lags are enough for a first guess, but not to be built upon.
+        if len(y) - self.made_up >= FEWEST:
+            y[: self.made_up] = np.nan
+        if rows < self.request.stages()[1]:
+            model = _wrapped(self.request, _tuned(self.request, _first_names(self.request), X, y), len(y))
+        else:
+            model, self.chosen = choose(self.request, X, y)
+            self._kept = self._kept[:0]
+        model.learn_many(X, y)
+        return model
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name."""
+        return {"kept": self._kept}
+
+    def restore(self, kept: FloatArray, chosen: dict[str, Any] | None) -> None:
+        """Go on from saved rows, or from what was chosen."""
+        if kept.ndim != 2 or kept.shape[1] != self._kept.shape[1] or kept.dtype != self._kept.dtype:
+            raise SnapshotError(f"the array kept has shape {kept.shape}, the run needs {self._kept.shape}")
+        self._kept, self.chosen = kept.copy(), None if chosen is None else Chosen(**chosen)
 
 
-def tuned_starter(request: Request, X: FloatArray, y: FloatArray) -> Calibrated:
-    """The same with hyperparameters from these rows; it has learnt nothing yet."""
-    names = FIRST if request.model == AUTO else (request.model,)
-    return _wrapped(request, _tuned(request, list(names), X, y), len(y))
+def _first_names(request: Request) -> list[str]:
+    return list(FIRST) if request.model == AUTO else [request.model]
 
 
-def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, Choice]:
+def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, Chosen]:
     """Compare models on the first rows of a stream, and tune the best ones.
 
     The candidates' hyperparameters are found on the first half of the rows; then each predicts and learns all of them,
@@ -71,7 +125,7 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
         y: (n,) targets, NaN where missing.
     """
     scores: dict[str, float] = {}
-    names, reason = [request.model], "asked for"
+    names, reason = [request.model], "as requested"
     if request.model == AUTO:
         half = len(y) // 2
         for name, model in zip(CANDIDATES, _tuned(request, list(CANDIDATES), X[:half], y[:half]), strict=True):
@@ -81,16 +135,16 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
         order = sorted(scores, key=scores.__getitem__)
         names = order[:TAKEN]
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order)
-        reason = f"the best on rows {half + 1} to {len(y)} by root mean squared error: {listed}"
+        reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}"
     models = _tuned(request, names, X, y)
     shown = " + ".join(repr(model) for model in models)
-    return _wrapped(request, models, len(y)), Choice(names, shown, reason, scores)
+    return _wrapped(request, models, len(y)), Chosen(names, shown, reason, scores)
 
 
-def _wrapped(request: Request, models: list[StreamModel], warmup: int) -> Calibrated:
-    """Models for rows as they come, whose units are those of the first rows."""
+def _wrapped(request: Request, models: list[StreamModel], first_rows: int) -> Calibrated:
+    """Models for rows as they come, in the units of the first rows."""
     model = models[0] if len(models) == 1 else Committee(models)
-    whole: StreamModel = Standardize(model, max(warmup, 2))
+    whole: StreamModel = Standardize(model, max(first_rows, 2))
     if request.run["drift"] and not whole._cannot_forget_because:
         whole = DriftAware(whole)
     return Calibrated(whole, request.level)

@@ -1,0 +1,36 @@
+"""Observer: whoever wants to know how a run goes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streamgp.job.pipeline import Pipeline
+from streamgp.tables.writing import PredictedRows
+
+
+class Block(NamedTuple):
+    """Rows that were predicted and learnt at once.
+
+    Args:
+        predicted: the predictions.
+        pipeline: that made them, as it is after them.
+        seconds: that they took.
+        read: how much of the source has been read, in bytes, or in rows of Parquet.
+        total: of how much; None where that is not known.
+    """
+
+    predicted: PredictedRows
+    pipeline: Pipeline
+    seconds: float
+    read: int
+    total: int | None
+
+
+class Observer:
+    """Is told how a run goes; override what you want to know."""
+
+    def note(self, sentence: str) -> None:
+        """Something was recognised, decided or noticed, for people."""
+
+    def block(self, block: Block) -> None:
+        """A block of rows was predicted, learnt and written."""
