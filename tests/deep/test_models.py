@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 import streamgp as sg  # noqa: E402
 from streamgp import deep  # noqa: E402
+from streamgp.contract import snapshot  # noqa: E402
 from streamgp.evaluate import rmse  # noqa: E402
 
 FEW = deep.Training(epochs=3, batch=32)
@@ -400,6 +401,48 @@ def test_a_checkpoint_of_another_session_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(sg.SnapshotError, match="is not a checkpoint of streamgp.deep, or it is damaged"):
         deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=path)
+
+
+def without_array(data):
+    """A whole snapshot, digest included, that lacks an array."""
+    header, tensors = snapshot.unpacked(data)
+    del tensors["now.encoder.layers.0.input"]
+    return snapshot.packed({k: v for k, v in header.items() if k not in ("format", "library")}, tensors)
+
+
+DAMAGES = {
+    "cut": (lambda data: data[:-1], "cut short or damaged"),
+    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "do not match its digest"),
+    "foreign": (lambda _: b"not a snapshot at all", "this is not a streamgp snapshot"),
+    "model": (lambda _: sg.KRLST().to_bytes(), "it holds a model"),
+    "array": (without_array, "now.encoder.layers.0.input"),
+    "format": (lambda data: data.replace(b'\\"format\\": 2', b'\\"format\\": 9'), "has format 9, this version"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_changes_nothing(damage, tmp_path):
+    U, Y = plant(80)
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path / "session")
+    before = model.predict(U, Y).mean
+    alter, reason = DAMAGES[damage]
+    data = alter((tmp_path / "session").read_bytes())
+    (tmp_path / "session").write_bytes(data)
+    with pytest.raises(sg.SnapshotError, match=f"session is not a checkpoint of streamgp.deep, .*{reason}"):
+        model.fit(U, Y, checkpoint=tmp_path / "session")
+    assert (tmp_path / "session").read_bytes() == data
+    np.testing.assert_array_equal(model.predict(U, Y).mean, before)
+
+
+def test_a_checkpoint_must_be_an_ordinary_file_and_is_no_model(tmp_path):
+    U, Y = plant(80)
+    with pytest.raises(sg.SnapshotError, match="is not an ordinary file"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path)
+    deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path / "session")
+    with pytest.raises(
+        sg.SnapshotError, match=r"holds a checkpoint of streamgp.deep, for fit\(\.\.\., checkpoint=path\)$"
+    ):
+        sg.load(tmp_path / "session")
 
 
 def test_progress_is_shown(capsys):
