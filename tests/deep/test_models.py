@@ -190,8 +190,8 @@ def test_fine_tuning_ends_where_the_likelihood_is_flat(settings):
     build = lambda n: deep.GPLSTM(training=FEW.replaced(finetune=n), **TINY, **settings)  # noqa: E731
     plain, tuned = build(0).fit(U, Y), build(200).fit(U, Y)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 1.0
-    result = tuned._process.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
-    free = tuned._process.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
+    result = tuned._head.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
+    free = tuned._head.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
     assert float(result.by_theta[free].abs().max()) < 1e-3
 
 
@@ -245,7 +245,7 @@ def test_the_validation_error_of_the_simulation_mode_is_that_of_a_free_run():
     # The process had then learnt the rows before 120 alone.
     learnt = model._learnt
     rows = 116
-    model._process.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
+    model._head.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
     free = model.simulate(U, Y, start=120).mean
     scale = model._units.target_scale[0]
     assert model.history[0].rmse == pytest.approx(rmse(Y[120:], free[120:]) / scale, rel=1e-6)
@@ -348,7 +348,7 @@ def test_many_windows_are_interpolated_and_a_wide_embedding_is_refused(monkeypat
     U, Y = plant()
     monkeypatch.setattr(deep.models, "MOST_EXACT", 50)
     model = deep.GPLSTM(embedding=1, training=FEW, **TINY).fit(U, Y)
-    assert type(model._process).__name__ == "InterpolatedHead"
+    assert type(model._head).__name__ == "InterpolatedHead"
     with pytest.raises(ValueError, match=r"Give the encoder a linear map .* GPLSTM\(embedding=2\)"):
         deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
 

@@ -13,13 +13,55 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from torch import Tensor
+from torch import Tensor, nn
 
 from streamgp.settings import FloatArray
 
 LEAST_NOISE = 1e-6  # of the target's variance: below it the factor of K is not safe in double precision
 WIDEST = math.log(1e6)  # of a logarithm, either way: standard units are of order 1
 LOG_2PI = math.log(2.0 * math.pi)
+
+
+class Head(abc.ABC):
+    """What predicts targets from embeddings, on top of a network."""
+
+    @abc.abstractmethod
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        """Learn embeddings (n, width) and targets (n, p), in place of any before, with the weights as they are."""
+
+    @abc.abstractmethod
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and latent variances (n, p)."""
+
+    @abc.abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """What training moves, by name, to be read and written in place."""
+
+    @property
+    @abc.abstractmethod
+    def noise(self) -> FloatArray:
+        """Variance of the noise, one for each output."""
+
+
+class LinearHead(Head):
+    """A linear output, which has no variance; its noise is the mean squared error of the rows that it was given."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        self.linear = linear
+
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        self._noise = (self.predict(H)[0] - Y).square().mean(0).cpu().numpy()
+
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        mean = self.linear(H).detach().double()
+        return mean, torch.full_like(mean, math.nan)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {f"output.{name}": tensor for name, tensor in self.linear.named_parameters()}
+
+    @property
+    def noise(self) -> FloatArray:
+        return np.asarray(self._noise)
 
 
 class Evaluation(NamedTuple):
@@ -30,7 +72,7 @@ class Evaluation(NamedTuple):
     by_theta: Tensor  # (p, width + 2)
 
 
-class Head(abc.ABC):
+class ProcessHead(Head):
     """A process that is learnt on embeddings."""
 
     theta: Tensor
@@ -38,14 +80,6 @@ class Head(abc.ABC):
     @abc.abstractmethod
     def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
         """The objective at embeddings (n, width) and targets (n, p)."""
-
-    @abc.abstractmethod
-    def condition(self, H: Tensor, Y: Tensor) -> None:
-        """Learn the rows, in place of any learnt before, with the present hyperparameters."""
-
-    @abc.abstractmethod
-    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and latent variances (n, p)."""
 
     def tune(self, H: Tensor, Y: Tensor, steps: int) -> None:
         """Steps of L-BFGS on the hyperparameters for embeddings that stay."""
@@ -63,31 +97,33 @@ class Head(abc.ABC):
         self.theta.copy_(torch.as_tensor(found.x).reshape(shape))
 
     def tensors(self) -> dict[str, Tensor]:
-        """What training moves, by name, to be read and written in place."""
         return {"theta": self.theta}
 
     def floor(self) -> None:
         """Keep the noise where the factor of K is safe."""
-        with torch.no_grad():
-            self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
+        self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
+
+    @property
+    def hyperparameters(self) -> FloatArray:
+        """(p, width + 2): lengthscales, variance and noise of each output."""
+        return np.asarray(self.theta.exp().cpu().numpy())
 
     @property
     def noise(self) -> FloatArray:
-        """One for each output."""
-        return np.asarray(self.theta[:, -1].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, -1]
 
     @property
     def variance(self) -> FloatArray:
         """One for each output."""
-        return np.asarray(self.theta[:, -2].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, -2]
 
     @property
     def lengthscale(self) -> FloatArray:
         """(p, width)."""
-        return np.asarray(self.theta[:, :-2].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, :-2]
 
 
-class ExactHead(Head):
+class ExactHead(ProcessHead):
     """The exact process: O(n^3) to evaluate, O(n) for a mean and O(n^2) for a variance."""
 
     def __init__(self, theta: Tensor) -> None:

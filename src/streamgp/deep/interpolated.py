@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from streamgp.deep.gp import LOG_2PI, Evaluation, Head
+from streamgp.deep.gp import LOG_2PI, Evaluation, ProcessHead
 
 MARGIN = 0.1  # of the range of the embeddings: the grid goes on beyond them on every side
 OUTER = 3  # cells beyond the margin, which cubic weights may reach
@@ -23,7 +23,7 @@ MOST_POINTS = 1_000_000
 DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the dropped directions hold
 
 
-class GridHead(Head):
+class GridHead(ProcessHead):
     """A process interpolated from a grid that covers the embeddings."""
 
     def __init__(self, theta: Tensor, grid: int) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from streamgp.contract import freerun
 from streamgp.contract.prediction import Prediction
 from streamgp.deep.encoders import Encoder
+from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
@@ -28,8 +29,6 @@ from streamgp.wrappers.standardize import Scaling, units_of
 
 PRECISIONS = ("single", "double")
 
-Head = Callable[[Tensor], tuple[Tensor, Tensor]]  # means and variances (rows, p) of embeddings
-
 
 class DeepModel(Configured, abc.ABC):
     """A network over windows of a series. One model belongs to one thread at a time."""
@@ -38,6 +37,7 @@ class DeepModel(Configured, abc.ABC):
 
     _units: Scaling | None = None
     _network: nn.Module
+    _head: Head
     _scalar: bool = True
     _outputs: int = 1
 
@@ -68,24 +68,13 @@ class DeepModel(Configured, abc.ABC):
         self._seed = whole("seed", seed, at_least=0)
         self.history = []
 
-    # What a model has to provide.
-
     @abc.abstractmethod
-    def _train(self, windows: Windows, session: Session) -> None:
-        """Train the network, which has random or given weights."""
+    def _train(self, windows: Windows, session: Session) -> Head:
+        """Train the network, which has random or given weights; return what is on top of it."""
 
-    @abc.abstractmethod
     def _settle(self, windows: Windows) -> None:
         """After training: learn all windows, those of the validation included, with the weights as they are."""
-
-    @abc.abstractmethod
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances (rows, p) of embeddings."""
-
-    @property
-    @abc.abstractmethod
-    def _noise(self) -> FloatArray:
-        """(p,), in standard units."""
+        self._head.condition(embed(self._network, windows), windows.targets)
 
     # What users call.
 
@@ -129,7 +118,7 @@ class DeepModel(Configured, abc.ABC):
                 }
                 validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
                 session = Session(checkpoint, identity, self._training, validate, on_epoch, progress)
-                self._train(self._windows(series, learnt), session)
+                self._head = self._train(self._windows(series, learnt), session)
                 self._settle(self._windows(series, np.concatenate([learnt, kept])))
         except BaseException:
             self.__dict__ = before
@@ -273,7 +262,7 @@ class DeepModel(Configured, abc.ABC):
     def _outcome(self, windows: Windows, dropout: bool) -> tuple[FloatArray, FloatArray]:
         H = embed(self._network, windows, dropout)
         with torch.no_grad():
-            parts = [self._head(h) for h in torch.split(H, CHUNK)]
+            parts = [self._head.predict(h) for h in torch.split(H, CHUNK)]
         mean, variance = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
         return mean, variance
 
@@ -283,22 +272,22 @@ class DeepModel(Configured, abc.ABC):
         said = np.full((3, n, self._outputs), np.nan)
         # The law of total variance.
         said[:2, rows] = means.mean(0), variances.mean(0) + means.var(0)
-        said[2, rows] = self._noise
+        said[2, rows] = self._head.noise
         said = np.stack([shift + scale * said[0], scale**2 * said[1], scale**2 * said[2]])
         return Prediction(*(said[..., 0] if self._scalar else said))
 
     # Validation and free runs.
 
     def _validation_rmse(self, learner: Learner, series: Series, kept: NDArray[np.int64]) -> float:
-        predict = learner.ready()
+        head = learner.ready()
         if self._mode != "simulation":
-            mean = predict(embed(learner.encoder, self._windows(series, kept)))
+            mean, _ = head.predict(embed(learner.encoder, self._windows(series, kept)))
             return rmse(series.targets[kept], mean.cpu().numpy())
         breaks = (np.diff(kept) != 1) | (np.diff(series.began[kept]) != 0)
         errors = []
         for run in np.split(kept, np.flatnonzero(breaks) + 1):
             start, stop = int(run[0]), int(run[-1]) + 1
-            means, _ = self._free_run(learner.encoder, lambda H: (predict(H),) * 2, series, start, stop)
+            means, _ = self._free_run(learner.encoder, head, series, start, stop)
             errors.append(means[0] - series.targets[run])
         return rmse(np.concatenate(errors), 0.0)
 
@@ -320,9 +309,8 @@ class DeepModel(Configured, abc.ABC):
         # A past target is ``horizon`` rows old; the columns of newer ones are there for the free run alone.
         X = np.hstack([rows[:, :d], *[rows[:, d:]] * horizon])
         own = [*range(d), *range(X.shape[1] + d - rows.shape[1], X.shape[1])]
-
         past = torch.as_tensor(rows[: depth - 1], dtype=self._type, device=self._device).expand(count, -1, -1)
-        futures = Futures(network.eval(), head, past, own, np.zeros(p) if rng is None else self._noise)
+        futures = Futures(network.eval(), head, past, own, np.zeros(p) if rng is None else head.noise)
         ahead = np.repeat(X[None, depth - 1 :], count, axis=0)
         means, variances, _ = freerun.run(futures, ahead, list(range(d, X.shape[1])), p, rng)
         return means, variances
@@ -368,7 +356,7 @@ class Futures(freerun.Trajectories):
         windows = torch.cat([self._past, torch.as_tensor(X[:, None, self._columns]).to(self._past)], dim=1)
         self._past = windows[:, 1:]
         with torch.no_grad():
-            mean, variance = (part.cpu().numpy() for part in self._head(self._network(windows)))
+            mean, variance = (part.cpu().numpy() for part in self._head.predict(self._network(windows)))
         return freerun.Step(mean, variance, np.broadcast_to(self._noise, mean.shape), mean, variance)
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:

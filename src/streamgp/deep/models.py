@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
-from streamgp.deep.gp import ExactHead, Head, starting_theta
+from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
 from streamgp.deep.model import DeepModel
 from streamgp.deep.online import trained_encoder
@@ -59,22 +56,10 @@ class Network(DeepModel):
         True
     """
 
-    def _train(self, windows: Windows, session: Session) -> None:
+    def _train(self, windows: Windows, session: Session) -> Head:
         learner = NetworkLearner(self._network, windows, self._training)
-        self._output = learner.output
         session.run(learner, self._training.epochs)
-
-    def _settle(self, windows: Windows) -> None:
-        error = self._head(embed(self._network, windows))[0] - windows.targets
-        self._squared_error = np.asarray((error * error).mean(0).cpu().numpy())
-
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        mean = self._output(H).detach().double()
-        return mean, torch.full_like(mean, math.nan)
-
-    @property
-    def _noise(self) -> FloatArray:
-        return self._squared_error
+        return learner.head
 
 
 class DeepKernelGP(DeepModel):
@@ -132,32 +117,26 @@ class DeepKernelGP(DeepModel):
         self._inference, self._solver = inference, solver
         self._grid = whole("grid", grid, at_least=12)
 
-    def _train(self, windows: Windows, session: Session) -> None:
+    _head: ProcessHead
+
+    def _train(self, windows: Windows, session: Session) -> ProcessHead:
         if self._training.pretrain:
             session.run(NetworkLearner(self._network, windows, self._training), self._training.pretrain)
         theta = starting_theta(embed(self._network, windows), windows.targets.shape[1], self._lengthscale, *self._start)
-        self._process = self._new_head(theta, len(windows))
-        session.run(ProcessLearner(self._network, self._process, windows, self._training), self._training.epochs)
-
-    def _new_head(self, theta: Tensor, n: int) -> Head:
-        if self._inference == "exact" or (self._inference == "auto" and n <= MOST_EXACT):
-            return ExactHead(theta)
-        return (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
+        if self._inference == "exact" or (self._inference == "auto" and len(windows) <= MOST_EXACT):
+            head: ProcessHead = ExactHead(theta)
+        else:
+            head = (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
+        session.run(ProcessLearner(self._network, head, windows, self._training), self._training.epochs)
+        return head
 
     def _settle(self, windows: Windows) -> None:
         self._learnt = windows
         H = embed(self._network, windows)
         if self._training.finetune:
-            self._process.tune(H, windows.targets, self._training.finetune)
-        self._process.condition(H, windows.targets)
-        self._nlml = self._process.evaluate(H, windows.targets).value * windows.targets.numel()
-
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        return self._process.predict(H)
-
-    @property
-    def _noise(self) -> FloatArray:
-        return self._process.noise
+            self._head.tune(H, windows.targets, self._training.finetune)
+        self._head.condition(H, windows.targets)
+        self._nlml = self._head.evaluate(H, windows.targets).value * windows.targets.numel()
 
     def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of all rows that were fitted, in standard units, summed over outputs."""
@@ -186,7 +165,7 @@ class DeepKernelGP(DeepModel):
             adapt: SNGD() keeps learning the hyperparameters; None: they stay.
             seed: of the frequencies.
         """
-        units, windows, process = self._checked_units(), self._learnt, self._process
+        units, windows, process = self._checked_units(), self._learnt, self._head
         basis = choice("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
@@ -229,7 +208,7 @@ class DeepKernelGP(DeepModel):
         """The hyperparameters by name, in standard units: (width,) or (p, width) lengthscales, variance, noise."""
         if self._units is None:
             return {"variance": self._start[0], "noise": self._start[1]}
-        process = self._process
+        process = self._head
         if self._scalar:
             return {
                 "lengthscale": process.lengthscale[0],

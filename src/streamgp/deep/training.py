@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
-from streamgp.deep.gp import Head
+from streamgp.deep.gp import Head, LinearHead, ProcessHead
 from streamgp.settings import Part, choice, number, whole
 
 METHODS = ("semi-stochastic", "alternating", "full")
@@ -107,23 +107,25 @@ class Windows:
 
 
 class Learner(abc.ABC):
-    """Weights, and how one epoch moves them."""
+    """A network and what is on top of it, and how one epoch moves their weights."""
 
     phase: str
     encoder: nn.Module
+    head: Head
     optimizers: list[torch.optim.Adam]
 
     @abc.abstractmethod
     def epoch(self) -> float:
         """One pass through the data; returns the loss on the way."""
 
-    @abc.abstractmethod
-    def ready(self) -> Callable[[Tensor], Tensor]:
-        """Learn the rows with the weights as they are; returns what predicts embeddings, (rows, p)."""
+    def ready(self) -> Head:
+        """What predicts with the weights as they are."""
+        return self.head
 
-    @abc.abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """The weights by name, to be read and written in place."""
+        weights = self.encoder.state_dict(keep_vars=True).items()
+        return {f"encoder.{name}": tensor for name, tensor in weights} | self.head.tensors()
 
 
 def embed(encoder: nn.Module, windows: Windows, dropout: bool = False) -> Tensor:
@@ -148,6 +150,7 @@ class NetworkLearner(Learner):
         width = encoder.eval()(windows.cut(slice(1))).shape[1]
         like = windows.rows
         self.output = nn.Linear(width, windows.targets.shape[1], device=like.device, dtype=like.dtype)
+        self.head = LinearHead(self.output)
         self._targets = windows.targets.to(like.dtype)
         self._batch = len(windows) if training.method == "full" else training.batch
         weights = [*encoder.parameters(), *self.output.parameters()]
@@ -165,19 +168,15 @@ class NetworkLearner(Learner):
             total += loss.detach() * len(index)
         return float(total) / len(self._windows)
 
-    def ready(self) -> Callable[[Tensor], Tensor]:
-        return lambda H: self.output(H).detach().double()
-
-    def tensors(self) -> dict[str, Tensor]:
-        return _named("encoder", self.encoder) | _named("output", self.output)
-
 
 class ProcessLearner(Learner):
     """The network under a Gaussian process, by the marginal likelihood of all rows."""
 
     phase = "process"
 
-    def __init__(self, encoder: nn.Module, head: Head, windows: Windows, training: Training) -> None:
+    head: ProcessHead
+
+    def __init__(self, encoder: nn.Module, head: ProcessHead, windows: Windows, training: Training) -> None:
         self.encoder, self.head, self._windows = encoder, head, windows
         n = len(windows)
         self._batch = n if training.method == "full" else min(training.batch, n)
@@ -229,13 +228,6 @@ class ProcessLearner(Learner):
             self._embedded = embed(self.encoder, self._windows)
         return self._embedded
 
-    def ready(self) -> Callable[[Tensor], Tensor]:
+    def ready(self) -> Head:
         self.head.condition(self.embedded(), self._windows.targets)
-        return lambda H: self.head.predict(H)[0]
-
-    def tensors(self) -> dict[str, Tensor]:
-        return _named("encoder", self.encoder) | self.head.tensors()
-
-
-def _named(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+        return self.head
