@@ -13,6 +13,7 @@ from streamgp.contract import snapshot  # noqa: E402
 from streamgp.evaluate import rmse  # noqa: E402
 
 FEW = deep.Training(epochs=3, batch=32)
+FIELDS = ("mean", "variance", "noise")
 TINY = {"units": 4, "depth": 4, "precision": "double", "device": "cpu"}
 
 
@@ -95,6 +96,13 @@ def test_a_window_that_ends_at_row_i_predicts_row_i_plus_horizon(mode, horizon):
     np.testing.assert_array_equal(touched, [] if mode == "regression" else at + horizon + np.arange(4))
 
 
+def test_a_series_shorter_than_a_window_has_no_predictions_and_no_embeddings(build):
+    U, Y = plant()
+    model = build().fit(U, Y)
+    assert np.isnan(model.predict(U[:3], Y[:3]).mean).all()
+    assert np.isnan(model.embed(U[:3], Y[:3])).all()
+
+
 def test_regression_may_look_at_its_own_row():
     U, Y = plant()
     model = deep.GPRNN(mode="regression", horizon=0, training=FEW, **TINY).fit(U, Y)
@@ -110,6 +118,23 @@ def test_simulation_equals_the_loop_of_one_step_predictions_fed_back():
         said[t] = model.predict(U, said).mean[t]
         assert free[t] == pytest.approx(said[t], abs=1e-12)
     assert np.isnan(free[50:]).all()
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("p", [1, 2])
+def test_trajectories_are_loops_of_predictions_whose_draws_are_fed_back(p, horizon):
+    U, Y = plant(60, p)
+    model = deep.GPLSTM(horizon=horizon, training=FEW, **TINY).fit(U, Y)
+    found = model.simulate(U, Y, start=40, stop=46, trajectories=3, seed=5)
+    rng = np.random.default_rng(5)
+    said = np.repeat(Y[None], 3, axis=0)
+    for t in range(40, 46):
+        steps = [model.predict(U, one)[t] for one in said]
+        mean, variance, noise = (np.array([getattr(step, name) for step in steps]) for name in FIELDS)
+        z = rng.standard_normal((2, *mean.shape))  # of the function, and of the noise
+        said[:, t] = mean + np.sqrt(variance) * z[0] + np.sqrt(noise) * z[1]
+        np.testing.assert_allclose(found.mean[t], mean.mean(0), atol=1e-12)
+        np.testing.assert_allclose(found.variance[t], variance.mean(0) + mean.var(0), atol=1e-12)
 
 
 def test_several_trajectories_spread_and_repeat():
@@ -311,9 +336,12 @@ def test_passes_with_dropout_spread_and_repeat(build):
 class Own(torch.nn.Module):
     """Windows to the mean and the last row of a dense layer."""
 
-    def __init__(self):
+    def __init__(self, seed=0):
         super().__init__()
         self.dense = torch.nn.Linear(2, 3)
+        generator = torch.Generator().manual_seed(seed)
+        for weights in self.parameters():
+            torch.nn.init.uniform_(weights, -0.7, 0.7, generator=generator)
 
     def forward(self, X):
         h = torch.tanh(self.dense(X))

@@ -77,9 +77,18 @@ class ProcessHead(Head):
 
     theta: Tensor
 
-    @abc.abstractmethod
     def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
         """The objective at embeddings (n, width) and targets (n, p)."""
+        h, theta = H.detach().double().requires_grad_(), self.theta.detach().requires_grad_()
+        with torch.enable_grad():
+            value, along = self._objective(h, theta, Y)
+            by_h, by_theta = torch.autograd.grad(along, [h, theta])
+        count = Y.numel()
+        return Evaluation(float(value.detach()) / count, by_h / count, by_theta / count)
+
+    @abc.abstractmethod
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """The negative log marginal likelihood, and a number with the same gradient by h and theta."""
 
     def tune(self, H: Tensor, Y: Tensor, steps: int) -> None:
         """Steps of L-BFGS on the hyperparameters for embeddings that stay."""
@@ -130,21 +139,14 @@ class ExactHead(ProcessHead):
         self.theta = theta
         self._H = self._L = self._alpha = theta.new_empty(0)
 
-    def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
-        n, p = Y.shape
-        h = H.detach().double().requires_grad_()
-        theta = self.theta.detach().requires_grad_()
-        with torch.enable_grad():
-            K = squared_exponential(theta, h, h)
-            L, alpha = factor(K.detach(), self.theta, Y)
-            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
-            value = 0.5 * ((Y.T * alpha).sum() + n * p * LOG_2PI) + L.diagonal(dim1=-2, dim2=-1).log().sum()
-            # Eqs. (9) and (10), for the negative likelihood: dL = 1/2 tr((K^-1 - K^-1 y y' K^-1) dK)
-            S = 0.5 * (torch.cholesky_inverse(L) - alpha[:, :, None] * alpha[:, None, :])
-            noise = theta[:, -1].exp()
-            along = (S * K).sum() + (noise * S.diagonal(dim1=-2, dim2=-1).sum(-1)).sum()
-            by_h, by_theta = torch.autograd.grad(along, [h, theta])
-        return Evaluation(float(value) / (n * p), by_h / (n * p), by_theta / (n * p))
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        K = squared_exponential(theta, h, h)
+        L, alpha = factor(K.detach(), self.theta, Y)
+        # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
+        value = 0.5 * ((Y.T * alpha).sum() + Y.numel() * LOG_2PI) + L.diagonal(dim1=-2, dim2=-1).log().sum()
+        # Eqs. (9) and (10), for the negative likelihood: dL = 1/2 tr((K^-1 - K^-1 y y' K^-1) dK)
+        S = 0.5 * (torch.cholesky_inverse(L) - alpha[:, :, None] * alpha[:, None, :])
+        return value, (S * K).sum() + (theta[:, -1].exp() * S.diagonal(dim1=-2, dim2=-1).sum(-1)).sum()
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._H = H.detach().double()
