@@ -1,6 +1,6 @@
-"""The process on the embeddings: negative log marginal likelihood, its gradients, and predictions.
+"""What is on top of a network: a linear output, or a process with its marginal likelihood, gradients and predictions.
 
-All in double precision and in standard units. Every output has hyperparameters of its own; theta holds their
+Processes are in double precision and in standard units. Every output has hyperparameters of its own; theta holds their
 logarithms, one row for each output: lengthscales, variance, noise.
 """
 

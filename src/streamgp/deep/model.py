@@ -22,7 +22,7 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import Series, checked, task_of
+from streamgp.deep.windows import Series, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Configured, FloatArray, choice, whole
 from streamgp.wrappers.standardize import Scaling, units_of
@@ -302,17 +302,12 @@ class DeepModel(Configured, abc.ABC):
         rng: np.random.Generator | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Means and variances (count, rows, p) where past targets from start on are those said before."""
-        (depth, horizon, feeds_back, _), p = self._task, series.targets.shape[1]
-        first = start - horizon - depth + 1
-        rows = padded(series.rows[max(first, series.began[start]) : stop - horizon], stop - horizon - first)
-        d = rows.shape[1] - (p if feeds_back else 0)
-        # A past target is ``horizon`` rows old; the columns of newer ones are there for the free run alone.
-        X = np.hstack([rows[:, :d], *[rows[:, d:]] * horizon])
-        own = [*range(d), *range(X.shape[1] + d - rows.shape[1], X.shape[1])]
-        past = torch.as_tensor(rows[: depth - 1], dtype=self._type, device=self._device).expand(count, -1, -1)
-        futures = Futures(network.eval(), head, past, own, np.zeros(p) if rng is None else head.noise)
-        ahead = np.repeat(X[None, depth - 1 :], count, axis=0)
-        means, variances, _ = freerun.run(futures, ahead, list(range(d, X.shape[1])), p, rng)
+        first = start - self._task.horizon - self._task.depth + 1
+        known = padded(series.rows[max(first, series.began[start]) : stop], stop - first)
+        rows = torch.as_tensor(known, dtype=self._type, device=self._device).expand(count, -1, -1).clone()
+        p = series.targets.shape[1]
+        futures = Futures(network.eval(), head, self._task, rows, np.zeros(p) if rng is None else head.noise)
+        means, variances, _ = freerun.run(futures, np.empty((count, stop - start, 0)), [], p, rng)
         return means, variances
 
     # The network.
@@ -347,20 +342,23 @@ class DeepModel(Configured, abc.ABC):
 
 
 class Futures(freerun.Trajectories):
-    """Trajectories in standard units, each with its own past rows (depth - 1, d)."""
+    """Trajectories in standard units. They hold their rows, (count, rows, d), and take back what they said there."""
 
-    def __init__(self, network: nn.Module, head: Head, past: Tensor, columns: list[int], noise: FloatArray) -> None:
-        self._network, self._head, self._past, self._columns, self._noise = network, head, past, columns, noise
+    def __init__(self, network: nn.Module, head: Head, task: Task, rows: Tensor, noise: FloatArray) -> None:
+        self._network, self._head, self._task, self._rows, self._noise = network, head, task, rows, noise
+        self._at = 0  # the first row of the present windows
 
     def predict(self, X: FloatArray) -> freerun.Step:
-        windows = torch.cat([self._past, torch.as_tensor(X[:, None, self._columns]).to(self._past)], dim=1)
-        self._past = windows[:, 1:]
+        windows = self._rows[:, self._at : self._at + self._task.depth]
         with torch.no_grad():
             mean, variance = (part.cpu().numpy() for part in self._head.predict(self._network(windows)))
         return freerun.Step(mean, variance, np.broadcast_to(self._noise, mean.shape), mean, variance)
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
-        """Nothing to do: the next row brings what was said."""
+        if self._task.feeds_back:
+            said = self._at + self._task.depth - 1 + self._task.horizon
+            self._rows[:, said, -targets.shape[1] :] = torch.as_tensor(targets).to(self._rows)
+        self._at += 1
 
 
 def padded(rows: FloatArray, count: int) -> FloatArray:

@@ -44,9 +44,9 @@ def trained_encoder(architecture: Any, network: nn.Module, inputs: int, depth: i
     """A network as stream models run it."""
     if not isinstance(architecture, Encoder):
         return ModuleEncoder(architecture, inputs, depth, flat_weights(network))
-    a = architecture
-    weights = flat_weights(network)
-    return TrainedEncoder(a.kind, inputs, depth, a.units, weights, a.layers, a.embedding, a.activation)
+    size, weights = (inputs, depth, architecture.units), flat_weights(network)
+    kind, activation = architecture.kind, architecture.activation
+    return TrainedEncoder(kind, *size, weights, architecture.layers, architecture.embedding, activation)
 
 
 def flat_weights(network: nn.Module) -> FloatArray:
@@ -60,7 +60,6 @@ def _write(module: nn.Module, weights: FloatArray) -> None:
     needed = sum(tensor.numel() for tensor in state.values())
     if weights.shape != (needed,):
         raise ValueError(f"the module has {needed} weights, the saved one has {weights.size}: it is another network")
-    at = 0
-    for tensor in state.values():
-        tensor.copy_(torch.tensor(weights[at : at + tensor.numel()]).reshape(tensor.shape))
-        at += tensor.numel()
+    parts = torch.split(torch.tensor(weights), [tensor.numel() for tensor in state.values()])
+    for tensor, part in zip(state.values(), parts, strict=True):
+        tensor.copy_(part.reshape(tensor.shape))
