@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -218,20 +217,27 @@ class DeepKernelGP(DeepModel):
         return {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
 
 
-def _on(kind: type[Encoder]) -> Callable[..., None]:
-    """An __init__ with the settings of an encoder, then those of DeepKernelGP."""
+class _Named(DeepKernelGP):
+    """A process on an encoder of one kind: the settings of that, then those of DeepKernelGP."""
 
-    def init(self: DeepKernelGP, **settings: Any) -> None:
-        encoder = kind(**{name: settings.pop(name) for name in kind.setting_names()})
-        DeepKernelGP.__init__(self, encoder, **settings)
+    _kind: type[Encoder]
 
-    own, common = (inspect.signature(of.__init__).parameters for of in (kind, DeepKernelGP))
-    parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
-    init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return init
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        encoder = self._kind(**{name: settings.pop(name) for name in self._kind.setting_names()})
+        super().__init__(encoder, **settings)
+
+    def __init_subclass__(cls) -> None:
+        def init(self: _Named, **settings: Any) -> None:
+            _Named.__init__(self, **settings)
+
+        own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
+        parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
+        init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        cls.__init__ = init  # type: ignore[method-assign]
+        super().__init_subclass__()
 
 
-class GPLSTM(DeepKernelGP):
+class GPLSTM(_Named):
     """GP-LSTM: a Gaussian process on the last hidden vector of an LSTM network [alshedivat2017].
 
     Its settings are those of :class:`LSTM`, then those of :class:`DeepKernelGP` after the encoder.
@@ -247,28 +253,28 @@ class GPLSTM(DeepKernelGP):
         True
     """
 
-    __init__ = _on(LSTM)
+    _kind = LSTM
 
 
-class GPGRU(DeepKernelGP):
+class GPGRU(_Named):
     """GP-GRU: a Gaussian process on the last hidden vector of gated recurrent units; settings as of :class:`GPLSTM`."""
 
-    __init__ = _on(GRU)
+    _kind = GRU
 
 
-class GPRNN(DeepKernelGP):
+class GPRNN(_Named):
     """GP-RNN: a Gaussian process on the last hidden vector of a plain recurrent network [alshedivat2017].
 
     Its settings are those of :class:`GPLSTM`.
     """
 
-    __init__ = _on(RNN)
+    _kind = RNN
 
 
-class GPNARX(DeepKernelGP):
+class GPNARX(_Named):
     """GP-NARX: a Gaussian process on a feedforward network over the whole window [alshedivat2017].
 
     Its settings are those of :class:`NARX`, then those of :class:`DeepKernelGP` after the encoder.
     """
 
-    __init__ = _on(NARX)
+    _kind = NARX
