@@ -23,10 +23,8 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
     """
     header, tensors = unpacked(bytes(data))
     if "model" not in header:
-        raise SnapshotError(
-            f"the snapshot holds {header.get('holds', 'no model')}; open it with streamgp.job.Pipeline.load(path), "
-            "whose .model is the model within"
-        )
+        way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"
+        raise SnapshotError(f"the snapshot holds {header.get('holds', 'no model')}{way if 'run' in header else ''}")
     try:
         kind = _known(header["model"], "holds a")
         if not issubclass(kind, StreamModel):
