@@ -162,6 +162,7 @@ def table(report: dict[str, Any]) -> str:
         "|---" * (len(factors) + 2) + "|",
     ]
     for part in SETS:
+        lines.append(f"| **streams {part}** |{' |' * (len(factors) + 1)}")
         for s in (s for s in report["streams"] if s["set"] == part):
             results = s["results"]
             ratios = [results[f"{f}, {MODES[0]}"]["rmse"] / results["1.0"]["rmse"] for f in factors]
@@ -170,7 +171,7 @@ def table(report: dict[str, Any]) -> str:
             lines.append(f"| {' | '.join(cells)} | {min(covered):.1%} to {max(covered):.1%} |")
         for mode in MODES:
             for kind in (*KINDS, "all"):
-                cells = [f"**{part}, mean: {kind}**, {mode}", *(f"{m:.2f}" for m in means(report, part, kind, mode))]
+                cells = [f"*mean, {kind}*, {mode}", *(f"{m:.2f}" for m in means(report, part, kind, mode))]
                 lines.append(f"| {' | '.join(cells)} | |")
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}."])
