@@ -369,7 +369,12 @@ def test_bursts_of_noise_raise_few_alarms():
 
 @pytest.mark.parametrize(
     "build",
-    [sg.KRLST, sg.ISSGPR, lambda: sg.KRLST(mode="injection", forgetting=0.9999), lambda: sg.Standardize(sg.SOGP())],
+    [
+        lambda: sg.KRLST(forgetting=1.0),
+        sg.ISSGPR,
+        lambda: sg.KRLST(mode="injection", forgetting=0.9999),
+        lambda: sg.Standardize(sg.SOGP()),
+    ],
     ids=["KRLST", "ISSGPR", "injection", "Standardize"],
 )
 def test_after_a_switch_it_errs_less_than_the_model_alone(build):
