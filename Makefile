@@ -11,7 +11,7 @@ each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
-ON_DATA := calibration drift forecasts main_job
+ON_DATA := calibration drift forgetting forecasts main_job
 
 .PHONY: help demo test test-interpreted test-portable lint format soak bench bench-data reproduce reproduce-quick clean
 

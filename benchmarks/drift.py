@@ -84,7 +84,8 @@ def planted(change: str, seed: int) -> dict[str, dict[str, Any]]:
 
 
 def watched(change: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    alone, aware = sg.Standardize(sg.KRLST(capacity=50)), sg.DriftAware(sg.Standardize(sg.KRLST(capacity=50)))
+    alone = sg.Standardize(sg.KRLST(capacity=50, forgetting=1.0))
+    aware = sg.DriftAware(alone.clone())
     errors = [np.abs(model.track(X, y).mean - y)[SKIP:].mean() for model in (alone, aware)]
     alarms = [event.row for event in aware.events if event.direction == "raised"]
     verdicts = [event.direction for event in aware.events if event.direction != "raised"]
@@ -125,8 +126,8 @@ def channel_switch() -> tuple[np.ndarray, np.ndarray]:
 
 STREAMS = {"channel_switch": channel_switch} | TABLES
 MODELS: dict[str, Callable[[], sg.StreamModel]] = {
+    "Standardize(KRLST(forgetting=1))": lambda: sg.Standardize(sg.KRLST(forgetting=1.0)),
     "Standardize(KRLST())": lambda: sg.Standardize(sg.KRLST()),
-    "Standardize(KRLST(forgetting=0.999))": lambda: sg.Standardize(sg.KRLST(forgetting=0.999)),
     "Standardize(ISSGPR(50))": lambda: sg.Standardize(sg.ISSGPR(50)),
 }
 

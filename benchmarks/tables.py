@@ -215,13 +215,13 @@ def adaptation() -> str:
 def river() -> str:
     """Errors, coverage and time beside River's regressors; the best RMSE of a stream is bold."""
     results = read("river_streams")
-    cold, levels = results["cold"], results["levels"]
+    cold = results["cold"]
     header = [
         "stream",
         "model",
         "RMSE",
         f"RMSE after {cold} rows",
-        *(f"{level:.0%} held" for level in levels),
+        f"coverage of {results['level']:.0%} intervals",
         "µs/row",
     ]
     lines = []
@@ -230,7 +230,7 @@ def river() -> str:
         for i, r in enumerate(found["results"]):
             cells = [f"{stream}, {found['rows']} rows" if i == 0 else "", f"`{r['model'].replace('|', BAR)}`"]
             cells += [f"**{r[key]:.4g}**" if r[key] == least else f"{r[key]:.4g}" for key, least in best.items()]
-            cells += [f"{r[key]:.1%}" if key in r else "-" for key in (f"coverage_{level}" for level in levels)]
+            cells.append(f"{r['coverage']:.1%}" if "coverage" in r else "-")
             lines.append([*cells, f"{r['microseconds_per_row']:.0f}"])
     return f"{table(header, lines)}\n\nOne run, one thread, on {where(results)}; seed {results['seed']}."
 

@@ -49,7 +49,7 @@ def set_aside() -> np.ndarray:
 
 def model(algorithm: str, kernel: sg.SquaredExponential, noise: float, steps: int, bases: int) -> Any:
     if algorithm == "KRLS-T":
-        return sg.KRLST(kernel, capacity=bases, noise=noise)
+        return sg.KRLST(kernel, capacity=bases, forgetting=1.0, noise=noise)
     if algorithm == "KLMS":
         return KLMS(kernel, step=0.7, capacity=steps)
     if algorithm in BETAS:

@@ -23,17 +23,15 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
     """
     header, tensors = unpacked(bytes(data))
     if "model" not in header:
-        raise SnapshotError(
-            f"the snapshot holds {header.get('holds', 'no model')}; open it with streamgp.job.Pipeline.load(path), "
-            "whose .model is the model within"
-        )
+        way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"
+        raise SnapshotError(f"the snapshot holds {header.get('holds', 'no model')}{way if 'run' in header else ''}")
     try:
         kind = _known(header["model"], "holds a")
         if not issubclass(kind, StreamModel):
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
-        shape = Shape(*header["shape"])
+        shape = Shape._make(header["shape"])
         if shape.d is None:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from river import checks, compose, datasets, evaluate, metrics, preprocessing, proba, stream
+from river import checks, compose, conf, datasets, evaluate, metrics, preprocessing, proba, stream
 
 import streamgp as sg
 from streamgp.adapters.river import StreamRegressor
@@ -51,15 +51,21 @@ def test_it_equals_the_native_model_to_the_last_bit(name):
             assert isinstance(said, proba.Gaussian)
             assert said.mu == expected.mean
             assert said.sigma == pytest.approx(expected.std, rel=1e-15)
+            bounds = regressor.predict_one(row, with_interval=True)
+            assert isinstance(bounds, conf.Interval)
+            assert (bounds.lower, bounds.upper) == expected.interval()
         regressor.learn_one(row, float(y))
         native.learn_one(x, float(y))
     assert regressor._native.to_bytes() == native.to_bytes()
     assert regressor.columns == ("east", "north", "south")
 
 
-def test_a_model_without_a_variance_says_so():
-    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict_one"):
-        StreamRegressor(sg.QKLMS()).predict_one(ROWS[0], with_dist=True)
+@pytest.mark.parametrize("more", ["with_dist", "with_interval"])
+def test_a_model_without_a_variance_says_so(more):
+    with pytest.raises(ValueError, match="QKLMS has no variance.*use predict_one.*or wrap the model in Calibrated"):
+        StreamRegressor(sg.QKLMS()).predict_one(ROWS[0], **{more: True})
+    bounds = StreamRegressor(sg.Calibrated(sg.QKLMS())).predict_one(ROWS[0], with_interval=True)
+    assert bounds.lower < bounds.upper
 
 
 # Features that appear and vanish.

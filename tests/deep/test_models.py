@@ -9,9 +9,11 @@ torch = pytest.importorskip("torch")
 
 import streamgp as sg  # noqa: E402
 from streamgp import deep  # noqa: E402
+from streamgp.contract import snapshot  # noqa: E402
 from streamgp.evaluate import rmse  # noqa: E402
 
 FEW = deep.Training(epochs=3, batch=32)
+FIELDS = ("mean", "variance", "noise")
 TINY = {"units": 4, "depth": 4, "precision": "double", "device": "cpu"}
 
 
@@ -94,6 +96,13 @@ def test_a_window_that_ends_at_row_i_predicts_row_i_plus_horizon(mode, horizon):
     np.testing.assert_array_equal(touched, [] if mode == "regression" else at + horizon + np.arange(4))
 
 
+def test_a_series_shorter_than_a_window_has_no_predictions_and_no_embeddings(build):
+    U, Y = plant()
+    model = build().fit(U, Y)
+    assert np.isnan(model.predict(U[:3], Y[:3]).mean).all()
+    assert np.isnan(model.embed(U[:3], Y[:3])).all()
+
+
 def test_regression_may_look_at_its_own_row():
     U, Y = plant()
     model = deep.GPRNN(mode="regression", horizon=0, training=FEW, **TINY).fit(U, Y)
@@ -109,6 +118,23 @@ def test_simulation_equals_the_loop_of_one_step_predictions_fed_back():
         said[t] = model.predict(U, said).mean[t]
         assert free[t] == pytest.approx(said[t], abs=1e-12)
     assert np.isnan(free[50:]).all()
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("p", [1, 2])
+def test_trajectories_are_loops_of_predictions_whose_draws_are_fed_back(p, horizon):
+    U, Y = plant(60, p)
+    model = deep.GPLSTM(horizon=horizon, training=FEW, **TINY).fit(U, Y)
+    found = model.simulate(U, Y, start=40, stop=46, trajectories=3, seed=5)
+    rng = np.random.default_rng(5)
+    said = np.repeat(Y[None], 3, axis=0)
+    for t in range(40, 46):
+        steps = [model.predict(U, one)[t] for one in said]
+        mean, variance, noise = (np.array([getattr(step, name) for step in steps]) for name in FIELDS)
+        z = rng.standard_normal((2, *mean.shape))  # of the function, and of the noise
+        said[:, t] = mean + np.sqrt(variance) * z[0] + np.sqrt(noise) * z[1]
+        np.testing.assert_allclose(found.mean[t], mean.mean(0), atol=1e-12)
+        np.testing.assert_allclose(found.variance[t], variance.mean(0) + mean.var(0), atol=1e-12)
 
 
 def test_several_trajectories_spread_and_repeat():
@@ -189,8 +215,8 @@ def test_fine_tuning_ends_where_the_likelihood_is_flat(settings):
     build = lambda n: deep.GPLSTM(training=FEW.replaced(finetune=n), **TINY, **settings)  # noqa: E731
     plain, tuned = build(0).fit(U, Y), build(200).fit(U, Y)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 1.0
-    result = tuned._process.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
-    free = tuned._process.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
+    result = tuned._head.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
+    free = tuned._head.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
     assert float(result.by_theta[free].abs().max()) < 1e-3
 
 
@@ -244,7 +270,7 @@ def test_the_validation_error_of_the_simulation_mode_is_that_of_a_free_run():
     # The process had then learnt the rows before 120 alone.
     learnt = model._learnt
     rows = 116
-    model._process.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
+    model._head.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
     free = model.simulate(U, Y, start=120).mean
     scale = model._units.target_scale[0]
     assert model.history[0].rmse == pytest.approx(rmse(Y[120:], free[120:]) / scale, rel=1e-6)
@@ -310,9 +336,12 @@ def test_passes_with_dropout_spread_and_repeat(build):
 class Own(torch.nn.Module):
     """Windows to the mean and the last row of a dense layer."""
 
-    def __init__(self):
+    def __init__(self, seed=0):
         super().__init__()
         self.dense = torch.nn.Linear(2, 3)
+        generator = torch.Generator().manual_seed(seed)
+        for weights in self.parameters():
+            torch.nn.init.uniform_(weights, -0.7, 0.7, generator=generator)
 
     def forward(self, X):
         h = torch.tanh(self.dense(X))
@@ -347,7 +376,7 @@ def test_many_windows_are_interpolated_and_a_wide_embedding_is_refused(monkeypat
     U, Y = plant()
     monkeypatch.setattr(deep.models, "MOST_EXACT", 50)
     model = deep.GPLSTM(embedding=1, training=FEW, **TINY).fit(U, Y)
-    assert type(model._process).__name__ == "InterpolatedHead"
+    assert type(model._head).__name__ == "InterpolatedHead"
     with pytest.raises(ValueError, match=r"Give the encoder a linear map .* GPLSTM\(embedding=2\)"):
         deep.GPLSTM(training=FEW, **TINY).fit(U, Y)
 
@@ -400,6 +429,48 @@ def test_a_checkpoint_of_another_session_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(sg.SnapshotError, match="is not a checkpoint of streamgp.deep, or it is damaged"):
         deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=path)
+
+
+def without_array(data):
+    """A whole snapshot, digest included, that lacks an array."""
+    header, tensors = snapshot.unpacked(data)
+    del tensors["now.encoder.layers.0.input"]
+    return snapshot.packed({k: v for k, v in header.items() if k not in ("format", "library")}, tensors)
+
+
+DAMAGES = {
+    "cut": (lambda data: data[:-1], "cut short or damaged"),
+    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "do not match its digest"),
+    "foreign": (lambda _: b"not a snapshot at all", "this is not a streamgp snapshot"),
+    "model": (lambda _: sg.KRLST().to_bytes(), "it holds a model"),
+    "array": (without_array, "now.encoder.layers.0.input"),
+    "format": (lambda data: data.replace(b'\\"format\\": 2', b'\\"format\\": 9'), "has format 9, this version"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_changes_nothing(damage, tmp_path):
+    U, Y = plant(80)
+    model = deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path / "session")
+    before = model.predict(U, Y).mean
+    alter, reason = DAMAGES[damage]
+    data = alter((tmp_path / "session").read_bytes())
+    (tmp_path / "session").write_bytes(data)
+    with pytest.raises(sg.SnapshotError, match=f"session is not a checkpoint of streamgp.deep, .*{reason}"):
+        model.fit(U, Y, checkpoint=tmp_path / "session")
+    assert (tmp_path / "session").read_bytes() == data
+    np.testing.assert_array_equal(model.predict(U, Y).mean, before)
+
+
+def test_a_checkpoint_must_be_an_ordinary_file_and_is_no_model(tmp_path):
+    U, Y = plant(80)
+    with pytest.raises(sg.SnapshotError, match="is not an ordinary file"):
+        deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path)
+    deep.GPLSTM(training=FEW, **TINY).fit(U, Y, checkpoint=tmp_path / "session")
+    with pytest.raises(
+        sg.SnapshotError, match=r"holds a checkpoint of streamgp.deep, for fit\(\.\.\., checkpoint=path\)$"
+    ):
+        sg.load(tmp_path / "session")
 
 
 def test_progress_is_shown(capsys):

@@ -51,7 +51,7 @@ def test_a_stream_gives_the_committed_results_again(script):
         assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["drift", "forecasts"])
+@pytest.mark.parametrize("name", ["drift", "forgetting", "forecasts"])
 def test_committed_tables_are_those_of_their_results(name, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     spec = importlib.util.spec_from_file_location(name, SCRIPT.parent / f"{name}.py")

@@ -43,9 +43,9 @@ def test_a_ticket_is_good_once_and_tickets_grow():
     with pytest.raises(KeyError, match="no row waits under ticket 0: it was taken, or 2 newer ones came"):
         delay.take(0)
     delay.put(3, row(3))
-    with pytest.raises(ValueError, match="tickets must grow; got 1 after 3"):
+    with pytest.raises(ValueError, match="tickets must grow from 0 on; got 1 after 3"):
         delay.put(1, row(1))
-    with pytest.raises(ValueError, match="ticket must be a whole number of at least 0; got -1"):
+    with pytest.raises(ValueError, match="tickets must grow from 0 on; got -1 after 3"):
         delay.put(-1, row(1))
     with pytest.raises(ValueError, match="places must be a whole number of at least 1; got 0"):
         Delay(0, 2)

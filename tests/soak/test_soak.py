@@ -35,7 +35,7 @@ MODELS = {
         {"jitter": 0.0, "novelty": 1e-3, "by_error": False},
     ),
     "KRLST": (
-        lambda: sg.KRLST(sg.SquaredExponential(1.0), capacity=CAPACITY, noise=NOISE),
+        lambda: sg.KRLST(sg.SquaredExponential(1.0), capacity=CAPACITY, forgetting=1.0, noise=NOISE),
         {"jitter": 1e-6, "novelty": 0.0, "by_error": True},
     ),
 }

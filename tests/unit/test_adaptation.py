@@ -37,7 +37,7 @@ def test_rebase_with_room_for_every_point_equals_the_batch_gp_under_the_new_hype
     options = {"noise": 0.05, "jitter": jitter, "adapt": sg.SNGD(interval=1000), "outputs": outputs}
     model = {
         "sogp": lambda: sg.SOGP(kernel, capacity=60, novelty=0, **options),
-        "krlst": lambda: sg.KRLST(kernel, capacity=60, **options),
+        "krlst": lambda: sg.KRLST(kernel, capacity=60, forgetting=1.0, **options),
         "injecting": lambda: sg.KRLST(kernel, capacity=60, forgetting=1 - 1e-13, mode="injection", **options),
         "points": lambda: sg.RecursiveGP(X, kernel, **options),
     }[recipe]()

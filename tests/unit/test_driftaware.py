@@ -369,7 +369,12 @@ def test_bursts_of_noise_raise_few_alarms():
 
 @pytest.mark.parametrize(
     "build",
-    [sg.KRLST, sg.ISSGPR, lambda: sg.KRLST(mode="injection", forgetting=0.9999), lambda: sg.Standardize(sg.SOGP())],
+    [
+        lambda: sg.KRLST(forgetting=1.0),
+        sg.ISSGPR,
+        lambda: sg.KRLST(mode="injection", forgetting=0.9999),
+        lambda: sg.Standardize(sg.SOGP()),
+    ],
     ids=["KRLST", "ISSGPR", "injection", "Standardize"],
 )
 def test_after_a_switch_it_errs_less_than_the_model_alone(build):
@@ -440,9 +445,9 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
         if len(taken) == 40:
             raise KeyboardInterrupt
         taken.append(args)
-        return sg.DriftAware._take(model, *args)
+        return sg.DriftAware._advance_some(model, *args)
 
-    monkeypatch.setattr(model, "_take", interrupted)
+    monkeypatch.setattr(model, "_advance_some", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.learn_many(X[290:], y[290:])
     monkeypatch.undo()

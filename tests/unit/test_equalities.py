@@ -45,7 +45,7 @@ def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outpu
     # Where rows lie so close that not all can be points, what the others do not explain of them counts as noise.
     tolerance = 1e-8 if sogp.size == N else 1e-7
     assert_predicts(sogp, Xs, *oracles.exact_gp(oracle, X, Y, Xs, NOISE), tolerance)
-    krlst = sg.KRLST(kernel, capacity=N, noise=NOISE, outputs=outputs)
+    krlst = sg.KRLST(kernel, capacity=N, forgetting=1.0, noise=NOISE, outputs=outputs)
     krlst.learn_many(X, Y)
     assert krlst.size == N
     assert_predicts(krlst, Xs, *oracles.exact_gp(oracle, X, Y, Xs, NOISE, jitter=1e-6))

@@ -477,7 +477,7 @@ def test_what_cannot_be_tuned_is_refused():
 def test_targets_without_noise_are_tuned_to_a_noise_that_rounding_leaves_visible():
     y = np.sin(0.3 * np.arange(3000))
     X, Y = np.column_stack([y[1:-1], y[:-2]]), y[2:]
-    model = sg.tune(sg.KRLST(sg.SquaredExponential([1.0, 1.0])), X[:100], Y[:100])
+    model = sg.tune(sg.KRLST(sg.SquaredExponential([1.0, 1.0]), forgetting=1.0), X[:100], Y[:100])
     assert model.hyperparameters["noise"] >= 1e-5 * model.get_params()["kernel"].get_params()["variance"] * (1 - 1e-12)
     p = model.track(X, Y)
     assert np.sqrt(np.mean((p.mean - Y)[2000:] ** 2)) < 2e-4

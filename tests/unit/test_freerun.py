@@ -45,7 +45,7 @@ def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
     mean, covariance = exact_joint(KERNEL, X, Y, NEW, 0.05)
     for model in (
         sg.SOGP(SE, capacity=25, novelty=0, noise=0.05),
-        sg.KRLST(SE, capacity=25, noise=0.05, jitter=0.0),
+        sg.KRLST(SE, capacity=25, forgetting=1.0, noise=0.05, jitter=0.0),
         sg.SWKRLS(SE, capacity=25, noise=0.05),
         sg.RecursiveGP(X, SE, noise=0.05),
         sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),

@@ -33,7 +33,7 @@ def test_sogp_fitc_krlst_reduced_and_recursive_gp_give_the_same_posterior_on_the
     kernel, m = sg.SquaredExponential(1.5), 20
     jitter = 1e-6
     sogp = sg.SOGP(kernel, m, novelty=0, noise=NOISE, jitter=jitter)
-    krlst = sg.KRLST(kernel, m, noise=NOISE, jitter=jitter)
+    krlst = sg.KRLST(kernel, m, forgetting=1.0, noise=NOISE, jitter=jitter)
     for model in (sogp, krlst):
         model.learn_many(X[:m], Y[:m])
         inside.absorb_from_now_on(model)

@@ -248,7 +248,7 @@ def test_a_forecast_of_a_level_far_from_zero_goes_on():
     t = np.arange(400)
     series = 5000.0 + 100.0 * np.sin(0.2 * t)
     lags = np.column_stack([series[1:-1], series[:-2]])
-    model = sg.Standardize(sg.KRLST(sg.SquaredExponential(2.0), noise=1e-4))
+    model = sg.Standardize(sg.KRLST(sg.SquaredExponential(2.0), forgetting=1.0, noise=1e-4))
     model.learn_many(lags, series[2:])
     p = model.forecast(20, feedback=[0, 1], trajectories=5)
     np.testing.assert_allclose(p.mean, 5000.0 + 100.0 * np.sin(0.2 * (400 + np.arange(20))), atol=15.0)

@@ -249,3 +249,11 @@ def test_embeddings_in_a_basis_have_no_units():
 def test_a_warm_up_behind_an_encoder_is_waited_for():
     model = sg.DriftAware(sg.Encoded(encoder(), sg.Standardize(sg.KRLST(capacity=8), warmup=20)), warmup=10)
     assert model._rows_until_settled() == 20
+
+
+def test_an_encoder_takes_no_model_that_has_learnt():
+    learnt = sg.KRLST()
+    learnt.learn_one(1.0, 2.0)
+    for model in (learnt, [sg.KRLST(), learnt]):
+        with pytest.raises(ValueError, match="because Encoded needs every row .* seen 1 rows"):
+            sg.Encoded(encoder(), model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 try:
-    from river import base, proba
+    from river import base, conf, proba
 except ImportError as error:
     raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
 
@@ -13,6 +13,7 @@ from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import whole
+from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
 
@@ -26,19 +27,20 @@ class StreamRegressor(base.Regressor):
     results are those of the model itself on these columns, to the last bit.
 
     Args:
-        model: the stream model; it is cloned and stays as it is. None: Standardize(KRLST()), which takes unscaled data.
+        model: the stream model; it is cloned and stays as it is. None:
+            Calibrated(Standardize(KRLST())), which takes unscaled data and whose 90% intervals hold 90%.
         features: names of the columns, in this order; None: those of the first ``warmup`` rows.
         warmup: rows in which features may appear.
 
     Example:
         >>> import streamgp as sg
         >>> from streamgp.adapters.river import StreamRegressor
-        >>> regressor = StreamRegressor(sg.KRLST())
+        >>> regressor = StreamRegressor(sg.Calibrated(sg.KRLST()))
         >>> regressor.learn_one({"wind": 0.3, "sun": 1.0}, 2.0)
         >>> regressor.learn_one({"wind": 0.1}, 1.0)
         >>> y = regressor.predict_one({"sun": 1.0, "wind": 0.3}, with_dist=True)
-        >>> regressor.columns, round(y.mu, 2), round(y.sigma, 2)
-        (('sun', 'wind'), 1.97, 0.14)
+        >>> regressor.columns, round(y.mu, 2), 1.9 in regressor.predict_one({"sun": 1.0}, with_interval=True)
+        (('sun', 'wind'), 1.97, True)
     """
 
     def __init__(
@@ -96,25 +98,31 @@ class StreamRegressor(base.Regressor):
         # The model last: from then on another thread may have its turn.
         self._columns, self._native = columns, native
 
-    def predict_one(self, x: dict[base.typing.FeatureName, Any], with_dist: bool = False) -> Any:
+    def predict_one(
+        self, x: dict[base.typing.FeatureName, Any], with_dist: bool = False, with_interval: bool = False
+    ) -> Any:
         """Predict the target of a row.
 
         Args:
             x: numbers by the names of their features.
             with_dist: return the distribution of y, function and noise together, as a ``river.proba.Gaussian``.
+            with_interval: return a ``river.conf.Interval`` instead: the bounds at the level of a Calibrated model, the
+                central 90% of any other.
         """
-        if with_dist and not self._native.has_variance:
+        if (with_dist or with_interval) and not self._native.has_variance:
             raise ValueError(
                 f"{type(self._native).__name__} has no variance, so there is no distribution; use predict_one(x), or "
-                "a model with has_variance"
+                "wrap the model in Calibrated"
             )
         prediction = self._native.predict_one(_row(x, self._columns or tuple(sorted(x, key=str))))
+        if with_interval:
+            return conf.Interval(*prediction.interval())
         if not with_dist:
             return prediction.mean
         return proba.Gaussian._from_state(n=1, m=prediction.mean, var=prediction.variance + prediction.noise, ddof=0)
 
     def _fresh(self) -> StreamModel:
-        return Standardize(KRLST()) if self.model is None else self.model.clone()
+        return Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
 
 
 def _row(x: dict[base.typing.FeatureName, Any], columns: tuple[base.typing.FeatureName, ...]) -> list[Any]:

@@ -14,6 +14,7 @@ from streamgp.contract import inputs
 from streamgp.contract.model import StreamModel
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
+from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
 
@@ -23,17 +24,19 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
     Its results are those of the model itself, to the last bit. ``model_`` is the model that has learnt.
 
     Args:
-        model: the stream model; it is cloned and stays as it is. None: Standardize(KRLST()), which takes unscaled data.
+        model: the stream model; it is cloned and stays as it is. None:
+            Calibrated(Standardize(KRLST())), which takes unscaled data and whose 90% intervals hold 90%.
 
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
         >>> from streamgp.adapters.sklearn import StreamRegressor
         >>> X = np.linspace(0.0, 300.0, 200)[:, None]
-        >>> regressor = StreamRegressor(sg.Standardize(sg.KRLST(capacity=50))).fit(X, 1000 + X[:, 0])
-        >>> mean, std = regressor.predict([[150.0]], return_std=True)
-        >>> mean.round(), regressor.set_params(model__model__capacity=20).model
-        (array([1150.]), Standardize(model=KRLST(capacity=20)))
+        >>> model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=50)))
+        >>> regressor = StreamRegressor(model).fit(X, 1000 + X[:, 0])
+        >>> mean, std = regressor.predict([[300.0]], return_std=True)
+        >>> mean.round(-1), regressor.set_params(model__model__model__capacity=20).model
+        (array([1300.]), Calibrated(model=Standardize(model=KRLST(capacity=20))))
     """
 
     def __init__(self, model: StreamModel | None = None) -> None:
@@ -48,7 +51,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         """
         if self.model is not None and not isinstance(self.model, StreamModel):
             raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
-        model = Standardize(KRLST()) if self.model is None else self.model.clone()
+        model = Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
         X, y = self._validated(X, y, reset=True)
         model.learn_many(X, y)
         self.model_ = model
@@ -80,7 +83,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         if return_std and not self.model_.has_variance:
             raise ValueError(
                 f"{type(self.model_).__name__} has no variance, so there is no standard deviation; use "
-                "predict(X), or a model with has_variance"
+                "predict(X), or wrap the model in Calibrated"
             )
         prediction = self.model_.predict_many(validate_data(self, _faithful(X, "X"), reset=False))
         return (prediction.mean, prediction.std) if return_std else prediction.mean

@@ -122,7 +122,7 @@ def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed:
         several = min(group, count - first)
         futures = Independent(started, 1) if count == 1 else started._trajectories(several, len(rows))
         X = np.repeat(rows[None], several, axis=0)
-        parts.append(_run(futures, X, columns, p, rng if count > 1 else None))
+        parts.append(run(futures, X, columns, p, rng if count > 1 else None))
     means, variances, noises = (np.concatenate(part) for part in zip(*parts, strict=True))
     # The law of total variance over the trajectories.
     mean, variance, noise = means.mean(0), variances.mean(0) + means.var(0), noises.mean(0)
@@ -131,7 +131,7 @@ def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed:
     return Prediction(mean, variance, noise)
 
 
-def _run(
+def run(
     trajectories: Trajectories, X: FloatArray, columns: list[int], p: int, rng: np.random.Generator | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Let trajectories (count, steps, d) go; without a generator they follow the mean."""

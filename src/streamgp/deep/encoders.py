@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from streamgp.encoded.encoder import GATES
 from streamgp.settings import Part, choice, number, whole
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
-GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
 class Encoder(Part, abc.ABC):
     """What a network is to look like; see :class:`LSTM`, :class:`GRU`, :class:`RNN` and :class:`NARX`."""
 
+    kind: str  # as a stream model's TrainedEncoder calls it
     units: int
     layers: int
     dropout: float
     embedding: int | None
+    activation = "tanh"
 
     def _compose(self, units: int, layers: int, dropout: float, embedding: int | None) -> None:
         self.units = whole("units", units)
         self.layers = whole("layers", layers)
-        self.dropout = probability("dropout", dropout)
+        self.dropout = below_one("dropout", dropout)
         self.embedding = None if embedding is None else whole("embedding", embedding)
 
     @abc.abstractmethod
@@ -35,8 +34,6 @@ class Encoder(Part, abc.ABC):
 
 
 class _RecurrentEncoder(Encoder):
-    kind: str
-
     def __init__(
         self,
         units: int = 64,
@@ -46,12 +43,10 @@ class _RecurrentEncoder(Encoder):
         embedding: int | None = None,
     ) -> None:
         self._compose(units, layers, dropout, embedding)
-        self.recurrent_dropout = probability("recurrent_dropout", recurrent_dropout)
+        self.recurrent_dropout = below_one("recurrent_dropout", recurrent_dropout)
 
     def build(self, d: int, depth: int) -> nn.Module:
-        return RecurrentNetwork(
-            self.kind, d, self.units, self.layers, self.dropout, self.recurrent_dropout, self.embedding
-        )
+        return RecurrentNetwork(self, d)
 
 
 class LSTM(_RecurrentEncoder):
@@ -69,21 +64,13 @@ class LSTM(_RecurrentEncoder):
 
 
 class GRU(_RecurrentEncoder):
-    """Gated recurrent units; the embedding is the last hidden vector.
-
-    Args:
-        units, layers, dropout, recurrent_dropout, embedding: as those of :class:`LSTM`.
-    """
+    """Gated recurrent units; the embedding is the last hidden vector. Its settings are those of :class:`LSTM`."""
 
     kind = "gru"
 
 
 class RNN(_RecurrentEncoder):
-    """The plain recurrent network with tanh units; the embedding is the last hidden vector.
-
-    Args:
-        units, layers, dropout, recurrent_dropout, embedding: as those of :class:`LSTM`.
-    """
+    """Plain recurrent tanh units; the embedding is the last hidden vector. Its settings are those of :class:`LSTM`."""
 
     kind = "rnn"
 
@@ -99,6 +86,8 @@ class NARX(Encoder):
         embedding: size of a linear map on top; None: the last hidden layer itself.
     """
 
+    kind = "feedforward"
+
     def __init__(
         self,
         units: int = 128,
@@ -108,15 +97,15 @@ class NARX(Encoder):
         embedding: int | None = None,
     ) -> None:
         self._compose(units, layers, dropout, embedding)
-        choice("activation", activation, tuple(ACTIVATIONS))
+        choice("activation", activation, ("relu", "tanh"))
         self.activation = activation
 
     def build(self, d: int, depth: int) -> nn.Module:
-        return FeedforwardNetwork(d * depth, self.units, self.layers, self.dropout, self.activation, self.embedding)
+        return FeedforwardNetwork(self, d * depth)
 
 
-def probability(name: str, value: Any) -> float:
-    """A part of something that may be dropped: at least 0 and below 1."""
+def below_one(name: str, value: Any) -> float:
+    """A part of something: at least 0 and below 1."""
     result = number(name, value, at_least=0)
     if result >= 1:
         raise ValueError(f"{name} must be at least 0 and below 1; got {value!r}")
@@ -126,75 +115,57 @@ def probability(name: str, value: Any) -> float:
 class RecurrentNetwork(nn.Module):
     """Recurrent layers from zero state over a window (rows, depth, d); returns (rows, width)."""
 
-    def __init__(
-        self,
-        kind: str,
-        d: int,
-        units: int,
-        layers: int,
-        dropout: float,
-        recurrent_dropout: float,
-        embedding: int | None,
-    ) -> None:
+    def __init__(self, encoder: _RecurrentEncoder, d: int) -> None:
         super().__init__()
-        self.kind, self.units, self.dropout, self.recurrent_dropout = kind, units, dropout, recurrent_dropout
-        self.stochastic = dropout > 0 or recurrent_dropout > 0
-        self.layers = nn.ModuleList([_recurrent_weights(kind, d if i == 0 else units, units) for i in range(layers)])
-        self.project = None if embedding is None else nn.Linear(units, embedding)
-        self.width = units if embedding is None else embedding
+        self._encoder, units = encoder, encoder.units
+        self.layers = nn.ModuleList([_layer(encoder.kind, units if i else d, units) for i in range(encoder.layers)])
+        self.project = _project(encoder)
 
     def forward(self, X: Tensor) -> Tensor:
+        dropout = self._encoder.dropout
         for i, layer in enumerate(self.layers):
-            states = self._run(layer, X)
-            if i < len(self.layers) - 1:
-                X = states * _mask(states[:, :1], self.dropout) if self.training else states
-        h = states[:, -1]
-        if self.training:
-            h = h * _mask(h, self.dropout)
-        return h if self.project is None else self.project(h)
+            X = self._run(layer, _dropped(self, X, X[:, :1], dropout) if i else X)
+        h = X[:, -1]
+        result: Tensor = self.project(_dropped(self, h, h, dropout))
+        return result
 
     def _run(self, layer: Any, X: Tensor) -> Tensor:
+        # [alshedivat2017] Table 5: dropout of the recurrent weights, one mask for all steps.
         recurrent = layer["recurrent"]
-        if self.training:
-            # [alshedivat2017] Table 5: dropout of the recurrent weights, one mask for all steps.
-            recurrent = recurrent * _mask(recurrent[:1], self.recurrent_dropout)
+        recurrent = _dropped(self, recurrent, recurrent[:1], self._encoder.recurrent_dropout)
         weights = [layer["input"], recurrent, layer["input_bias"], layer["recurrent_bias"]]
-        zero = X.new_zeros(1, len(X), self.units)
+        zero = X.new_zeros(1, len(X), self._encoder.units)
         options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
-        if self.kind == "lstm":
+        if self._encoder.kind == "lstm":
             return torch.lstm(X, [zero, zero], weights, *options)[0]
-        run = torch.gru if self.kind == "gru" else torch.rnn_tanh
+        run = torch.gru if self._encoder.kind == "gru" else torch.rnn_tanh
         return run(X, zero, weights, *options)[0]
 
 
 class FeedforwardNetwork(nn.Module):
     """Dense layers on the numbers of a window (rows, depth, d), oldest row first; returns (rows, width)."""
 
-    def __init__(
-        self, inputs: int, units: int, layers: int, dropout: float, activation: str, embedding: int | None
-    ) -> None:
+    def __init__(self, encoder: NARX, inputs: int) -> None:
         super().__init__()
-        self.dropout, self.activation = dropout, activation
-        self.stochastic = dropout > 0
-        self.layers = nn.ModuleList([nn.Linear(inputs if i == 0 else units, units) for i in range(layers)])
-        self.project = None if embedding is None else nn.Linear(units, embedding)
-        self.width = units if embedding is None else embedding
-        for layer in self.layers:
-            assert isinstance(layer, nn.Linear)
+        self._encoder, units = encoder, encoder.units
+        layers = [nn.Linear(units if i else inputs, units) for i in range(encoder.layers)]
+        self.layers = nn.ModuleList(layers)
+        self.project = _project(encoder)
+        for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
     def forward(self, X: Tensor) -> Tensor:
         h = X.flatten(1)
         for layer in self.layers:
-            h = ACTIVATIONS[self.activation](layer(h))
-            if self.training:
-                h = h * _mask(h, self.dropout)
-        return h if self.project is None else self.project(h)
+            h = getattr(torch, self._encoder.activation)(layer(h))
+            h = _dropped(self, h, h, self._encoder.dropout)
+        result: Tensor = self.project(h)
+        return result
 
 
-def _recurrent_weights(kind: str, inputs: int, units: int) -> nn.ParameterDict:
-    """Weights of one layer, gate by gate below each other, in the order of torch."""
+def _layer(kind: str, inputs: int, units: int) -> nn.ParameterDict:
+    """Weights of one recurrent layer, gate by gate below each other, in the order of torch."""
     gates = GATES[kind]
     layer = nn.ParameterDict()
     # One after the other: this is the order of the weights in a stream model's encoder.
@@ -211,8 +182,12 @@ def _recurrent_weights(kind: str, inputs: int, units: int) -> nn.ParameterDict:
     return layer
 
 
-def _mask(like: Tensor, dropout: float) -> Tensor:
-    """Zeros with this probability, else 1 / (1 - dropout)."""
-    if dropout == 0:
-        return torch.ones_like(like)
-    return torch.empty_like(like).bernoulli_(1.0 - dropout) / (1.0 - dropout)
+def _project(encoder: Encoder) -> nn.Module:
+    return nn.Identity() if encoder.embedding is None else nn.Linear(encoder.units, encoder.embedding)
+
+
+def _dropped(network: nn.Module, values: Tensor, like: Tensor, dropout: float) -> Tensor:
+    """In training, zeros with this probability and the others larger by as much; one draw for each number of like."""
+    if not network.training or dropout == 0:
+        return values
+    return values * (torch.empty_like(like).bernoulli_(1.0 - dropout) / (1.0 - dropout))

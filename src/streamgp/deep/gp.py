@@ -1,6 +1,6 @@
-"""The process on the embeddings: negative log marginal likelihood, its gradients, and predictions.
+"""What is on top of a network: a linear output, or a process with its marginal likelihood, gradients and predictions.
 
-All in double precision and in standard units. Every output has hyperparameters of its own; theta holds their
+Processes are in double precision and in standard units. Every output has hyperparameters of its own; theta holds their
 logarithms, one row for each output: lengthscales, variance, noise.
 """
 
@@ -13,13 +13,55 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from torch import Tensor
+from torch import Tensor, nn
 
 from streamgp.settings import FloatArray
 
 LEAST_NOISE = 1e-6  # of the target's variance: below it the factor of K is not safe in double precision
 WIDEST = math.log(1e6)  # of a logarithm, either way: standard units are of order 1
 LOG_2PI = math.log(2.0 * math.pi)
+
+
+class Head(abc.ABC):
+    """What predicts targets from embeddings, on top of a network."""
+
+    @abc.abstractmethod
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        """Learn embeddings (n, width) and targets (n, p), in place of any before, with the weights as they are."""
+
+    @abc.abstractmethod
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and latent variances (n, p)."""
+
+    @abc.abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """What training moves, by name, to be read and written in place."""
+
+    @property
+    @abc.abstractmethod
+    def noise(self) -> FloatArray:
+        """Variance of the noise, one for each output."""
+
+
+class LinearHead(Head):
+    """A linear output, which has no variance; its noise is the mean squared error of the rows that it was given."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        self.linear = linear
+
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        self._noise = (self.predict(H)[0] - Y).square().mean(0).cpu().numpy()
+
+    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
+        mean = self.linear(H).detach().double()
+        return mean, torch.full_like(mean, math.nan)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {f"output.{name}": tensor for name, tensor in self.linear.named_parameters()}
+
+    @property
+    def noise(self) -> FloatArray:
+        return np.asarray(self._noise)
 
 
 class Evaluation(NamedTuple):
@@ -30,22 +72,23 @@ class Evaluation(NamedTuple):
     by_theta: Tensor  # (p, width + 2)
 
 
-class Head(abc.ABC):
+class ProcessHead(Head):
     """A process that is learnt on embeddings."""
 
     theta: Tensor
 
-    @abc.abstractmethod
     def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
         """The objective at embeddings (n, width) and targets (n, p)."""
+        h, theta = H.detach().double().requires_grad_(), self.theta.detach().requires_grad_()
+        with torch.enable_grad():
+            value, along = self._objective(h, theta, Y)
+            by_h, by_theta = torch.autograd.grad(along, [h, theta])
+        count = Y.numel()
+        return Evaluation(float(value.detach()) / count, by_h / count, by_theta / count)
 
     @abc.abstractmethod
-    def condition(self, H: Tensor, Y: Tensor) -> None:
-        """Learn the rows, in place of any learnt before, with the present hyperparameters."""
-
-    @abc.abstractmethod
-    def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and latent variances (n, p)."""
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """The negative log marginal likelihood, and a number with the same gradient by h and theta."""
 
     def tune(self, H: Tensor, Y: Tensor, steps: int) -> None:
         """Steps of L-BFGS on the hyperparameters for embeddings that stay."""
@@ -63,52 +106,47 @@ class Head(abc.ABC):
         self.theta.copy_(torch.as_tensor(found.x).reshape(shape))
 
     def tensors(self) -> dict[str, Tensor]:
-        """What training moves, by name, to be read and written in place."""
         return {"theta": self.theta}
 
     def floor(self) -> None:
         """Keep the noise where the factor of K is safe."""
-        with torch.no_grad():
-            self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
+        self.theta[:, -1].clamp_(min=math.log(LEAST_NOISE))
+
+    @property
+    def hyperparameters(self) -> FloatArray:
+        """(p, width + 2): lengthscales, variance and noise of each output."""
+        return np.asarray(self.theta.exp().cpu().numpy())
 
     @property
     def noise(self) -> FloatArray:
-        """One for each output."""
-        return np.asarray(self.theta[:, -1].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, -1]
 
     @property
     def variance(self) -> FloatArray:
         """One for each output."""
-        return np.asarray(self.theta[:, -2].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, -2]
 
     @property
     def lengthscale(self) -> FloatArray:
         """(p, width)."""
-        return np.asarray(self.theta[:, :-2].detach().exp().cpu().numpy())
+        return self.hyperparameters[:, :-2]
 
 
-class ExactHead(Head):
+class ExactHead(ProcessHead):
     """The exact process: O(n^3) to evaluate, O(n) for a mean and O(n^2) for a variance."""
 
     def __init__(self, theta: Tensor) -> None:
         self.theta = theta
         self._H = self._L = self._alpha = theta.new_empty(0)
 
-    def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
-        n, p = Y.shape
-        h = H.detach().double().requires_grad_()
-        theta = self.theta.detach().requires_grad_()
-        with torch.enable_grad():
-            K = squared_exponential(theta, h, h)
-            L, alpha = factor(K.detach(), self.theta, Y)
-            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
-            value = 0.5 * ((Y.T * alpha).sum() + n * p * LOG_2PI) + L.diagonal(dim1=-2, dim2=-1).log().sum()
-            # Eqs. (9) and (10), for the negative likelihood: dL = 1/2 tr((K^-1 - K^-1 y y' K^-1) dK)
-            S = 0.5 * (torch.cholesky_inverse(L) - alpha[:, :, None] * alpha[:, None, :])
-            noise = theta[:, -1].exp()
-            along = (S * K).sum() + (noise * S.diagonal(dim1=-2, dim2=-1).sum(-1)).sum()
-            by_h, by_theta = torch.autograd.grad(along, [h, theta])
-        return Evaluation(float(value) / (n * p), by_h / (n * p), by_theta / (n * p))
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        K = squared_exponential(theta, h, h)
+        L, alpha = factor(K.detach(), self.theta, Y)
+        # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
+        value = 0.5 * ((Y.T * alpha).sum() + Y.numel() * LOG_2PI) + L.diagonal(dim1=-2, dim2=-1).log().sum()
+        # Eqs. (9) and (10), for the negative likelihood: dL = 1/2 tr((K^-1 - K^-1 y y' K^-1) dK)
+        S = 0.5 * (torch.cholesky_inverse(L) - alpha[:, :, None] * alpha[:, None, :])
+        return value, (S * K).sum() + (theta[:, -1].exp() * S.diagonal(dim1=-2, dim2=-1).sum(-1)).sum()
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._H = H.detach().double()

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from streamgp.deep.gp import LOG_2PI, Evaluation, Head
+from streamgp.deep.gp import LOG_2PI, ProcessHead
 
 MARGIN = 0.1  # of the range of the embeddings: the grid goes on beyond them on every side
 OUTER = 3  # cells beyond the margin, which cubic weights may reach
@@ -23,7 +23,7 @@ MOST_POINTS = 1_000_000
 DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the dropped directions hold
 
 
-class GridHead(Head):
+class GridHead(ProcessHead):
     """A process interpolated from a grid that covers the embeddings."""
 
     def __init__(self, theta: Tensor, grid: int) -> None:
@@ -40,20 +40,32 @@ class GridHead(Head):
     def tensors(self) -> dict[str, Tensor]:
         return {"theta": self.theta, "box": self._box}
 
+    def condition(self, H: Tensor, Y: Tensor) -> None:
+        self._cover(H)
+        with torch.no_grad():
+            self._learnt = [self._learn(theta, H.double(), y) for theta, y in zip(self.theta, Y.T, strict=True)]
+
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             H = H.double()
             low, high = self._reach()
             inside = torch.minimum(torch.maximum(H, low), high)
-            mean, variance = self._predict_inside(inside)
+            known = [self._known(learnt, inside) for learnt in self._learnt]
+            mean, reduction = (torch.stack(part, dim=1) for part in zip(*known, strict=True))
+            prior = self.theta[:, -2].exp()
+            variance = torch.minimum((prior - reduction).clamp_min(0.0), prior)
             # Beyond the grid the function is known through its value at the edge alone.
             away = ((H - inside) / self.theta[:, None, :-2].exp()).square().sum(-1).T
-            rho2, prior = torch.exp(-away), self.theta[:, -2].exp()
+            rho2 = torch.exp(-away)
             return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
 
     @abc.abstractmethod
-    def _predict_inside(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and latent variances (n, p) within the grid."""
+    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> Any:
+        """What predictions of one output need."""
+
+    @abc.abstractmethod
+    def _known(self, learnt: Any, H: Tensor) -> tuple[Tensor, Tensor]:
+        """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""
 
     def _cover(self, H: Tensor) -> None:
         """Move the grid where embeddings lie beyond it, or in less than half of it."""
@@ -98,8 +110,7 @@ class Directions(NamedTuple):
 class Solution(NamedTuple):
     """The posterior of the weights of Phi = P diag(scale), with K = Phi Phi'."""
 
-    P: Tensor  # (n, r)
-    Phi: Tensor
+    Phi: Tensor  # (n, r)
     L: Tensor  # of B = I + Phi' Phi / noise
     weights: Tensor  # (r,) mean
     alpha: Tensor  # (n,)
@@ -108,60 +119,39 @@ class Solution(NamedTuple):
 class InterpolatedHead(GridHead):
     """The interpolated process by the eigenvectors of the grid."""
 
-    def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
-        n, p = Y.shape
-        self._cover(H)
-        value = 0.0
-        by_h, by_theta = torch.zeros_like(H, dtype=torch.double), torch.zeros_like(self.theta)
-        for j in range(p):
-            directions = self._directions(self.theta[j])
-            h = H.detach().double().requires_grad_()
-            theta = self.theta[j].detach().requires_grad_()
-            noise = float(self.theta[j, -1].exp())
-            with torch.enable_grad():
-                P = self._project(h, directions)
-                solution = _solve(P.detach(), directions.scale, noise, Y[:, j])
-                Phi, L, alpha = solution.Phi, solution.L, solution.alpha
-                r = len(L)
-                # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
-                value += 0.5 * float(Y[:, j] @ alpha + n * (math.log(noise) + LOG_2PI)) + float(
-                    L.diagonal().log().sum()
-                )
-                inverse = torch.cholesky_inverse(L)
-                # Eq. (10) by Phi: (K^-1 - alpha alpha') Phi, with K^-1 Phi = Phi B^-1 / noise
-                by_Phi = Phi @ inverse / noise - torch.outer(alpha, alpha @ Phi)
-                (by_h_j,) = torch.autograd.grad((by_Phi * directions.scale * P).sum(), h)
-                # Eq. (9): the kernel within the directions is P D P', and Phi' K^-1 Phi = I - B^-1
-                data = alpha @ solution.P
-                rest = torch.eye(r, dtype=torch.double, device=H.device) - inverse
-                S = 0.5 * (rest / torch.outer(directions.scale, directions.scale) - torch.outer(data, data))
-                trace = 0.5 * ((n - r + inverse.trace()) / noise - alpha @ alpha)
-                along = (S * self._within(theta, directions)).sum() + trace * theta[-1].exp()
-                (by_theta_j,) = torch.autograd.grad(along, theta)
-            by_h += by_h_j
-            by_theta[j] = by_theta_j
-        return Evaluation(value / (n * p), by_h / (n * p), by_theta / (n * p))
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        self._cover(h)
+        n = len(Y)
+        value, along = h.new_zeros(()), h.new_zeros(())
+        for own, y in zip(theta, Y.T, strict=True):
+            directions = self._directions(own)
+            noise = float(own.detach()[-1].exp())
+            P = self._project(h, directions)
+            Phi, L, _, alpha = _solve(P.detach(), directions.scale, noise, y)
+            r = len(L)
+            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
+            value = value + 0.5 * (y @ alpha + n * (math.log(noise) + LOG_2PI)) + L.diagonal().log().sum()
+            inverse = torch.cholesky_inverse(L)
+            # Eq. (10) by Phi: (K^-1 - alpha alpha') Phi, with K^-1 Phi = Phi B^-1 / noise
+            by_Phi = Phi @ inverse / noise - torch.outer(alpha, alpha @ Phi)
+            along = along + (by_Phi * directions.scale * P).sum()
+            # Eq. (9): the kernel within the directions is P D P', and Phi' K^-1 Phi = I - B^-1
+            data = alpha @ P.detach()
+            rest = torch.eye(r, dtype=torch.double, device=h.device) - inverse
+            S = 0.5 * (rest / torch.outer(directions.scale, directions.scale) - torch.outer(data, data))
+            trace = 0.5 * ((n - r + inverse.trace()) / noise - alpha @ alpha)
+            along = along + (S * self._within(own, directions)).sum() + trace * own[-1].exp()
+        return value, along
 
-    def condition(self, H: Tensor, Y: Tensor) -> None:
-        self._cover(H)
-        self._learnt: list[tuple[Directions, Tensor, Tensor]] = []
-        with torch.no_grad():
-            for theta, y in zip(self.theta, Y.T, strict=True):
-                directions = self._directions(theta)
-                P = self._project(H.double(), directions)
-                solution = _solve(P, directions.scale, float(theta[-1].exp()), y)
-                self._learnt.append((directions, solution.weights, solution.L))
+    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> tuple[Directions, Solution]:
+        directions = self._directions(theta)
+        return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
 
-    def _predict_inside(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        means, variances = [], []
-        for theta, (directions, weights, L) in zip(self.theta, self._learnt, strict=True):
-            Phi = self._project(H, directions) * directions.scale
-            v = torch.linalg.solve_triangular(L, Phi.T, upper=False)
-            prior = theta[-2].exp()
-            reduction = (Phi * Phi).sum(1) - (v * v).sum(0)
-            means.append(Phi @ weights)
-            variances.append(torch.minimum((prior - reduction).clamp_min(0.0), prior))
-        return torch.stack(means, dim=1), torch.stack(variances, dim=1)
+    def _known(self, learnt: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
+        directions, solution = learnt
+        Phi = self._project(H, directions) * directions.scale
+        v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
+        return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)
 
     def _toeplitz(self, theta: Tensor) -> list[Tensor]:
         """[alshedivat2017] Eq. (A.2): the kernel along each axis, without the variance."""
@@ -213,4 +203,4 @@ def _solve(P: Tensor, scale: Tensor, noise: float, y: Tensor) -> Solution:
     B.diagonal().add_(1.0)
     L = torch.linalg.cholesky(B)
     weights = torch.cholesky_solve((Phi.T @ y)[:, None] / noise, L)[:, 0]
-    return Solution(P, Phi, L, weights, (y - Phi @ weights) / noise)
+    return Solution(Phi, L, weights, (y - Phi @ weights) / noise)

@@ -15,21 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from streamgp.contract import freerun
 from streamgp.contract.prediction import Prediction
 from streamgp.deep.encoders import Encoder
-from streamgp.deep.session import Session, digest, digest_of_weights
-from streamgp.deep.training import (
-    CHUNK,
-    Epoch,
-    Learner,
-    Training,
-    Validate,
-    Windows,
-    embed,
-)
-from streamgp.deep.windows import Series, Units, beginnings, checked, predictable, task_of, units_of
+from streamgp.deep.gp import Head
+from streamgp.deep.online import flat_weights
+from streamgp.deep.session import Session, digest
+from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
+from streamgp.deep.windows import Series, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
 from streamgp.settings import Configured, FloatArray, choice, whole
+from streamgp.wrappers.standardize import Scaling, units_of
 
 PRECISIONS = ("single", "double")
 
@@ -39,23 +35,24 @@ class DeepModel(Configured, abc.ABC):
 
     history: list[Epoch]
 
-    _units: Units | None = None
+    _units: Scaling | None = None
     _network: nn.Module
+    _head: Head
     _scalar: bool = True
     _outputs: int = 1
 
-    def _compose(
+    def __init__(
         self,
         encoder: Any,
-        depth: int,
-        mode: str,
-        horizon: int,
-        padding: bool,
-        training: Training | None,
-        standardize: bool,
-        precision: str,
-        device: str,
-        seed: int,
+        depth: int = 32,
+        mode: str = "autoregression",
+        horizon: int = 1,
+        padding: bool = False,
+        training: Training | None = None,
+        standardize: bool = True,
+        precision: str = "single",
+        device: str = "auto",
+        seed: int = 0,
     ) -> None:
         if not isinstance(encoder, Encoder | nn.Module):
             raise TypeError(f"encoder must be, for example, LSTM(64), or a torch.nn.Module; got {encoder!r}")
@@ -71,24 +68,13 @@ class DeepModel(Configured, abc.ABC):
         self._seed = whole("seed", seed, at_least=0)
         self.history = []
 
-    # What a model has to provide.
-
     @abc.abstractmethod
-    def _train(self, windows: Windows, session: Session) -> None:
-        """Train the network, which has random or given weights."""
+    def _train(self, windows: Windows, session: Session) -> Head:
+        """Train the network, which has random or given weights; return what is on top of it."""
 
-    @abc.abstractmethod
     def _settle(self, windows: Windows) -> None:
         """After training: learn all windows, those of the validation included, with the weights as they are."""
-
-    @abc.abstractmethod
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances (rows, p) of embeddings."""
-
-    @property
-    @abc.abstractmethod
-    def _noise(self) -> FloatArray:
-        """(p,), in standard units."""
+        self._head.condition(embed(self._network, windows), windows.targets)
 
     # What users call.
 
@@ -116,47 +102,31 @@ class DeepModel(Configured, abc.ABC):
             progress: show a line of progress with the loss and the validation error; needs rich.
             on_epoch: called with an Epoch after every epoch.
         """
+        U, Y, began, scalar = checked(U, Y, starts)
+        units, series, learnt, kept = self._divided(U, Y, began, validation)
         before = dict(self.__dict__)
         try:
-            self._fit(U, Y, starts, validation, pretrained, checkpoint, progress, on_epoch)
+            with self._torch():
+                torch.manual_seed(self._seed)
+                d = series.rows.shape[1]
+                self._network = self._built(d) if pretrained is None else pretrained._weights_for(self, d)
+                identity = {
+                    "settings": repr(self.replaced(training=self._training.replaced(epochs=1))),
+                    "weights": digest(flat_weights(self._network)),
+                    "data": digest(U, Y, began, learnt, kept),
+                    "device": self._device.type,
+                }
+                validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
+                session = Session(checkpoint, identity, self._training, validate, on_epoch, progress)
+                self._head = self._train(self._windows(series, learnt), session)
+                self._settle(self._windows(series, np.concatenate([learnt, kept])))
         except BaseException:
             self.__dict__ = before
             raise
-        return self
-
-    def _fit(
-        self,
-        U: Any,
-        Y: Any,
-        starts: Any,
-        validation: int | None,
-        pretrained: DeepModel | None,
-        checkpoint: str | Path | None,
-        progress: bool,
-        on_epoch: Callable[[Epoch], Any] | None,
-    ) -> None:
-        U, Y, begins, scalar = checked(U, Y, starts)
-        units, series, learnt, kept = self._divided(U, Y, begins, validation)
-        with self._torch():
-            torch.manual_seed(self._seed)
-            d = series.rows.shape[1]
-            self._network = self._built(d) if pretrained is None else pretrained._weights_for(self, d)
-            validate: Validate | None = None
-            if kept.size:
-                validate = lambda learner: self._validation_rmse(learner, series, kept)  # noqa: E731
-            identity = {
-                "settings": repr(self.replaced(training=self._training.replaced(epochs=1))),
-                "weights": digest_of_weights(self._network),
-                "data": digest(U, Y, begins, learnt, kept),
-                "device": self._device.type,
-            }
-            session = Session(checkpoint, identity, validate, on_epoch, progress)
-            self._train(self._windows(series, learnt), session)
-            self._settle(self._windows(series, np.concatenate([learnt, kept])))
         self._units, self._scalar, self._outputs, self._width = units, scalar, Y.shape[1], U.shape[1]
-        last = series.rows[begins[-1] :][-self._task.depth :]
-        self._last = np.nan_to_num(np.vstack([np.zeros((self._task.depth - len(last), d)), last]))
+        self._last = np.nan_to_num(padded(series.rows[began[-1] :][-self._task.depth :], self._task.depth))
         self.history = session.history
+        return self
 
     def predict(self, U: Any, Y: Any = None, starts: Any = None, samples: int = 0, seed: int = 0) -> Prediction:
         """Predict the target of every row from the rows before it; NaN where no whole window comes before.
@@ -172,18 +142,16 @@ class DeepModel(Configured, abc.ABC):
             One Prediction of arrays, (n,) or (n, p), in the units of the targets.
         """
         series = self._seen(U, Y, starts)
-        rows = predictable(series, self._task)
+        rows = self._task.predictable(series)
         windows = self._windows(series, rows)
+        count = whole("samples", samples, at_least=0)
         with self._torch():
-            if whole("samples", samples, at_least=0):
-                torch.manual_seed(whole("seed", seed, at_least=0))
-                passes = [self._outcome(windows, dropout=True) for _ in range(samples)]
-                means, variances = (torch.stack(parts) for parts in zip(*passes, strict=True))
-                spread = means.var(0, correction=0)
-                mean, variance = means.mean(0), torch.nan_to_num(variances, nan=0.0).mean(0) + spread
-            else:
-                mean, variance = self._outcome(windows, dropout=False)
-        return self._in_units(len(series.rows), rows, mean, variance)
+            torch.manual_seed(whole("seed", seed, at_least=0))
+            passes = [self._outcome(windows, dropout=count > 0) for _ in range(max(count, 1))]
+        means, variances = (np.stack(parts) for parts in zip(*passes, strict=True))
+        if count:
+            variances = np.nan_to_num(variances, nan=0.0)
+        return self._in_units(len(series.rows), rows, means, variances)
 
     def simulate(
         self, U: Any, Y: Any, start: int, stop: int | None = None, trajectories: int = 1, seed: int = 0
@@ -211,14 +179,10 @@ class DeepModel(Configured, abc.ABC):
                 f"got {start}"
             )
         count = whole("trajectories", trajectories)
+        rng = np.random.default_rng(whole("seed", seed, at_least=0))
         with self._torch():
-            generator = torch.Generator().manual_seed(whole("seed", seed, at_least=0))
-            means, variances = self._free_run(self._network, self._head, series, start, stop, count, generator)
-            # The law of total variance over the trajectories.
-            mean, variance = means.mean(1), variances.mean(1)
-            if count > 1:
-                variance = variance + means.var(1, correction=0)
-        return self._in_units(n, np.arange(start, stop), mean, variance)
+            found = self._free_run(self._network, self._head, series, start, stop, count, rng if count > 1 else None)
+        return self._in_units(n, np.arange(start, stop), *found)
 
     def rows(self, U: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
         """Return a series as a stream model of ``online()`` takes it: rows (n, width) and the targets to learn there.
@@ -233,13 +197,12 @@ class DeepModel(Configured, abc.ABC):
         U, Y, _, scalar = checked(U, Y, None)
         targets = np.full_like(Y, np.nan)
         targets[: len(Y) - self._task.horizon] = Y[self._task.horizon :]
-        rows = np.hstack([U, Y]) if self._task.feeds_back else U
-        return rows, targets[:, 0] if scalar else targets
+        return self._task.rows(U, Y), targets[:, 0] if scalar else targets
 
     def embed(self, U: Any, Y: Any = None, starts: Any = None) -> FloatArray:
         """Return the embedding of every row's past, (n, width); NaN where no whole window comes before."""
         series = self._seen(U, Y, starts)
-        rows = predictable(series, self._task)
+        rows = self._task.predictable(series)
         with self._torch():
             H = embed(self._network, self._windows(series, rows))
         result = np.full((len(series.rows), H.shape[1]), np.nan)
@@ -249,11 +212,12 @@ class DeepModel(Configured, abc.ABC):
     # How series become tensors.
 
     def _divided(
-        self, U: FloatArray, Y: FloatArray, starts: NDArray[np.int64], validation: int | None
-    ) -> tuple[Units, Series, NDArray[np.int64], NDArray[np.int64]]:
+        self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], validation: int | None
+    ) -> tuple[Scaling, Series, NDArray[np.int64], NDArray[np.int64]]:
         """The units, the series in them, and the rows whose targets are learnt and kept for validation."""
-        raw = Series(np.hstack([U, Y]) if self._task.feeds_back else U, Y, starts)
-        rows = predictable(raw, self._task)
+        d, p = U.shape[1], Y.shape[1]
+        units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
+        rows = self._task.predictable(self._task.series(U, Y, began, units))
         rows = rows[~np.isnan(Y[rows]).any(axis=1)]
         if validation is None:
             learnt = len(rows) - int(len(rows) * self._training.validation)
@@ -264,103 +228,87 @@ class DeepModel(Configured, abc.ABC):
                 f"training needs at least 2 rows that a whole window of {self._task.depth} rows precedes; got {learnt} "
                 f"of {len(U)}. Use a longer series or a smaller depth."
             )
-        known = rows[learnt - 1] + 1  # what comes later counts for validation alone
-        units = units_of(U[:known], Y[:known], self._standardize)
-        return units, units.series(U, Y, starts, self._task), rows[:learnt], rows[learnt:]
+        if self._standardize:
+            known = rows[learnt - 1] + 1  # what comes later counts for validation alone
+            units = units_of(U[:known], Y[:known])
+        return units, self._task.series(U, Y, began, units), rows[:learnt], rows[learnt:]
+
+    def _checked_units(self) -> Scaling:
+        """The units, which a model has once it was fitted."""
+        if self._units is None:
+            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+        return self._units
 
     def _seen(self, U: Any, Y: Any, starts: Any) -> Series:
         """A series to predict, in standard units."""
-        if self._units is None:
-            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+        units = self._checked_units()
         if Y is None:
             if self._task.feeds_back:
                 raise ValueError(f'mode="{self._mode}" predicts from past targets: give Y as well')
             Y = np.full((len(U), self._outputs), np.nan)
-        U, Y, begins, _ = checked(U, Y, starts, self._width, self._outputs)
-        return self._units.series(U, Y, begins, self._task)
+        U, Y, began, _ = checked(U, Y, starts, self._width, self._outputs)
+        return self._task.series(U, Y, began, units)
 
     def _windows(self, series: Series, rows: NDArray[np.int64]) -> Windows:
         padded = np.vstack([series.rows, np.zeros((1, series.rows.shape[1]))])
         return Windows(
             torch.as_tensor(padded, dtype=self._type, device=self._device),
             torch.as_tensor(rows - self._task.horizon, device=self._device),
-            torch.as_tensor(beginnings(series)[rows], device=self._device),
+            torch.as_tensor(series.began[rows], device=self._device),
             torch.as_tensor(series.targets[rows], device=self._device),
             self._task.depth,
         )
 
-    def _outcome(self, windows: Windows, dropout: bool) -> tuple[Tensor, Tensor]:
-        self._network.train(dropout)
-        firsts = range(0, max(len(windows), 1), CHUNK)
+    def _outcome(self, windows: Windows, dropout: bool) -> tuple[FloatArray, FloatArray]:
+        H = embed(self._network, windows, dropout)
         with torch.no_grad():
-            parts = [self._head(self._network(windows.cut(slice(i, i + CHUNK)))) for i in firsts]
-        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+            parts = [self._head.predict(h) for h in torch.split(H, CHUNK)]
+        mean, variance = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
         return mean, variance
 
-    def _in_units(self, n: int, rows: NDArray[np.int64], mean: Tensor, variance: Tensor) -> Prediction:
-        assert self._units is not None
-        shift, scale = self._units.target_shift, self._units.target_scale
-        means, variances, noises = (np.full((n, self._outputs), np.nan) for _ in range(3))
-        means[rows] = shift + scale * mean.cpu().numpy()
-        variances[rows] = scale**2 * variance.cpu().numpy()
-        noises[rows] = scale**2 * self._noise
-        if self._scalar:
-            return Prediction(means[:, 0], variances[:, 0], noises[:, 0])
-        return Prediction(means, variances, noises)
+    def _in_units(self, n: int, rows: NDArray[np.int64], means: FloatArray, variances: FloatArray) -> Prediction:
+        """The prediction of n rows, given means and variances (count, rows, p) of some of them."""
+        _, _, shift, scale = self._checked_units()
+        said = np.full((3, n, self._outputs), np.nan)
+        # The law of total variance.
+        said[:2, rows] = means.mean(0), variances.mean(0) + means.var(0)
+        said[2, rows] = self._head.noise
+        said = np.stack([shift + scale * said[0], scale**2 * said[1], scale**2 * said[2]])
+        return Prediction(*(said[..., 0] if self._scalar else said))
 
     # Validation and free runs.
 
     def _validation_rmse(self, learner: Learner, series: Series, kept: NDArray[np.int64]) -> float:
-        predict = learner.ready()
+        head = learner.ready()
         if self._mode != "simulation":
-            windows = self._windows(series, kept)
-            mean = predict(embed(learner.encoder, windows))
-            return rmse(windows.targets.cpu().numpy(), mean.cpu().numpy())
-        learner.encoder.eval()
+            mean, _ = head.predict(embed(learner.encoder, self._windows(series, kept)))
+            return rmse(series.targets[kept], mean.cpu().numpy())
+        breaks = (np.diff(kept) != 1) | (np.diff(series.began[kept]) != 0)
         errors = []
-        began = beginnings(series)
-        breaks = (np.diff(kept) != 1) | (np.diff(began[kept]) != 0)
-        for run_of_rows in np.split(kept, np.flatnonzero(breaks) + 1):
-            start, stop = int(run_of_rows[0]), int(run_of_rows[-1]) + 1
-            own = Series(series.rows[began[start] :], series.targets[began[start] :], series.starts[:1])
-            span = start - began[start], stop - began[start]
-            means, _ = self._free_run(learner.encoder, lambda H: (predict(H),) * 2, own, *span, 1, None)
-            errors.append(means[:, 0].cpu().numpy() - series.targets[start:stop])
+        for run in np.split(kept, np.flatnonzero(breaks) + 1):
+            start, stop = int(run[0]), int(run[-1]) + 1
+            means, _ = self._free_run(learner.encoder, head, series, start, stop)
+            errors.append(means[0] - series.targets[run])
         return rmse(np.concatenate(errors), 0.0)
 
     def _free_run(
         self,
         network: nn.Module,
-        head: Callable[[Tensor], tuple[Tensor, Tensor]],
+        head: Head,
         series: Series,
         start: int,
         stop: int,
-        count: int,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Means and variances (rows, count, p) where past targets from start on are those said before."""
-        network.eval()
-        depth, horizon, p = self._task.depth, self._task.horizon, series.targets.shape[1]
-        first = start - depth - horizon + 1
-        # The rows of all trajectories, (count, rows, d); what lies before the sequence is zeros.
-        known = series.rows[max(first, 0) : stop]
-        known = np.vstack([np.zeros((stop - first - len(known), known.shape[1])), known])
+        count: int = 1,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (count, rows, p) where past targets from start on are those said before."""
+        first = start - self._task.horizon - self._task.depth + 1
+        known = padded(series.rows[max(first, series.began[start]) : stop], stop - first)
         rows = torch.as_tensor(known, dtype=self._type, device=self._device).expand(count, -1, -1).clone()
-        means, variances = [], []
-        noise = torch.as_tensor(self._noise, device=self._device) if count > 1 else None
-        with torch.no_grad():
-            for t in range(start, stop):
-                end = t - first - horizon + 1
-                mean, variance = head(network(rows[:, end - depth : end]))
-                means.append(mean)
-                variances.append(variance)
-                if self._task.feeds_back:
-                    said = mean
-                    if noise is not None:  # what comes back is an observation: function and noise
-                        draws = torch.randn(mean.shape, generator=generator, dtype=mean.dtype).to(mean.device)
-                        said = mean + torch.nan_to_num(variance, nan=0.0).add(noise).sqrt() * draws
-                    rows[:, t - first, -p:] = said.to(rows.dtype)
-        return torch.stack(means), torch.stack(variances)
+        p = series.targets.shape[1]
+        futures = Futures(network.eval(), head, self._task, rows, np.zeros(p) if rng is None else head.noise)
+        means, variances, _ = freerun.run(futures, np.empty((count, stop - start, 0)), [], p, rng)
+        return means, variances
 
     # The network.
 
@@ -391,6 +339,31 @@ class DeepModel(Configured, abc.ABC):
             # Weights of which some are dropped do not lie in one piece.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
             yield
+
+
+class Futures(freerun.Trajectories):
+    """Trajectories in standard units. They hold their rows, (count, rows, d), and take back what they said there."""
+
+    def __init__(self, network: nn.Module, head: Head, task: Task, rows: Tensor, noise: FloatArray) -> None:
+        self._network, self._head, self._task, self._rows, self._noise = network, head, task, rows, noise
+        self._at = 0  # the first row of the present windows
+
+    def predict(self, X: FloatArray) -> freerun.Step:
+        windows = self._rows[:, self._at : self._at + self._task.depth]
+        with torch.no_grad():
+            mean, variance = (part.cpu().numpy() for part in self._head.predict(self._network(windows)))
+        return freerun.Step(mean, variance, np.broadcast_to(self._noise, mean.shape), mean, variance)
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        if self._task.feeds_back:
+            said = self._at + self._task.depth - 1 + self._task.horizon
+            self._rows[:, said, -targets.shape[1] :] = torch.as_tensor(targets).to(self._rows)
+        self._at += 1
+
+
+def padded(rows: FloatArray, count: int) -> FloatArray:
+    """So many rows: zeros in front."""
+    return np.vstack([np.zeros((count - len(rows), rows.shape[1])), rows])
 
 
 def found_device(device: str) -> torch.device:

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import copy
-import math
+import inspect
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from streamgp.deep.encoders import GRU, LSTM, NARX, RNN
-from streamgp.deep.gp import ExactHead, Head, starting_theta
+from streamgp.contract.model import Shape
+from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
+from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
 from streamgp.deep.model import DeepModel
-from streamgp.deep.online import stream_model, trained_encoder
+from streamgp.deep.online import trained_encoder
 from streamgp.deep.operators import OperatorHead
 from streamgp.deep.session import Session
-from streamgp.deep.training import (
-    Course,
-    NetworkLearner,
-    ProcessLearner,
-    Training,
-    Windows,
-    embed,
-)
+from streamgp.deep.training import NetworkLearner, ProcessLearner, Training, Windows, embed
 from streamgp.encoded.model import Encoded
+from streamgp.kernels import SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
+from streamgp.process.budget import Budget
+from streamgp.process.features import Basis, Fourier
+from streamgp.process.forgetting import BackToPrior, Forgetting
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, choice, number, positive_vector, whole
+from streamgp.tuning.projection import place, spread_points
 
+FEATURES = ("basis", "fourier")
 SOLVERS = ("eigen", "cg")
 INFERENCE = ("auto", "exact", "interpolated")
 MOST_EXACT = 4000  # windows up to which "auto" is exact: one evaluation takes seconds on a CPU
@@ -43,18 +42,8 @@ class Network(DeepModel):
     It has no variance, but for the spread of passes with dropout: ``predict(..., samples=50)``. Its noise is the mean
     squared error in training.
 
-    Args:
-        encoder: LSTM(...), GRU(...), RNN(...), NARX(...), or a torch.nn.Module from (rows, depth, d) to (rows, width).
-        depth: rows in a window.
-        mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
-            same, validated in free runs).
-        horizon: a window that ends at row i predicts the target of row i + horizon.
-        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
-        training: how to train; None: Training().
-        standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
-        precision: "single" or "double" precision of the network.
-        device: "auto" (a GPU if there is one), "cpu" or "cuda".
-        seed: of the weights, the mini-batches and the dropout.
+    Its settings are those of :class:`DeepKernelGP` that are not of the process: encoder, depth, mode, horizon, padding,
+    training, standardize, precision, device and seed.
 
     Example:
         >>> import numpy as np
@@ -66,37 +55,10 @@ class Network(DeepModel):
         True
     """
 
-    def __init__(
-        self,
-        encoder: Any,
-        depth: int = 32,
-        mode: str = "autoregression",
-        horizon: int = 1,
-        padding: bool = False,
-        training: Training | None = None,
-        standardize: bool = True,
-        precision: str = "single",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
-
-    def _train(self, windows: Windows, session: Session) -> None:
-        self._output = _linear(self._network, windows)
-        learner = NetworkLearner(self._network, self._output, windows, self._training)
-        session.run(Course(learner, self._training, self._training.epochs))
-
-    def _settle(self, windows: Windows) -> None:
-        error = self._head(embed(self._network, windows))[0] - windows.targets
-        self._squared_error = np.asarray((error * error).mean(0).cpu().numpy())
-
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        mean = self._output(H).detach().double()
-        return mean, torch.full_like(mean, math.nan)
-
-    @property
-    def _noise(self) -> FloatArray:
-        return self._squared_error
+    def _train(self, windows: Windows, session: Session) -> Head:
+        learner = NetworkLearner(self._network, windows, self._training)
+        session.run(learner, self._training.epochs)
+        return learner.head
 
 
 class DeepKernelGP(DeepModel):
@@ -146,55 +108,38 @@ class DeepKernelGP(DeepModel):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
-
-    _process: Head
-
-    def _compose_process(
-        self, lengthscale: Any, variance: float, noise: float, inference: str, grid: int, solver: str
-    ) -> None:
+        super().__init__(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self._start = number("variance", variance, above=0), number("noise", noise, above=0)
         choice("inference", inference, INFERENCE)
-        self._inference = inference
-        self._grid = whole("grid", grid, at_least=12)
         choice("solver", solver, SOLVERS)
-        self._solver = solver
+        self._inference, self._solver = inference, solver
+        self._grid = whole("grid", grid, at_least=12)
 
-    def _train(self, windows: Windows, session: Session) -> None:
+    _head: ProcessHead
+
+    def _train(self, windows: Windows, session: Session) -> ProcessHead:
         if self._training.pretrain:
-            first = NetworkLearner(self._network, _linear(self._network, windows), windows, self._training)
-            session.run(Course(first, self._training, self._training.pretrain))
+            session.run(NetworkLearner(self._network, windows, self._training), self._training.pretrain)
         theta = starting_theta(embed(self._network, windows), windows.targets.shape[1], self._lengthscale, *self._start)
-        self._process = self._new_head(theta, len(windows))
-        learner = ProcessLearner(self._network, self._process, windows, self._training)
-        session.run(Course(learner, self._training, self._training.epochs))
-
-    def _new_head(self, theta: Tensor, n: int) -> Head:
-        if self._inference == "exact" or (self._inference == "auto" and n <= MOST_EXACT):
-            return ExactHead(theta)
-        return (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
+        if self._inference == "exact" or (self._inference == "auto" and len(windows) <= MOST_EXACT):
+            head: ProcessHead = ExactHead(theta)
+        else:
+            head = (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
+        session.run(ProcessLearner(self._network, head, windows, self._training), self._training.epochs)
+        return head
 
     def _settle(self, windows: Windows) -> None:
         self._learnt = windows
         H = embed(self._network, windows)
         if self._training.finetune:
-            self._process.tune(H, windows.targets, self._training.finetune)
-        self._process.condition(H, windows.targets)
-        self._nlml = self._process.evaluate(H, windows.targets).value * windows.targets.numel()
-
-    def _head(self, H: Tensor) -> tuple[Tensor, Tensor]:
-        return self._process.predict(H)
-
-    @property
-    def _noise(self) -> FloatArray:
-        return self._process.noise
+            self._head.tune(H, windows.targets, self._training.finetune)
+        self._head.condition(H, windows.targets)
+        self._nlml = self._head.evaluate(H, windows.targets).value * windows.targets.numel()
 
     def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of all rows that were fitted, in standard units, summed over outputs."""
-        if self._units is None:
-            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+        self._checked_units()
         return -self._nlml
 
     def online(
@@ -219,35 +164,49 @@ class DeepKernelGP(DeepModel):
             adapt: SNGD() keeps learning the hyperparameters; None: they stay.
             seed: of the frequencies.
         """
-        if self._units is None:
-            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
-        windows = self._learnt
-        exact = copy.deepcopy(self._network).double()
+        units, windows, process = self._checked_units(), self._learnt, self._head
+        basis = choice("features", features, FEATURES) == 0
+        whole("capacity", capacity)
+        if not (forgetting is None or isinstance(forgetting, Forgetting)):
+            forgetting = BackToPrior(forgetting)
+        kernels = [SquaredExponential(*own) for own in zip(process.lengthscale, process.variance.tolist(), strict=True)]
+        models = [
+            OnlineGP(
+                Basis(kernel) if basis else Fourier(capacity, kernel.lengthscale, kernel.variance, seed),
+                None,
+                noise,
+                Budget(capacity, novelty) if basis else None,
+                forgetting,
+                adapt,
+            )
+            for kernel, noise in zip(kernels, process.noise.tolist(), strict=True)
+        ]
+        shift, scale, target_shift, target_scale = units
+        if self._task.feeds_back:
+            shift, scale = np.append(shift, target_shift), np.append(scale, target_scale)
+        encoder = trained_encoder(self._encoder, self._network, windows.rows.shape[1], self._task.depth)
+        p = len(models)
+        result = Encoded(encoder, models if p > 1 else models[0], shift, scale, target_shift, target_scale)
+        result._prepare(Shape(encoder.inputs, p, self._scalar, certain=True))
+        # The posterior of all rows that were fitted, in double precision.
         with self._torch():
+            exact = copy.deepcopy(self._network).double()
             E = embed(exact, replace(windows, rows=windows.rows.double())).cpu().numpy()
-        return stream_model(
-            trained_encoder(self._encoder, self._network, windows.rows.shape[1], self._task.depth),
-            self._process,
-            self._units,
-            self._task.feeds_back,
-            E,
-            windows.targets.cpu().numpy(),
-            self._last,
-            self._scalar,
-            features,
-            capacity,
-            novelty,
-            forgetting,
-            adapt,
-            seed,
-        )
+        Y = windows.targets.cpu().numpy()
+        for j, (kernel, one) in enumerate(zip(kernels, result._models, strict=True)):
+            assert isinstance(one, OnlineGP)
+            place(one, E, Y[:, j : j + 1], spread_points(kernel, E, capacity) if basis else None)
+        result._window[:] = self._last
+        result._last_y[:] = target_shift + target_scale * Y[-1]
+        result._rows[0] = len(E)
+        return result
 
     @property
     def hyperparameters(self) -> Hyperparameters:
         """The hyperparameters by name, in standard units: (width,) or (p, width) lengthscales, variance, noise."""
         if self._units is None:
             return {"variance": self._start[0], "noise": self._start[1]}
-        process = self._process
+        process = self._head
         if self._scalar:
             return {
                 "lengthscale": process.lengthscale[0],
@@ -257,66 +216,30 @@ class DeepKernelGP(DeepModel):
         return {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
 
 
-class _RecurrentProcess(DeepKernelGP):
-    """A process on the last hidden vector of a recurrent network of some kind."""
+class _Named(DeepKernelGP):
+    """A process on an encoder of one kind: the settings of that, then those of DeepKernelGP."""
 
-    _kind: type[LSTM | GRU | RNN]
+    _kind: type[Encoder]
 
-    def __init__(
-        self,
-        units: int = 64,
-        layers: int = 1,
-        dropout: float = 0.25,
-        recurrent_dropout: float = 0.05,
-        embedding: int | None = None,
-        depth: int = 32,
-        mode: str = "autoregression",
-        horizon: int = 1,
-        padding: bool = False,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: float = 0.1,
-        inference: str = "auto",
-        grid: int = 100,
-        solver: str = "eigen",
-        training: Training | None = None,
-        standardize: bool = True,
-        precision: str = "single",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        encoder = self._kind(units, layers, dropout, recurrent_dropout, embedding)
-        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        encoder = self._kind(**{name: settings.pop(name) for name in self._kind.setting_names()})
+        super().__init__(encoder, **settings)
+
+    def __init_subclass__(cls) -> None:
+        def init(self: _Named, **settings: Any) -> None:
+            _Named.__init__(self, **settings)
+
+        own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
+        parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
+        init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        cls.__init__ = init  # type: ignore[method-assign]
+        super().__init_subclass__()
 
 
-class GPLSTM(_RecurrentProcess):
+class GPLSTM(_Named):
     """GP-LSTM: a Gaussian process on the last hidden vector of an LSTM network [alshedivat2017].
 
-    Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training, the same at every step.
-        recurrent_dropout: part of the recurrent weights, whole columns, that is dropped in training.
-        embedding: size of a linear map on top; None: the last hidden vector itself.
-        depth: rows in a window.
-        mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
-            same, validated in free runs).
-        horizon: a window that ends at row i predicts the target of row i + horizon.
-        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
-        lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
-        variance: prior variance of the function to start from, in standard units.
-        noise: variance of the observation noise to start from, in standard units.
-        inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
-            windows).
-        grid: points of the grid along each number of the embedding.
-        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
-            gradients and Lanczos quadrature).
-        training: how to train; None: Training().
-        standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
-        precision: "single" or "double" precision of the network; the process is always in double.
-        device: "auto" (a GPU if there is one), "cpu" or "cuda".
-        seed: of the weights, the mini-batches and the dropout.
+    Its settings are those of :class:`LSTM`, then those of :class:`DeepKernelGP` after the encoder.
 
     Example:
         >>> import numpy as np
@@ -332,13 +255,13 @@ class GPLSTM(_RecurrentProcess):
     _kind = LSTM
 
 
-class GPGRU(_RecurrentProcess):
+class GPGRU(_Named):
     """GP-GRU: a Gaussian process on the last hidden vector of gated recurrent units; settings as of :class:`GPLSTM`."""
 
     _kind = GRU
 
 
-class GPRNN(_RecurrentProcess):
+class GPRNN(_Named):
     """GP-RNN: a Gaussian process on the last hidden vector of a plain recurrent network [alshedivat2017].
 
     Its settings are those of :class:`GPLSTM`.
@@ -347,65 +270,10 @@ class GPRNN(_RecurrentProcess):
     _kind = RNN
 
 
-class GPNARX(DeepKernelGP):
+class GPNARX(_Named):
     """GP-NARX: a Gaussian process on a feedforward network over the whole window [alshedivat2017].
 
-    Args:
-        units: hidden units of each layer.
-        layers: layers, one on top of the other.
-        dropout: part of the outputs of a layer that is dropped in training.
-        activation: "relu" or "tanh".
-        embedding: size of a linear map on top; None: the last hidden layer itself.
-        depth: rows in a window.
-        mode: "regression" (from past inputs), "autoregression" (from past inputs and targets) or "simulation" (the
-            same, validated in free runs).
-        horizon: a window that ends at row i predicts the target of row i + horizon.
-        padding: a window may begin before its sequence, with zeros in standard units; False: whole windows only.
-        lengthscale: one, or one for each number of the embedding, to start from; None: the median distance.
-        variance: prior variance of the function to start from, in standard units.
-        noise: variance of the observation noise to start from, in standard units.
-        inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
-            windows).
-        grid: points of the grid along each number of the embedding.
-        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
-            gradients and Lanczos quadrature).
-        training: how to train; None: Training().
-        standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
-        precision: "single" or "double" precision of the network; the process is always in double.
-        device: "auto" (a GPU if there is one), "cpu" or "cuda".
-        seed: of the weights, the mini-batches and the dropout.
+    Its settings are those of :class:`NARX`, then those of :class:`DeepKernelGP` after the encoder.
     """
 
-    def __init__(
-        self,
-        units: int = 128,
-        layers: int = 1,
-        dropout: float = 0.5,
-        activation: str = "relu",
-        embedding: int | None = None,
-        depth: int = 32,
-        mode: str = "autoregression",
-        horizon: int = 1,
-        padding: bool = False,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: float = 0.1,
-        inference: str = "auto",
-        grid: int = 100,
-        solver: str = "eigen",
-        training: Training | None = None,
-        standardize: bool = True,
-        precision: str = "single",
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        encoder = NARX(units, layers, dropout, activation, embedding)
-        self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
-        self._compose_process(lengthscale, variance, noise, inference, grid, solver)
-
-
-def _linear(network: nn.Module, windows: Windows) -> nn.Linear:
-    """A linear output on the embedding; how wide that is, one window tells."""
-    width = embed(network, replace(windows, ends=windows.ends[:1])).shape[-1]
-    like = windows.rows
-    return nn.Linear(width, windows.targets.shape[1], device=like.device, dtype=like.dtype)
+    _kind = NARX

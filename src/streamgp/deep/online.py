@@ -1,4 +1,4 @@
-"""The online tail: a trained process goes on learning from a stream, row by row and in constant time."""
+"""Trained networks as the encoders of stream models."""
 
 from __future__ import annotations
 
@@ -9,22 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from streamgp.contract.model import Shape
-from streamgp.deep.encoders import Encoder, FeedforwardNetwork, RecurrentNetwork
-from streamgp.deep.gp import Head
-from streamgp.deep.windows import Units
+from streamgp.deep.encoders import Encoder
 from streamgp.encoded.encoder import TrainedEncoder, WindowEncoder
-from streamgp.encoded.model import Encoded
-from streamgp.kernels import SquaredExponential
-from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import Budget
-from streamgp.process.features import Basis, Features, Fourier
-from streamgp.process.forgetting import BackToPrior, Forgetting
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, choice, whole
-from streamgp.tuning.projection import place, spread_points
-
-FEATURES = ("basis", "fourier")
+from streamgp.settings import FloatArray, whole
 
 
 class ModuleEncoder(WindowEncoder):
@@ -57,13 +44,9 @@ def trained_encoder(architecture: Any, network: nn.Module, inputs: int, depth: i
     """A network as stream models run it."""
     if not isinstance(architecture, Encoder):
         return ModuleEncoder(architecture, inputs, depth, flat_weights(network))
-    kind, activation = "feedforward", "tanh"
-    if isinstance(network, RecurrentNetwork):
-        kind = network.kind
-    elif isinstance(network, FeedforwardNetwork):
-        activation = network.activation
-    size = inputs, depth, architecture.units
-    return TrainedEncoder(kind, *size, flat_weights(network), architecture.layers, architecture.embedding, activation)
+    size, weights = (inputs, depth, architecture.units), flat_weights(network)
+    kind, activation = architecture.kind, architecture.activation
+    return TrainedEncoder(kind, *size, weights, architecture.layers, architecture.embedding, activation)
 
 
 def flat_weights(network: nn.Module) -> FloatArray:
@@ -77,57 +60,6 @@ def _write(module: nn.Module, weights: FloatArray) -> None:
     needed = sum(tensor.numel() for tensor in state.values())
     if weights.shape != (needed,):
         raise ValueError(f"the module has {needed} weights, the saved one has {weights.size}: it is another network")
-    at = 0
-    for tensor in state.values():
-        tensor.copy_(torch.tensor(weights[at : at + tensor.numel()]).reshape(tensor.shape))
-        at += tensor.numel()
-
-
-def stream_model(
-    encoder: WindowEncoder,
-    head: Head,
-    units: Units,
-    feeds_back: bool,
-    E: FloatArray,
-    Y: FloatArray,
-    window: FloatArray,
-    scalar: bool,
-    features: str,
-    capacity: int,
-    novelty: float,
-    forgetting: Any,
-    adapt: SNGD | None,
-    seed: int,
-) -> Encoded:
-    """The stream model of a trained process, given all embeddings E and targets Y, in standard units."""
-    kind = choice("features", features, FEATURES)
-    whole("capacity", capacity)
-    fades = _forgetting(forgetting)
-    p = Y.shape[1]
-    models = []
-    for j in range(p):
-        kernel = SquaredExponential(head.lengthscale[j], float(head.variance[j]))
-        space: Features = Basis(kernel)
-        if kind == 1:
-            space = Fourier(capacity, head.lengthscale[j], float(head.variance[j]), seed)
-        budget = Budget(capacity, novelty) if kind == 0 else None
-        models.append(OnlineGP(space, None, float(head.noise[j]), budget, fades, adapt))
-    shift, scale = units.input_shift, units.input_scale
-    if feeds_back:
-        shift, scale = np.append(shift, units.target_shift), np.append(scale, units.target_scale)
-    result = Encoded(encoder, models if p > 1 else models[0], shift, scale, units.target_shift, units.target_scale)
-    result._prepare(Shape(encoder.inputs, p, scalar, certain=True))
-    for j, one in enumerate(result._models):
-        assert isinstance(one, OnlineGP)
-        chosen = spread_points(models[j]._features.kernel, E, capacity) if models[j]._features.kernel else None
-        place(one, E, Y[:, j : j + 1], chosen)
-    result._window[:] = window
-    result._last_y[:] = units.target_shift + units.target_scale * Y[-1]
-    result._rows[0] = len(E)
-    return result
-
-
-def _forgetting(forgetting: Any) -> Forgetting | None:
-    if forgetting is None or isinstance(forgetting, Forgetting):
-        return forgetting
-    return BackToPrior(forgetting)
+    parts = torch.split(torch.tensor(weights), [tensor.numel() for tensor in state.values()])
+    for tensor, part in zip(state.values(), parts, strict=True):
+        tensor.copy_(part.reshape(tensor.shape))

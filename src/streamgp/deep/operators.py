@@ -28,47 +28,38 @@ class OperatorHead(GridHead):
         super().__init__(theta, grid)
 
     def evaluate(self, H: Tensor, Y: Tensor) -> Evaluation:
-        n, p = Y.shape
-        self._cover(H)
-        h = H.detach().double().requires_grad_()
-        theta = self.theta.detach().requires_grad_()
-        with torch.enable_grad(), _numerics():
-            indices, weights = self._flat_weights(h)
-            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have; eqs. (9) and (10) by reverse
-            # differentiation, the determinant's part included.
-            value = theta.new_zeros(())
-            for j in range(p):
-                K = self._covariance(theta[j], indices, weights).add_diagonal(theta[j, -1].exp().expand(n))
-                quadratic, determinant = K.inv_quad_logdet(Y[:, j, None], logdet=True)
-                value = value + 0.5 * (quadratic + determinant + n * LOG_2PI)
-            by_h, by_theta = torch.autograd.grad(value, [h, theta])
-        return Evaluation(float(value.detach()) / (n * p), by_h / (n * p), by_theta / (n * p))
+        with _numerics():
+            return super().evaluate(H, Y)
 
-    def condition(self, H: Tensor, Y: Tensor) -> None:
-        self._cover(H)
-        self._cached = []
-        with torch.no_grad(), _numerics():
-            indices, weights = self._flat_weights(H.double())
-            for theta, y in zip(self.theta, Y.T, strict=True):
-                K = self._covariance(theta, indices, weights)
-                Ky = K.add_diagonal(theta[-1].exp().expand(len(H)))
-                # [alshedivat2017] Eq. (A.3): K_UU W' (K + noise I)^-1 y; and the same for a root of the inverse, by
-                # Lanczos, which takes off too little of the variance rather than too much.
-                solved = torch.cat([Ky.solve(y[:, None]), Ky.root_inv_decomposition().root.to_dense()], dim=1)
-                spread = solved.new_zeros(K.base_linear_op.shape[0], solved.shape[1])
-                for k in range(indices.shape[1]):
-                    spread.index_add_(0, indices[:, k], weights[:, k, None] * solved)
-                self._cached.append(K.base_linear_op @ spread)
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        self._cover(h)
+        grid = self._flat_weights(h)
+        # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have; eqs. (9) and (10) by reverse
+        # differentiation, the determinant's part included.
+        value = theta.new_zeros(())
+        for own, y in zip(theta, Y.T, strict=True):
+            _, Ky = self._covariance(own, *grid)
+            quadratic, determinant = Ky.inv_quad_logdet(y[:, None], logdet=True)
+            value = value + 0.5 * (quadratic + determinant + len(y) * LOG_2PI)
+        return value, value
 
-    def _predict_inside(self, H: Tensor) -> tuple[Tensor, Tensor]:
+    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> Tensor:
+        with _numerics():
+            indices, weights = self._flat_weights(H)
+            K, Ky = self._covariance(theta, indices, weights)
+            # [alshedivat2017] Eq. (A.3): K_UU W' (K + noise I)^-1 y; and the same for a root of the inverse, by
+            # Lanczos, which takes off too little of the variance rather than too much.
+            solved = torch.cat([Ky.solve(y[:, None]), Ky.root_inv_decomposition().root.to_dense()], dim=1)
+            spread = solved.new_zeros(K.base_linear_op.shape[0], solved.shape[1])
+            for k in range(indices.shape[1]):
+                spread.index_add_(0, indices[:, k], weights[:, k, None] * solved)
+            cached: Tensor = K.base_linear_op @ spread
+        return cached
+
+    def _known(self, learnt: Tensor, H: Tensor) -> tuple[Tensor, Tensor]:
         indices, weights = self._flat_weights(H)
-        means, variances = [], []
-        for theta, cached in zip(self.theta, self._cached, strict=True):
-            seen = torch.einsum("nkc,nk->nc", cached[indices], weights)
-            prior = theta[-2].exp()
-            means.append(seen[:, 0])
-            variances.append((prior - seen[:, 1:].square().sum(1)).clamp_min(0.0))
-        return torch.stack(means, dim=1), torch.stack(variances, dim=1)
+        seen = torch.einsum("nkc,nk->nc", learnt[indices], weights)
+        return seen[:, 0], seen[:, 1:].square().sum(1)
 
     def _flat_weights(self, H: Tensor) -> tuple[Tensor, Tensor]:
         """Indices of grid points and weights, (n, 4^width)."""
@@ -79,8 +70,8 @@ class OperatorHead(GridHead):
             product = (product[:, :, None] * weights[:, i, None, :]).flatten(1)
         return indices, product
 
-    def _covariance(self, theta: Tensor, indices: Tensor, weights: Tensor) -> Any:
-        """W K_UU W' as an operator."""
+    def _covariance(self, theta: Tensor, indices: Tensor, weights: Tensor) -> tuple[Any, Any]:
+        """W K_UU W' as an operator, and with the noise."""
         from linear_operator import operators
 
         # [alshedivat2017] Eq. (A.2)
@@ -90,7 +81,8 @@ class OperatorHead(GridHead):
         ]
         columns[0] = theta[-2].exp() * columns[0]
         base = operators.KroneckerProductLinearOperator(*[operators.ToeplitzLinearOperator(c) for c in columns])
-        return operators.InterpolatedLinearOperator(base, indices, weights, indices, weights)
+        K = operators.InterpolatedLinearOperator(base, indices, weights, indices, weights)
+        return K, K.add_diagonal(theta[-1].exp().expand(len(indices)))
 
 
 @contextlib.contextmanager

@@ -1,35 +1,33 @@
-"""A session of training: courses one after the other, a file from which it can go on, and a line of progress."""
+"""A session of training: epochs until validation no longer improves, a file to go on from, and a line of progress."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
+import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load as parse
-from safetensors.numpy import save as serialize
-from torch import Tensor, nn
+from torch import Tensor
 
 from streamgp.contract import snapshot
-from streamgp.deep.training import Course, Epoch, Validate
+from streamgp.deep.training import Epoch, Learner, Training
 
-FORMAT = 1
-_KEY = "streamgp.deep"
+LOSSES = {"network": "squared error", "process": "NLML of a row"}
 
 
 class Session:
-    """Runs courses; with a file, every epoch is written, and a session that was cut short goes on bit by bit.
+    """Trains learners one after the other; with a file, every epoch is written, and training resumes bit for bit.
 
     Args:
         path: the file; None: none is written.
         identity: what must be the same for a session to go on, by name.
-        validate: the validation error of a learner.
+        training: when to stop.
+        validate: the validation error of a learner; None: all epochs run, and the last weights stay.
         on_epoch: called after every epoch.
         progress: show a line of progress.
     """
@@ -38,56 +36,145 @@ class Session:
         self,
         path: str | Path | None,
         identity: dict[str, str],
-        validate: Validate | None,
+        training: Training,
+        validate: Callable[[Learner], float] | None,
         on_epoch: Callable[[Epoch], Any] | None,
         progress: bool,
     ) -> None:
         self.history: list[Epoch] = []
         self._path = None if path is None else Path(path)
-        self._identity, self._validate, self._on_epoch, self._progress = identity, validate, on_epoch, progress
+        self._identity, self._training, self._validate = identity, training, validate
+        self._on_epoch, self._progress = on_epoch, progress
         self._saved: tuple[dict[str, Any], dict[str, np.ndarray]] | None = None
         if self._path is not None and self._path.exists():
             self._saved = self._read(self._path)
-            self.history = [Epoch(*epoch) for epoch in self._saved[0]["history"]]
 
-    def run(self, course: Course) -> None:
-        """Train until done, and go back to the best weights."""
+    def run(self, learner: Learner, epochs: int) -> None:
+        """Train until the epochs or the patience are out, and go back to the best weights."""
+        self._epoch, self._waited, self._best_rmse = 0, 0, math.inf
+        self._best: dict[str, Tensor] = {}
         if self._saved is not None:
-            header, tensors = self._saved
-            if header["phase"] != course.learner.phase:
-                return  # the file is of a later course, which brings its own weights
-            _restore(course, header, tensors)
+            if self._saved[0]["phase"] != learner.phase:
+                return  # the file is of a later learner, which brings its own weights
+            self._restore(learner, *self._saved)
             self._saved = None
-        with _bar(course, self._progress) as show:
-            while not course.done:
-                epoch = course.advance(self._validate)
+        patience = math.inf if self._training.patience is None else self._training.patience
+        with self._bar(learner.phase, epochs) as show:
+            while self._epoch < epochs and self._waited < patience:
+                epoch = self._advance(learner)
                 self.history.append(epoch)
                 if self._path is not None:
-                    snapshot.write(self._path, _packed(course, self._identity, self.history))
+                    snapshot.write(self._path, self._packed(learner))
                 show(epoch)
                 if self._on_epoch is not None:
                     self._on_epoch(epoch)
-        course.finish()
+        with torch.no_grad():
+            for name, tensor in learner.tensors().items():
+                tensor.copy_(self._best.get(name, tensor))
+
+    def _advance(self, learner: Learner) -> Epoch:
+        """One epoch and its validation."""
+        for optimizer in learner.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = optimizer.defaults["lr"] / (1.0 + self._training.decay * self._epoch)
+        began = time.perf_counter()
+        loss = learner.epoch()
+        seconds = time.perf_counter() - began
+        rmse = math.nan
+        if self._validate is not None:
+            rmse = self._validate(learner)
+            self._waited += 1
+            if rmse < self._best_rmse:
+                self._best_rmse, self._waited = rmse, 0
+                self._best = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
+        self._epoch += 1
+        return Epoch(learner.phase, self._epoch - 1, loss, rmse, seconds)
+
+    # The checkpoint.
+
+    def _packed(self, learner: Learner) -> bytes:
+        tensors = {"random": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        tensors |= {f"now.{name}": tensor for name, tensor in learner.tensors().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self._best.items()}
+        for k, optimizer in enumerate(learner.optimizers):
+            for i, moments in optimizer.state_dict()["state"].items():
+                tensors |= {f"adam.{k}.{i}.{name}": value for name, value in moments.items()}
+        header = {
+            "holds": "a checkpoint of streamgp.deep, for fit(..., checkpoint=path)",
+            "session": {
+                "identity": self._identity,
+                "phase": learner.phase,
+                "epoch": self._epoch,
+                "waited": self._waited,
+                "best_rmse": self._best_rmse,
+                "history": self.history,
+            },
+        }
+        return snapshot.packed(header, {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()})
 
     def _read(self, path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         try:
-            with safe_open(path, framework="np") as file:
-                header = json.loads(file.metadata()[_KEY])
-            tensors = parse(path.read_bytes())
-            found = header["identity"]
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise snapshot.SnapshotError(
-                f"{path} is not a checkpoint of streamgp.deep, or it is damaged; give another path, or remove it"
-            ) from error
-        if header.get("format") != FORMAT:
-            raise snapshot.SnapshotError(f"{path} has format {header.get('format')!r}; this version reads {FORMAT}")
+            header, arrays = snapshot.unpacked(snapshot.read(path))
+            if "session" not in header:
+                raise snapshot.SnapshotError(f"it holds {header.get('holds', 'a model')}")
+        except snapshot.SnapshotError as error:
+            raise self._refused(error) from error
+        found = header["session"]["identity"]
         for name, value in self._identity.items():
             if found.get(name) != value:
                 raise ValueError(
                     f"{path} is a checkpoint of another session: {name} is {found.get(name)!r} there and {value!r} "
                     "here. Use the same data and settings to go on, or another path to begin anew."
                 )
-        return header, tensors
+        return header["session"], arrays
+
+    def _restore(self, learner: Learner, saved: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        try:
+            self._epoch, self._waited, self._best_rmse = saved["epoch"], saved["waited"], saved["best_rmse"]
+            self.history = [Epoch(*epoch) for epoch in saved["history"]]
+            with torch.no_grad():
+                for name, tensor in learner.tensors().items():
+                    tensor.copy_(tensors[f"now.{name}"])
+                    if f"best.{name}" in tensors:
+                        self._best[name] = tensors[f"best.{name}"].to(tensor)
+            for k, optimizer in enumerate(learner.optimizers):
+                moments: dict[int, dict[str, Tensor]] = {}
+                for name, tensor in tensors.items():
+                    if name.startswith(f"adam.{k}."):
+                        _, _, i, kind = name.split(".")
+                        moments.setdefault(int(i), {})[kind] = tensor
+                optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+            torch.set_rng_state(tensors["random"])
+            if "random.cuda" in tensors and torch.cuda.is_available():
+                torch.cuda.set_rng_state(tensors["random.cuda"])
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> snapshot.SnapshotError:
+        return snapshot.SnapshotError(
+            f"{self._path} is not a checkpoint of streamgp.deep, or it is damaged ({error}); give another path, or "
+            "remove it"
+        )
+
+    @contextlib.contextmanager
+    def _bar(self, phase: str, epochs: int) -> Iterator[Callable[[Epoch], None]]:
+        """What is called with every epoch to show it."""
+        if not self._progress:
+            yield lambda _: None
+            return
+        try:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        except ImportError as error:
+            raise ImportError('progress=True needs rich: pip install "streamgp[cli]"', name=error.name) from error
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns) as progress:
+            task = progress.add_task(phase, total=epochs, completed=self._epoch)
+            yield lambda epoch: progress.update(
+                task, advance=1, description=f"{LOSSES[phase]} {epoch.loss:.4f}, validation RMSE {epoch.rmse:.4f}"
+            )
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -97,80 +184,3 @@ def digest(*arrays: np.ndarray) -> str:
         result.update(f"{array.dtype.str} {array.shape}".encode())
         result.update(np.ascontiguousarray(array).tobytes())
     return result.hexdigest()[:16]
-
-
-def digest_of_weights(network: nn.Module) -> str:
-    return digest(*(tensor.detach().cpu().numpy() for tensor in network.state_dict().values()))
-
-
-def _packed(course: Course, identity: dict[str, str], history: list[Epoch]) -> bytes:
-    tensors = {f"now.{name}": tensor for name, tensor in course.learner.tensors().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in course.best.items()}
-    tensors |= {f"adam.{name}": tensor for name, tensor in _moments(course).items()}
-    tensors["random"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
-    header = {
-        "format": FORMAT,
-        "identity": identity,
-        "phase": course.learner.phase,
-        "epoch": course.epoch,
-        "best_rmse": course.best_rmse,
-        "waited": course.waited,
-        "history": history,
-    }
-    arrays = {name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
-    return serialize(arrays, metadata={_KEY: json.dumps(header)})
-
-
-def _restore(course: Course, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    course.epoch, course.best_rmse, course.waited = header["epoch"], header["best_rmse"], header["waited"]
-    live = course.learner.tensors()
-    with torch.no_grad():
-        for name, tensor in live.items():
-            tensor.copy_(torch.from_numpy(arrays[f"now.{name}"]))
-            if f"best.{name}" in arrays:
-                course.best[name] = torch.from_numpy(arrays[f"best.{name}"]).to(tensor)
-    for k, optimizer in enumerate(course.learner.optimizers):
-        for i, weight in enumerate(optimizer.param_groups[0]["params"]):
-            state = {
-                name: torch.from_numpy(arrays[f"adam.{k}.{i}.{name}"])
-                for name in ("step", "exp_avg", "exp_avg_sq")
-                if f"adam.{k}.{i}.{name}" in arrays
-            }
-            if state:
-                optimizer.state[weight] = {
-                    name: value if name == "step" else value.to(weight) for name, value in state.items()
-                }
-    torch.set_rng_state(torch.from_numpy(arrays["random"]))
-    if "random.cuda" in arrays and torch.cuda.is_available():
-        torch.cuda.set_rng_state(torch.from_numpy(arrays["random.cuda"]))
-
-
-def _moments(course: Course) -> dict[str, Tensor]:
-    """What Adam remembers of every weight."""
-    return {
-        f"{k}.{i}.{name}": value
-        for k, optimizer in enumerate(course.learner.optimizers)
-        for i, weight in enumerate(optimizer.param_groups[0]["params"])
-        for name, value in optimizer.state.get(weight, {}).items()
-    }
-
-
-@contextlib.contextmanager
-def _bar(course: Course, wanted: bool) -> Iterator[Callable[[Epoch], None]]:
-    """What is called with every epoch to show it."""
-    if not wanted:
-        yield lambda _: None
-        return
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError as error:
-        raise ImportError('progress=True needs rich: pip install "streamgp[cli]"', name=error.name) from error
-    loss = {"network": "squared error", "process": "NLML of a row"}[course.learner.phase]
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns) as progress:
-        task = progress.add_task(course.learner.phase, total=course.epochs, completed=course.epoch)
-        yield lambda epoch: progress.update(
-            task, advance=1, description=f"{loss} {epoch.loss:.4f}, validation RMSE {epoch.rmse:.4f}"
-        )

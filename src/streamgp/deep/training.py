@@ -1,18 +1,18 @@
-"""Training: epochs of steps on the network and on the hyperparameters, until validation no longer improves."""
+"""Training: how it goes, and the learners, whose epochs move the network and the hyperparameters."""
 
 from __future__ import annotations
 
 import abc
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from streamgp.deep.gp import Head
+from streamgp.deep.encoders import below_one
+from streamgp.deep.gp import Head, LinearHead, ProcessHead
 from streamgp.settings import Part, choice, number, whole
 
 METHODS = ("semi-stochastic", "alternating", "full")
@@ -62,15 +62,15 @@ class Training(Part):
         self.method = method
         self.epochs = whole("epochs", epochs)
         self.batch = whole("batch", batch)
-        self.refresh = whole("refresh", refresh) if isinstance(refresh, int) else _part("refresh", refresh)
+        self.refresh = (
+            whole("refresh", refresh) if isinstance(refresh, int) else number("refresh", refresh, above=0, at_most=1)
+        )
         self.kernel_steps = whole("kernel_steps", kernel_steps)
         self.rate = number("rate", rate, above=0)
         self.kernel_rate = self.rate if kernel_rate is None else number("kernel_rate", kernel_rate, above=0)
         self.decay = number("decay", decay, at_least=0)
         self.weight_decay = number("weight_decay", weight_decay, at_least=0)
-        self.validation = number("validation", validation, at_least=0)
-        if self.validation >= 1:
-            raise ValueError(f"validation must be at least 0 and below 1; got {validation!r}")
+        self.validation = below_one("validation", validation)
         self.patience = None if patience is None else whole("patience", patience)
         self.pretrain = whole("pretrain", pretrain, at_least=0)
         self.finetune = whole("finetune", finetune, at_least=0)
@@ -107,41 +107,37 @@ class Windows:
 
 
 class Learner(abc.ABC):
-    """Weights, and how one epoch moves them."""
+    """A network and what is on top of it, and how one epoch moves their weights."""
 
     phase: str
     encoder: nn.Module
+    head: Head
     optimizers: list[torch.optim.Adam]
 
     @abc.abstractmethod
     def epoch(self) -> float:
         """One pass through the data; returns the loss on the way."""
 
-    @abc.abstractmethod
-    def ready(self) -> Callable[[Tensor], Tensor]:
-        """Learn the rows with the weights as they are; returns what predicts embeddings, (rows, p)."""
+    def ready(self) -> Head:
+        """What predicts with the weights as they are."""
+        return self.head
 
-    @abc.abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """The weights by name, to be read and written in place."""
-
-    @abc.abstractmethod
-    def rates(self, training: Training, epoch: int) -> None:
-        """Set the learning rates."""
+        weights = self.encoder.state_dict(keep_vars=True).items()
+        return {f"encoder.{name}": tensor for name, tensor in weights} | self.head.tensors()
 
 
-Validate = Callable[[Learner], float]
-
-
-def embed(encoder: nn.Module, windows: Windows) -> Tensor:
-    """(windows, width), without dropout and gradient."""
-    encoder.eval()
+def embed(encoder: nn.Module, windows: Windows, dropout: bool = False) -> Tensor:
+    """(windows, width), without gradient."""
+    encoder.train(dropout)
     with torch.no_grad():
-        return torch.cat([encoder(windows.cut(slice(i, i + CHUNK))) for i in range(0, len(windows), CHUNK)])
+        return torch.cat([encoder(windows.cut(slice(i, i + CHUNK))) for i in range(0, max(len(windows), 1), CHUNK)])
 
 
-def shuffled(n: int, batch: int, device: torch.device) -> Iterator[Tensor]:
-    yield from torch.split(torch.randperm(n).to(device), batch)
+def shuffled(n: int, batch: int, device: torch.device) -> Sequence[Tensor]:
+    """Mini-batches of indices, in an order drawn anew."""
+    return torch.split(torch.randperm(n).to(device), batch)
 
 
 class NetworkLearner(Learner):
@@ -149,11 +145,15 @@ class NetworkLearner(Learner):
 
     phase = "network"
 
-    def __init__(self, encoder: nn.Module, output: nn.Linear, windows: Windows, training: Training) -> None:
-        self.encoder, self.output, self._windows = encoder, output, windows
-        self._targets = windows.targets.to(output.weight.dtype)
+    def __init__(self, encoder: nn.Module, windows: Windows, training: Training) -> None:
+        self.encoder, self._windows = encoder, windows
+        width = encoder.eval()(windows.cut(slice(1))).shape[1]
+        like = windows.rows
+        self.output = nn.Linear(width, windows.targets.shape[1], device=like.device, dtype=like.dtype)
+        self.head = LinearHead(self.output)
+        self._targets = windows.targets.to(like.dtype)
         self._batch = len(windows) if training.method == "full" else training.batch
-        weights = [*encoder.parameters(), *output.parameters()]
+        weights = [*encoder.parameters(), *self.output.parameters()]
         self.optimizers = [torch.optim.Adam(weights, lr=training.rate, weight_decay=training.weight_decay)]
 
     def epoch(self) -> float:
@@ -168,23 +168,15 @@ class NetworkLearner(Learner):
             total += loss.detach() * len(index)
         return float(total) / len(self._windows)
 
-    def ready(self) -> Callable[[Tensor], Tensor]:
-        self.encoder.eval()
-        return lambda H: self.output(H).detach().double()
-
-    def tensors(self) -> dict[str, Tensor]:
-        return _named("encoder", self.encoder) | _named("output", self.output)
-
-    def rates(self, training: Training, epoch: int) -> None:
-        _set_rate(self.optimizers[0], training.rate / (1.0 + training.decay * epoch))
-
 
 class ProcessLearner(Learner):
     """The network under a Gaussian process, by the marginal likelihood of all rows."""
 
     phase = "process"
 
-    def __init__(self, encoder: nn.Module, head: Head, windows: Windows, training: Training) -> None:
+    head: ProcessHead
+
+    def __init__(self, encoder: nn.Module, head: ProcessHead, windows: Windows, training: Training) -> None:
         self.encoder, self.head, self._windows = encoder, head, windows
         n = len(windows)
         self._batch = n if training.method == "full" else min(training.batch, n)
@@ -200,14 +192,14 @@ class ProcessLearner(Learner):
         ]
 
     def epoch(self) -> float:
-        n = len(self._windows)
         values: list[float] = []
-        stale = self._windows.targets.new_empty(0)
-        for i, index in enumerate(shuffled(n, self._batch, stale.device)):
+        for i, index in enumerate(shuffled(len(self._windows), self._batch, self._windows.targets.device)):
             if i % self._refresh == 0:
                 value, stale = self._renew()
                 values.append(value)
-            self.step(index, stale)
+            self.gradient(index, stale)
+            self.optimizers[0].step()
+            self._embedded = None
         return values[0]
 
     def _renew(self) -> tuple[float, Tensor]:
@@ -231,78 +223,11 @@ class ProcessLearner(Learner):
         self.optimizers[0].zero_grad(set_to_none=True)
         along.backward()
 
-    def step(self, index: Tensor, stale: Tensor) -> None:
-        self.gradient(index, stale)
-        self.optimizers[0].step()
-        self._embedded = None
-
     def embedded(self) -> Tensor:
         if self._embedded is None:
             self._embedded = embed(self.encoder, self._windows)
         return self._embedded
 
-    def ready(self) -> Callable[[Tensor], Tensor]:
+    def ready(self) -> Head:
         self.head.condition(self.embedded(), self._windows.targets)
-        return lambda H: self.head.predict(H)[0]
-
-    def tensors(self) -> dict[str, Tensor]:
-        return _named("encoder", self.encoder) | self.head.tensors()
-
-    def rates(self, training: Training, epoch: int) -> None:
-        slower = 1.0 + training.decay * epoch
-        _set_rate(self.optimizers[0], training.rate / slower)
-        _set_rate(self.optimizers[1], training.kernel_rate / slower)
-
-
-class Course:
-    """A learner's way through its epochs: the best weights so far, and whether to stop."""
-
-    def __init__(self, learner: Learner, training: Training, epochs: int) -> None:
-        self.learner, self.training, self.epochs = learner, training, epochs
-        self.epoch = 0
-        self.best: dict[str, Tensor] = {}
-        self.best_rmse = math.inf
-        self.waited = 0
-
-    @property
-    def done(self) -> bool:
-        patience = self.training.patience
-        return self.epoch >= self.epochs or (patience is not None and self.waited >= patience)
-
-    def advance(self, validate: Validate | None) -> Epoch:
-        """One epoch and its validation."""
-        self.learner.rates(self.training, self.epoch)
-        began = time.perf_counter()
-        loss = self.learner.epoch()
-        seconds = time.perf_counter() - began
-        rmse = math.nan
-        if validate is not None:
-            rmse = validate(self.learner)
-            self.waited += 1
-            if rmse < self.best_rmse:
-                self.best_rmse, self.waited = rmse, 0
-                self.best = {name: tensor.detach().clone() for name, tensor in self.learner.tensors().items()}
-        result = Epoch(self.learner.phase, self.epoch, loss, rmse, seconds)
-        self.epoch += 1
-        return result
-
-    def finish(self) -> None:
-        """Go back to the best weights, where validation could tell."""
-        with torch.no_grad():
-            for name, tensor in self.learner.tensors().items():
-                if name in self.best:
-                    tensor.copy_(self.best[name])
-
-
-def _part(name: str, value: float) -> float:
-    """Above 0 and at most all of it."""
-    return number(name, value, above=0, at_most=1)
-
-
-def _named(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in module.state_dict(keep_vars=True).items()}
-
-
-def _set_rate(optimizer: torch.optim.Adam, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+        return self.head

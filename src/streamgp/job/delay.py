@@ -42,9 +42,9 @@ class Delay:
 
     def put(self, ticket: int, row: FloatArray) -> None:
         """Let a row wait under a ticket."""
-        at = whole("ticket", ticket, at_least=0) % self.places
-        if self._tickets[at] >= ticket:
-            raise ValueError(f"tickets must grow; got {ticket} after {self._tickets[at]}")
+        at = ticket % self.places
+        if self._tickets[at] >= ticket:  # a free place has -1: refuses what is below 0, too
+            raise ValueError(f"tickets must grow from 0 on; got {ticket} after {self._tickets[at]}")
         self._rows[at], self._tickets[at] = row, ticket
 
     def take(self, ticket: int) -> FloatArray:

@@ -58,7 +58,7 @@ class KRLST(OnlineGP):
     Args:
         kernel: covariance function; None: SquaredExponential().
         capacity: most basis points.
-        forgetting: factor in (0, 1]; 1 forgets nothing.
+        forgetting: factor in (0, 1]; 1 forgets nothing, as a stream that never changes wants it (docs/drift.md).
         mode: "back-to-prior" or "injection" (of uncertainty).
         noise: variance of the observation noise, in squared units of the target.
         jitter: independent variance of every function value, relative to its prior variance and part of the prior.
@@ -80,7 +80,7 @@ class KRLST(OnlineGP):
         self,
         kernel: Kernel | None = None,
         capacity: int = 100,
-        forgetting: float = 1.0,
+        forgetting: float = 0.9995,
         mode: str = "back-to-prior",
         noise: Noise = 0.01,
         jitter: float = 1e-6,

@@ -29,8 +29,8 @@ DISCOUNTS = (1.0, 0.999)  # of regret, for the two voices of that kind
 FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PRIOR = 0.3  # standard deviation of a regression's coefficients
-# One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of members
-# count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
+# One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of
+# members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
 FAR = 10.0
 SCALE = 0.99  # discount of the mean squared error that is this unit
 

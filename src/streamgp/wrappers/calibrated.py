@@ -67,7 +67,7 @@ class Calibrated(Wrapper):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-3, 3, (2000, 1))
         >>> y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(2000)  # the model supposes 0.1
-        >>> model = sg.Calibrated(sg.KRLST(noise=0.01), level=0.9)
+        >>> model = sg.Calibrated(sg.KRLST(forgetting=1.0, noise=0.01), level=0.9)
         >>> p = model.track(X, y)
         >>> round(model.calibration.raw_coverage, 2), round(model.calibration.coverage, 2)
         (0.41, 0.9)

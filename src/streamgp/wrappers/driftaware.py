@@ -89,7 +89,7 @@ class DriftAware(Wrapper):
     Example:
         >>> import streamgp as sg
         >>> series = sg.data.channel_switch(1000, switch=500, seed=1)
-        >>> model = sg.DriftAware(sg.KRLST())
+        >>> model = sg.DriftAware(sg.KRLST(forgetting=1.0))
         >>> model.learn_many(series.X, series.Y)
         >>> [(event.row, event.direction) for event in model.events]
         [(505, 'raised'), (705, 'kept')]
