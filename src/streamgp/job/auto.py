@@ -128,8 +128,9 @@ class Auto:
         for view in self._views():
             if not (view.change and view.columns is None):
                 for forgetting in LEAST_SQUARES:
-                    yield _named(f"least squares {forgetting:g}", view), self._seeing(
-                        view, least_squares(forgetting), rows
+                    yield (
+                        _named(f"least squares {forgetting:g}", view),
+                        self._seeing(view, least_squares(forgetting), rows),
                     )
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
@@ -194,7 +195,7 @@ class Auto:
         found: dict[Any, Any] = {}
         self._renew(committee, ((name, self._tuned(*views[name], X, y, found)) for name in stay), X, y)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order[: STAY[1]] if name in scores)
-        reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}" if listed else "the rows were too few to compare"
+        reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
 
     def _cut(self, committee: Committee, stay: int) -> None:

@@ -125,8 +125,8 @@ class Pipeline:
     @property
     def input_names(self) -> list[str]:
         """The name of every input of the model."""
-        first = 0 if self.horizon else 1
-        lagged = [f"{self.schema.target}[-{k}]" if k else self.schema.target for k in range(first, first + self._columns)]
+        first, target = 0 if self.horizon else 1, self.schema.target
+        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + self._columns)]
         return self.schema.input_names + lagged
 
     # Rows.

@@ -134,8 +134,8 @@ class Committee(Composite):
             self._regrets[:, :2][..., new] = before["regrets"][:, :2][..., old]
             self._regrets[:, 2, :, :VOICES] = before["regrets"][:, 2, :, :VOICES]
             self._errors[..., new], self._slopes[..., new] = before["errors"][..., old], before["slopes"][..., old]
-            at, of = np.ix_(new, new), np.ix_(old, old)
-            self._covariances[(..., *at)] = before["covariances"][(..., *of)]
+            for i, k in zip(new, old, strict=True):
+                self._covariances[:, :, i, new] = before["covariances"][:, :, k, old]
             self._scale[:] = before["scale"]
 
     def _arrays(self) -> dict[str, np.ndarray]:
