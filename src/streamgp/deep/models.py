@@ -69,6 +69,7 @@ class Network(DeepModel):
     def __init__(
         self,
         encoder: Any,
+        *,
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
@@ -130,6 +131,7 @@ class DeepKernelGP(DeepModel):
     def __init__(
         self,
         encoder: Any,
+        *,
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
@@ -265,6 +267,7 @@ class _RecurrentProcess(DeepKernelGP):
     def __init__(
         self,
         units: int = 64,
+        *,
         layers: int = 1,
         dropout: float = 0.25,
         recurrent_dropout: float = 0.05,
@@ -285,7 +288,9 @@ class _RecurrentProcess(DeepKernelGP):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        encoder = self._kind(units, layers, dropout, recurrent_dropout, embedding)
+        encoder = self._kind(
+            units, layers=layers, dropout=dropout, recurrent_dropout=recurrent_dropout, embedding=embedding
+        )
         self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 
@@ -379,6 +384,7 @@ class GPNARX(DeepKernelGP):
     def __init__(
         self,
         units: int = 128,
+        *,
         layers: int = 1,
         dropout: float = 0.5,
         activation: str = "relu",
@@ -399,7 +405,7 @@ class GPNARX(DeepKernelGP):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        encoder = NARX(units, layers, dropout, activation, embedding)
+        encoder = NARX(units, layers=layers, dropout=dropout, activation=activation, embedding=embedding)
         self._compose(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
         self._compose_process(lengthscale, variance, noise, inference, grid, solver)
 

@@ -61,8 +61,16 @@ def trained_encoder(architecture: Any, network: nn.Module, inputs: int, depth: i
         kind = network.kind
     elif isinstance(network, FeedforwardNetwork):
         activation = network.activation
-    size = inputs, depth, architecture.units
-    return TrainedEncoder(kind, *size, flat_weights(network), architecture.layers, architecture.embedding, activation)
+    return TrainedEncoder(
+        kind,
+        inputs=inputs,
+        depth=depth,
+        units=architecture.units,
+        weights=flat_weights(network),
+        layers=architecture.layers,
+        embedding=architecture.embedding,
+        activation=activation,
+    )
 
 
 def flat_weights(network: nn.Module) -> FloatArray:
@@ -105,16 +113,25 @@ def stream_model(
     p = Y.shape[1]
     models = []
     for j in range(p):
-        kernel = SquaredExponential(head.lengthscale[j], float(head.variance[j]))
+        kernel = SquaredExponential(head.lengthscale[j], variance=float(head.variance[j]))
         space: Features = Basis(kernel)
         if kind == 1:
-            space = Fourier(capacity, head.lengthscale[j], float(head.variance[j]), seed)
-        budget = Budget(capacity, novelty) if kind == 0 else None
-        models.append(OnlineGP(space, None, float(head.noise[j]), budget, fades, adapt))
+            space = Fourier(capacity, lengthscale=head.lengthscale[j], variance=float(head.variance[j]), seed=seed)
+        budget = Budget(capacity, novelty=novelty) if kind == 0 else None
+        models.append(
+            OnlineGP(space, memory=None, noise=float(head.noise[j]), budget=budget, forgetting=fades, adapt=adapt)
+        )
     shift, scale = units.input_shift, units.input_scale
     if feeds_back:
         shift, scale = np.append(shift, units.target_shift), np.append(scale, units.target_scale)
-    result = Encoded(encoder, models if p > 1 else models[0], shift, scale, units.target_shift, units.target_scale)
+    result = Encoded(
+        encoder,
+        model=models if p > 1 else models[0],
+        input_shift=shift,
+        input_scale=scale,
+        target_shift=units.target_shift,
+        target_scale=units.target_scale,
+    )
     result._start(encoder.inputs, p)
     result._d, result._p, result._scalar, result._certain = encoder.inputs, p, scalar, True
     for j, one in enumerate(result._within):

@@ -49,7 +49,7 @@ class Committee(StreamModel):
     _sums: FloatArray  # (members, p) discounted squared errors
     _counts: FloatArray  # (p,) discounted rows
 
-    def __init__(self, models: Sequence[StreamModel], memory: int = 100) -> None:
+    def __init__(self, models: Sequence[StreamModel], *, memory: int = 100) -> None:
         given: list[Any] = list(models) if isinstance(models, list | tuple) else [models]
         for one in given:
             if not isinstance(one, StreamModel):
