@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import functools
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -129,12 +128,13 @@ class Part(Configured):
 def _described(init: Callable[..., None]) -> dict[str, Setting]:
     """The settings by name, as far as their annotations describe them; what is left of an annotation is the type."""
     found: dict[str, Setting] = {}
+    names = init.__globals__
     for name, annotation in list(init.__annotations__.items()):
         value = annotation
         if isinstance(annotation, str):
             init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
             with contextlib.suppress(NameError):  # a type that is imported for type checkers only
-                value = eval(annotation, init.__globals__)
+                value = names[annotation] if annotation in names else eval(annotation, names)
         said = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
         if said:
             found[name] = functools.reduce(Setting.reworded, said)
@@ -142,24 +142,30 @@ def _described(init: Callable[..., None]) -> dict[str, Setting]:
 
 
 def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
-    """A docstring with a section of arguments, in front of its example."""
+    """A docstring with a section of arguments in front of its example."""
     if not text or not settings:
         return text
-    lines = []
+    lines = ["", "", "    Args:"]
     for name, (meaning, unit, _) in settings.items():
-        line = f"{name}: {meaning}." if not unit or unit in meaning else f"{name}: {meaning} ({unit})."
-        lines += textwrap.wrap(line, 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        line = " " * 7  # not textwrap: every import of a model runs this
+        for word in f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}.".split(" "):
+            if len(line) + len(word) >= 120:
+                lines.append(line)
+                line = " " * 11
+            line += " " + word
+        lines.append(line)
     head, example, tail = text.partition("\n    Example:")
-    return "\n".join([head.rstrip(), "", "    Args:", *lines, example or "    "]) + tail
+    return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
 
 
 def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
-    signature = inspect.signature(init)
-    by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
-    checks = {name: setting.check for name, setting in described.items() if setting.check is not None}
+    checks = {name: setting.check for name, setting in described.items() if setting.check}
+    signature_of = functools.cache(inspect.signature)  # when it is first called: imports are quick
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
+        signature = signature_of(init)
+        by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
         # Called by the __init__ of a subclass: its settings are the ones to keep.
         outermost = type(self).__init__ is wrapped
         if outermost:

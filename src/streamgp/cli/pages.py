@@ -63,7 +63,7 @@ BLOCKS = {"help": help_of, "models": models_table, "settings": settings_table}
 
 
 def refreshed(page: str) -> str:
-    """A page with its blocks made anew: ``<!-- help COMMAND --> ... <!-- end -->``, ``models``, ``settings CLASSES``."""
+    """A page with its blocks ``<!-- help COMMAND --> ... <!-- end -->``, models, settings CLASSES made anew."""
 
     def made(match: re.Match[str]) -> str:
         return f"{match[1]}{BLOCKS[match[2]](match[3].strip())}\n<!-- end -->"

@@ -60,9 +60,7 @@ CANDIDATES = {
     "KRLST": Candidate(
         _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=200, forgetting=0.999, noise=NOISE)
     ),
-    "SOGP": Candidate(
-        _settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())
-    ),
+    "SOGP": Candidate(_settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())),
     "ISSGPR": Candidate(
         ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=_scales(d), noise=NOISE, adapt=SNGD())
     ),
