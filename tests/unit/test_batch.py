@@ -119,7 +119,7 @@ def test_fitc_equals_its_dense_formula():
 def test_fitc_and_subset_of_regressors_on_all_rows_are_the_exact_process():
     exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
     for kind in (FITC, SubsetOfRegressors):
-        sparse = kind(kernel(), NOISE, X, jitter=0.0).fit(X, Y)
+        sparse = kind(kernel(), noise=NOISE, points=X, jitter=0.0).fit(X, Y)
         assert sparse.log_marginal_likelihood() == pytest.approx(exact.log_marginal_likelihood(), abs=1e-7)
         np.testing.assert_allclose(sparse.predict(X_NEW).mean, exact.predict(X_NEW).mean, atol=1e-7)
 

@@ -366,7 +366,7 @@ def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
     assert tuned.get_params()["step"] == 0.2
 
 
-def test_flat_kernel_settings_are_carried_by_name():
+def test_a_kernel_given_in_short_is_tuned_into_a_kernel():
     X = np.random.default_rng(11).uniform(-1.0, 1.0, (60, 2))
     Y = np.sin(2.0 * X[:, 0]) + 0.5 * np.roll(X[:, 1], 1) + 0.1 * np.random.default_rng(12).standard_normal(60)
     evidence = Evidence(restarts=0, iterations=30)
@@ -375,8 +375,10 @@ def test_flat_kernel_settings_are_carried_by_name():
     kernel = sg.RecursiveSquaredExponential([1.0, 1.0])
     expected = FullGP(kernel, noise=0.01).fit(windows, Y, evidence).hyperparameters
     assert tuned.get_params()["depth"] == 3
-    for name in ("lengthscale", "temporal_lengthscale", "variance", "noise"):
-        np.testing.assert_array_equal(tuned.get_params()[name], expected[name])
+    assert tuned.get_params()["lengthscale"] is None
+    assert tuned.get_params()["noise"] == expected["noise"]
+    for name in ("lengthscale", "temporal_lengthscale", "variance"):
+        np.testing.assert_array_equal(tuned.get_params()["kernel"].get_params()[name], expected[name])
 
 
 @pytest.mark.parametrize(

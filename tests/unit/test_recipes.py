@@ -412,7 +412,7 @@ def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
         ),
         (lambda: sg.OnlineGP("basis"), r"features must be, for example, Basis\(kernel\)"),
         (lambda: sg.OnlineGP(sg.Basis(), budget=100), r"budget must be, for example, Budget\(capacity=100\)"),
-        (lambda: sg.SOGP().set_params(kernel__lengthscale=1.0), "the setting 'kernel' is None and has no settings"),
+        (lambda: sg.SOGP().set_params(adapt__interval=5), "the setting 'adapt' is None and has no settings"),
     ],
 )
 def test_bad_settings_are_refused(call, message):
