@@ -133,7 +133,7 @@ def test_tables_of_described_settings_are_made_from_the_classes():
     made = {
         name
         for text in TEXTS.values()
-        for names in re.findall(r"<!-- settings (.*) -->", text)
+        for names in re.findall(r"^<!-- settings (.*) -->$", text, re.MULTILINE)
         for name in names.split()
     }
     assert made == {name for name, kind in CLASSES.items() if kind.described}
