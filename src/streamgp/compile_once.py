@@ -19,7 +19,7 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
 def compile_entries(names: list[str]) -> None:
     entries = [_named(name) for name in names]
-    types.Record.mangling_args = property(_content)
+    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
     _finish_only({function.py_func.__qualname__ for function in entries})
     for function in entries:
         function.compile(function.types)
