@@ -28,7 +28,7 @@ def test_the_three_with_the_smallest_errors_on_the_second_half_are_taken():
     untuned = Request("auto", SMALL | {"tune": False})
     _, choice = choose(untuned, X, y)
     for name, score in choice.scores.items():
-        mean = sg.Standardize(untuned.build(name, 2), 50).track(X, y).mean
+        mean = sg.Standardize(untuned.build(name, 2), warmup=50).track(X, y).mean
         assert score == pytest.approx(np.sqrt(np.mean((mean - y)[50:] ** 2)), abs=1e-12)
 
 

@@ -136,8 +136,8 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
 def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
-    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
-    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), Stopped()])
+    encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, model=[sg.KRLST(capacity=8), Stopped()])
     model.learn_many(X[:4], Y[:4])
     before = model.to_bytes()
     with pytest.raises(KeyboardInterrupt):
@@ -151,8 +151,8 @@ def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
 def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(10, 3)), rng.normal(size=(10, 2))
-    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
-    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
+    encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, model=[sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
     model.learn_many(X, Y)
     before = model.to_bytes()
     Y[rows - 1, 1] = 1e200

@@ -92,6 +92,7 @@ class DeepKernelGP(DeepModel):
     def __init__(
         self,
         encoder: Any,
+        *,
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,

@@ -129,7 +129,7 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
     if request.model == AUTO:
         half = len(y) // 2
         for name, model in zip(CANDIDATES, _tuned(request, list(CANDIDATES), X[:half], y[:half]), strict=True):
-            mean = Standardize(model, max(half, 2)).track(X, y).mean
+            mean = Standardize(model, warmup=max(half, 2)).track(X, y).mean
             error = rmse(y[half:], mean[half:])
             scores[name] = error if np.isfinite(error) else np.inf
         order = sorted(scores, key=scores.__getitem__)
@@ -144,10 +144,10 @@ def choose(request: Request, X: FloatArray, y: FloatArray) -> tuple[Calibrated, 
 def _wrapped(request: Request, models: list[StreamModel], first_rows: int) -> Calibrated:
     """Models for rows as they come, in the units of the first rows."""
     model = models[0] if len(models) == 1 else Committee(models)
-    whole: StreamModel = Standardize(model, max(first_rows, 2))
+    whole: StreamModel = Standardize(model, warmup=max(first_rows, 2))
     if request.run["drift"] and not whole._cannot_forget_because:
         whole = DriftAware(whole)
-    return Calibrated(whole, request.level)
+    return Calibrated(whole, level=request.level)
 
 
 def _tuned(request: Request, names: list[str], X: FloatArray, y: FloatArray) -> list[StreamModel]:
@@ -169,6 +169,6 @@ def _tuned(request: Request, names: list[str], X: FloatArray, y: FloatArray) -> 
 def _hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP | SSGPR | None:
     evidence = Evidence(restarts=0, iterations=ITERATIONS)
     try:
-        return fit_prefix(Standardize(model, max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
+        return fit_prefix(Standardize(model, warmup=max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
     except TypeError:  # no kernel and no Fourier features: nothing to find
         return None

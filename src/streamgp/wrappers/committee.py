@@ -47,7 +47,7 @@ class Committee(Composite):
     _sums: FloatArray  # (members, p) discounted squared errors
     _counts: FloatArray  # (p,) discounted rows
 
-    def __init__(self, models: Sequence[StreamModel], memory: int = 100) -> None:
+    def __init__(self, models: Sequence[StreamModel], *, memory: int = 100) -> None:
         given = models if isinstance(models, list | tuple) else [models]
         self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
         self._discount = 1.0 - 1.0 / whole("memory", memory, at_least=2)
