@@ -108,7 +108,7 @@ def predicted(method: str, given: Problem, s: int, n: int, seed: int) -> Predict
         batch = BayesianCommitteeMachine(kernel, noise=noise, experts=s, seed=seed)
     else:
         sparse = SubsetOfRegressors if method == "SRM" else FITC
-        batch = sparse(kernel, noise, points=places(X, s, seed), jitter=JITTER / kernel.variance)
+        batch = sparse(kernel, noise=noise, points=places(X, s, seed), jitter=JITTER / kernel.variance)
     return batch.fit(X, Y).predict(given.X[-given.test :])
 
 

@@ -25,7 +25,7 @@ SMALL = {"depth": 4, "precision": "double", "device": "cpu", "training": FEW}
 @pytest.mark.parametrize("kind", [deep.LSTM, deep.GRU, deep.RNN, deep.NARX])
 def test_the_encoder_of_a_stream_model_equals_the_network_of_torch(kind, embedding, layers):
     torch.manual_seed(1)
-    architecture = kind(5, layers, embedding=embedding)
+    architecture = kind(5, layers=layers, embedding=embedding)
     network = architecture.build(3, 4).double().eval()
     for weight in network.parameters():
         weight.data.add_(0.3 * torch.randn_like(weight))

@@ -264,7 +264,7 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
 
 
 def test_settings_are_given_as_text_or_values_and_may_be_parts():
-    settings = SETTINGS | {"kernel": "2 * Matern(1.5, 3.0)", "forgetting": "0.99", "mode": "injection"}
+    settings = SETTINGS | {"kernel": "2 * Matern(1.5, lengthscale=3.0)", "forgetting": "0.99", "mode": "injection"}
     pipeline = Pipeline(schema_of(1), "KRLST", settings)
     assert pipeline.inner.get_params()["kernel"] == 2.0 * sg.Matern(1.5, lengthscale=3.0)
     assert pipeline.inner.get_params()["forgetting"] == 0.99

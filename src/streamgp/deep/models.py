@@ -180,7 +180,7 @@ class DeepKernelGP(DeepModel):
         basis = choice("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
-            forgetting = BackToPrior(forgetting)
+            forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))
         scales = zip(process.lengthscale, process.variance.tolist(), strict=True)
         kernels = [SquaredExponential(lengthscale, variance=variance) for lengthscale, variance in scales]
         models = [
@@ -242,13 +242,10 @@ class _Named(DeepKernelGP):
 
     _kind: type[Encoder]
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        encoder = self._kind(**{name: settings.pop(name) for name in self._kind.setting_names()})
-        super().__init__(encoder, **settings)
-
     def __init_subclass__(cls) -> None:
         def init(self: _Named, **settings: Any) -> None:
-            _Named.__init__(self, **settings)
+            encoder = cls._kind(**{name: settings.pop(name) for name in cls._kind.setting_names()})
+            DeepKernelGP.__init__(self, encoder, **settings)
 
         own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
         parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
