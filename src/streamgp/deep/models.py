@@ -250,7 +250,7 @@ class _Named(DeepKernelGP):
         own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
         parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
         init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        cls.__init__ = init  # type: ignore[method-assign]
+        cls.__init__ = init  # type: ignore[method-assign, assignment]
         super().__init_subclass__()
 
 
