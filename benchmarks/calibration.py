@@ -84,7 +84,7 @@ MODELS: dict[str, Callable[[Rows], sg.StreamModel]] = {
 
 
 def run(model: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    calibrated = sg.Calibrated(MODELS[model]((X[:SKIP], y[:SKIP])), LEVEL)
+    calibrated = sg.Calibrated(MODELS[model]((X[:SKIP], y[:SKIP])), level=LEVEL)
     prediction = calibrated.track(X, y)
     result: dict[str, Any] = {"model": model}
     for name, predicted in (("raw", prediction.raw), ("calibrated", prediction)):

@@ -34,15 +34,15 @@ def kernel() -> sg.SquaredExponential:
 ABSORBING: dict[str, Any] = {"novelty": 0.0, "evict": "never", "noise": NOISE}
 
 MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
-    "SOGP absorbing": lambda m: sg.SOGP(kernel(), m, **ABSORBING),
-    "KRLST growing and pruning": lambda m: sg.KRLST(kernel(), m, 0.999, noise=NOISE),
-    "OIESGP depth 5 absorbing": lambda m: sg.OIESGP(5, LENGTHSCALE, capacity=m, **ABSORBING),
-    "OIESGP depth 20 absorbing": lambda m: sg.OIESGP(20, LENGTHSCALE, capacity=m, **ABSORBING),
+    "SOGP absorbing": lambda m: sg.SOGP(kernel(), capacity=m, **ABSORBING),
+    "KRLST growing and pruning": lambda m: sg.KRLST(kernel(), capacity=m, forgetting=0.999, noise=NOISE),
+    "OIESGP depth 5 absorbing": lambda m: sg.OIESGP(5, lengthscale=LENGTHSCALE, capacity=m, **ABSORBING),
+    "OIESGP depth 20 absorbing": lambda m: sg.OIESGP(20, lengthscale=LENGTHSCALE, capacity=m, **ABSORBING),
     "OESGP 100 units absorbing": lambda m: sg.OESGP(units=100, capacity=m, **ABSORBING),
-    "RecursiveGP batch 1": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel(), NOISE),
-    "RecursiveGP batch 10": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel(), NOISE, batch=10),
-    "ISSGPR covariance": lambda m: sg.ISSGPR(m // 2, LENGTHSCALE, noise=NOISE, form="covariance"),
-    "ISSGPR Cholesky": lambda m: sg.ISSGPR(m // 2, LENGTHSCALE, noise=NOISE, form="cholesky"),
+    "RecursiveGP batch 1": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel=kernel(), noise=NOISE),
+    "RecursiveGP batch 10": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel=kernel(), noise=NOISE, batch=10),
+    "ISSGPR covariance": lambda m: sg.ISSGPR(m // 2, lengthscale=LENGTHSCALE, noise=NOISE, form="covariance"),
+    "ISSGPR Cholesky": lambda m: sg.ISSGPR(m // 2, lengthscale=LENGTHSCALE, noise=NOISE, form="cholesky"),
     "KLMS": lambda m: sg.KLMS(kernel(), step=0.1, capacity=m),
 }
 

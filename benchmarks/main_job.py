@@ -104,7 +104,7 @@ def least_squares(columns: dict[str, np.ndarray], target: str, lags: int, horizo
     found = {}
     for forgetting in FORGETTING:
         scheme = None if forgetting == 1 else sg.Injection(forgetting)
-        model = sg.Standardize(sg.OnlineGP(sg.Linear(0.01), noise=1.0, forgetting=scheme, form="cholesky"), FROM)
+        model = sg.Standardize(sg.OnlineGP(sg.Linear(0.01), noise=1.0, forgetting=scheme, form="cholesky"), warmup=FROM)
         found[f"{forgetting:g}"] = np.concatenate([np.full(start + horizon, np.nan), model.track(X, aim).mean])
     return found
 

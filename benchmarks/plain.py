@@ -176,7 +176,7 @@ class Fourier:
     """Bayesian regression on Fourier features, its covariance updated [gijsberts2013]."""
 
     def __init__(self, m: int) -> None:
-        self.frequencies = sg.Fourier(m // 2, LENGTHSCALE).frequencies(WIDTH, 1)
+        self.frequencies = sg.Fourier(m // 2, lengthscale=LENGTHSCALE).frequencies(WIDTH, 1)
         self.amplitude = np.sqrt(2.0 / m)
         self.w, self.Sigma = np.zeros(m), np.eye(m)
 

@@ -19,7 +19,7 @@ from timing import Work
 
 def fourier_rows(m: int) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
     """Rows of m Fourier features, and their targets."""
-    rows, frequencies = Rows(), sg.Fourier(m // 2, LENGTHSCALE).frequencies(WIDTH, 1)
+    rows, frequencies = Rows(), sg.Fourier(m // 2, lengthscale=LENGTHSCALE).frequencies(WIDTH, 1)
 
     def take(count: int) -> tuple[np.ndarray, np.ndarray]:
         X, y = rows.take(count)

@@ -45,7 +45,7 @@ def run(cell: Cell) -> dict[str, Any]:
     drawn = np.random.default_rng(cell["seed"]).permutation(len(table.Y)) + depth
     learnt, scored = np.split(drawn, [len(drawn) // 2])
     training = deep.Training(
-        "alternating", cell["epochs"], rate=0.003, decay=0.01, kernel_rate=0.05, validation=0.0, patience=None
+        "alternating", epochs=cell["epochs"], rate=0.003, decay=0.01, kernel_rate=0.05, validation=0.0, patience=None
     )
     settings = {"units": 64, "dropout": 0.1, "depth": depth}
     model = build(cell["model"], cell["mode"], settings, training, cell["seed"])

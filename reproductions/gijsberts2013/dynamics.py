@@ -107,7 +107,9 @@ def run(cell: Cell) -> dict[str, Any]:
         model = sg.LWPR(**chosen_settings)
         return tracked(model, U, V) | chosen_settings | {"fields": model.size}
     if method == "I-SSGPR":
-        batch = SSGPR(cell["features"], np.full(X.shape[1], np.sqrt(X.shape[1])), noise=0.01, seed=cell["run"])
+        batch = SSGPR(
+            cell["features"], lengthscale=np.full(X.shape[1], np.sqrt(X.shape[1])), noise=0.01, seed=cell["run"]
+        )
         batch.fit(H, T, sg.Evidence(restarts=0, iterations=40))
         return tracked(sg.ISSGPR.from_batch(batch), U, V) | {"noise": float(batch.hyperparameters["noise"])}
     start = FullGP(sg.SquaredExponential(np.full(X.shape[1], np.sqrt(X.shape[1]))), noise=0.01)
@@ -119,7 +121,7 @@ def run(cell: Cell) -> dict[str, Any]:
         # The factor of the covariance of all rows holds every one-step prediction: y_t - mean_t = L_tt (L^-1 y)_t.
         posterior = solve(tuned.kernel, noise, 0.0, U, V)
         return scores(V, V - np.diag(posterior.L)[:, None] * posterior.z) | {"noise": noise}
-    gpr = FullGP(tuned.kernel, noise).fit(X, Y)
+    gpr = FullGP(tuned.kernel, noise=noise).fit(X, Y)
     mean = np.concatenate([gpr.predict(part).mean for part in np.array_split(U, -(-len(U) // 1000))])
     start_of_timing = time.process_time()
     for row in U[:20]:

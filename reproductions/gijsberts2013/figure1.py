@@ -29,7 +29,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 def run(cell: Cell) -> dict[str, float]:
     """The largest |k - <phi, phi>| over all pairs of inputs, for one draw of the frequencies."""
     X = sg.data.cross(cell["steps"], seed=0).X
-    angles = X @ sg.Fourier(cell["features"], LENGTHSCALE, seed=cell["run"]).frequencies(X.shape[1], 1).T
+    angles = X @ sg.Fourier(cell["features"], lengthscale=LENGTHSCALE, seed=cell["run"]).frequencies(X.shape[1], 1).T
     Phi = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(cell["features"])  # Eq. (6) with variance 1
     return {"error": float(np.max(np.abs(sg.SquaredExponential(LENGTHSCALE)(X) - Phi @ Phi.T)))}
 

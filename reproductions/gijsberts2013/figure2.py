@@ -38,10 +38,12 @@ def run(cell: Cell) -> dict[str, float]:
     lengthscale, variance = np.full(dimensions, 0.5 * np.sqrt(dimensions / 2)), float(np.var(data.Y))
     model: FullGP | SSGPR
     if cell["frequencies"] == "GPR":
-        model = FullGP(sg.SquaredExponential(lengthscale, variance), noise=0.01)
+        model = FullGP(sg.SquaredExponential(lengthscale, variance=variance), noise=0.01)
     else:
         tuned = cell["frequencies"] == "tuned"
-        model = SSGPR(cell["features"], lengthscale, variance, noise=0.01, seed=draw, tune_frequencies=tuned)
+        model = SSGPR(
+            cell["features"], lengthscale=lengthscale, variance=variance, noise=0.01, seed=draw, tune_frequencies=tuned
+        )
     model.fit(data.X, data.Y, sg.Evidence(restarts=0, iterations=200))
     return {
         "nmse": nmse(test.truth, model.predict(test.X).mean),

@@ -32,7 +32,9 @@ def run(cell: Cell) -> dict[str, object]:
     data = sg.data.cross(500, dimensions=dimensions, seed=draw)
     lengthscale, variance = np.full(dimensions, 0.5 * np.sqrt(dimensions / 2)), float(np.var(data.Y))
     tuned = cell["frequencies"] == "tuned"
-    model = SSGPR(cell["features"], lengthscale, variance, noise=0.01, seed=draw, tune_frequencies=tuned)
+    model = SSGPR(
+        cell["features"], lengthscale=lengthscale, variance=variance, noise=0.01, seed=draw, tune_frequencies=tuned
+    )
     model.fit(data.X, data.Y, sg.Evidence(restarts=0, iterations=cell["iterations"]))
     used = model.frequencies
     times_lengthscale = used * model.hyperparameters["lengthscale"]

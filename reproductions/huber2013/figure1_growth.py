@@ -32,7 +32,7 @@ NOISES = (0.1, 0.01)
 def hyperparameters(noise: float) -> tuple[float, float, float]:
     """Lengthscale, variance and noise that all methods are given."""
     data = sg.data.huber_function(200, seed=TUNING_SEED, noise_std=noise**0.5)
-    start = FullGP(sg.SquaredExponential(1.0, 10.0), noise)
+    start = FullGP(sg.SquaredExponential(1.0, variance=10.0), noise=noise)
     found = start.fit(data.X, data.Y, sg.Evidence(restarts=2)).hyperparameters
     return float(found["lengthscale"]), float(found["variance"]), float(found["noise"])
 
@@ -40,7 +40,7 @@ def hyperparameters(noise: float) -> tuple[float, float, float]:
 def problem(run: int, noise: float) -> Problem:
     data = sg.data.huber_function(SIZES[-1] + TEST, seed=run, noise_std=noise**0.5)
     lengthscale, variance, fitted = hyperparameters(noise)
-    kernel = sg.SquaredExponential(lengthscale, variance)
+    kernel = sg.SquaredExponential(lengthscale, variance=variance)
     low, high = np.array([-10.0]), np.array([10.0])
     return Problem(kernel, fitted, low, high, data.X, data.Y, data.truth, TEST)
 

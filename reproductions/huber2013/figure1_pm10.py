@@ -50,7 +50,7 @@ def hyperparameters() -> tuple[float, float, float]:
     places, station = np.unique(X, axis=0, return_inverse=True)
     rng = np.random.default_rng(TUNING_SEED)
     maps = np.array([rng.choice(Y[station == i], MAPS, replace=False) for i in range(len(places))])
-    start = FullGP(sg.SquaredExponential(1.0, 0.3), noise=0.7)
+    start = FullGP(sg.SquaredExponential(1.0, variance=0.3), noise=0.7)
     found = start.fit(places, maps, sg.Evidence(restarts=1)).hyperparameters
     return float(found["lengthscale"]), float(found["variance"]), float(found["noise"])
 
@@ -60,7 +60,7 @@ def problem(run: int, most_rows: int) -> Problem:
     order = np.random.default_rng(run).permutation(len(X))
     chosen = np.concatenate([order[:most_rows], order[-TEST:]])
     lengthscale, variance, noise = hyperparameters()
-    kernel = sg.SquaredExponential(lengthscale, variance)
+    kernel = sg.SquaredExponential(lengthscale, variance=variance)
     return Problem(kernel, noise, X.min(axis=0), X.max(axis=0), X[chosen], Y[chosen], Y[chosen], TEST)
 
 

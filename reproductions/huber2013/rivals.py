@@ -101,14 +101,14 @@ def predicted(method: str, given: Problem, s: int, n: int, seed: int) -> Predict
         return online.predict_many(given.X[-given.test :])
     batch: FullGP | BayesianCommitteeMachine | SubsetOfRegressors | FITC
     if method == "FGP":
-        batch = FullGP(kernel, noise)
+        batch = FullGP(kernel, noise=noise)
     elif method == "BCM":
-        batch = BayesianCommitteeMachine(kernel, noise, experts=-(-n // s), seed=seed)
+        batch = BayesianCommitteeMachine(kernel, noise=noise, experts=-(-n // s), seed=seed)
     elif method == "BCM (s parts)":
-        batch = BayesianCommitteeMachine(kernel, noise, experts=s, seed=seed)
+        batch = BayesianCommitteeMachine(kernel, noise=noise, experts=s, seed=seed)
     else:
         sparse = SubsetOfRegressors if method == "SRM" else FITC
-        batch = sparse(kernel, noise, points=places(X, s, seed), jitter=JITTER / kernel.variance)
+        batch = sparse(kernel, noise=noise, points=places(X, s, seed), jitter=JITTER / kernel.variance)
     return batch.fit(X, Y).predict(given.X[-given.test :])
 
 
@@ -116,15 +116,17 @@ def online_model(method: str, given: Problem, s: int, n: int) -> Any:
     """The stream model of that name."""
     kernel, noise = given.kernel, given.noise
     if method == "LGP":
-        return LocalGP(kernel, noise, experts=s, capacity=MOST_POINTS, threshold=THRESHOLD)
+        return LocalGP(kernel, noise=noise, experts=s, capacity=MOST_POINTS, threshold=THRESHOLD)
     if method == "SOGP":  # as Csato and Opper have it
-        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER / kernel.variance, absorb="dtc", evict="kl", removal="kl")
+        return sg.SOGP(
+            kernel, capacity=s, noise=noise, jitter=JITTER / kernel.variance, absorb="dtc", evict="kl", removal="kl"
+        )
     if method == "SOGP (soh2014)":
-        return sg.SOGP(kernel, s, noise=noise, jitter=JITTER / kernel.variance)
+        return sg.SOGP(kernel, capacity=s, noise=noise, jitter=JITTER / kernel.variance)
     batch = {"RGP_1": 1, "RGP_10": 10, "RGP_all": n}[method]
     side = round(s ** (1 / given.X.shape[1]))
     return sg.RecursiveGP(
-        sg.grid(given.low, given.high, side), kernel, noise, jitter=JITTER / kernel.variance, batch=batch
+        sg.grid(given.low, given.high, side), kernel=kernel, noise=noise, jitter=JITTER / kernel.variance, batch=batch
     )
 
 

@@ -43,7 +43,7 @@ def run(cell: Cell) -> dict[str, Any]:
     series = make(rows, seed=cell["seed"])
     scales = np.full(series.X.shape[1], lengthscale * START.get(cell["case"], 1.0))
     adapt = ADAPT.get(cell["case"], sg.SNGD())
-    model = sg.OIESGP(depth, scales, temporal, capacity=100, noise=0.0025, adapt=adapt)
+    model = sg.OIESGP(depth, lengthscale=scales, temporal_lengthscale=temporal, capacity=100, noise=0.0025, adapt=adapt)
     p = model.track(series.X, series.Y)
     squared = np.mean(((p.mean - series.truth) ** 2).reshape(len(series.X), -1), axis=1)
     found = {

@@ -83,10 +83,14 @@ def build(method: str, candidate: dict[str, Any], inputs: int, noise: float, see
         case "KLMS":  # quantized: without it a bounded number of terms would be the last rows alone
             lengthscale = candidate["lengthscale"]
             kernel = sg.SquaredExponential(lengthscale)
-            return sg.QKLMS(kernel, candidate["step"], 0.3 * lengthscale, TERMS, candidate["depth"])
+            return sg.QKLMS(
+                kernel, step=candidate["step"], quantization=0.3 * lengthscale, capacity=TERMS, depth=candidate["depth"]
+            )
         case _:
             kernel = sg.SquaredExponential(candidate["lengthscale"])
-            return sg.NORMA(kernel, candidate["step"], 1e-3, TERMS, candidate["depth"])
+            return sg.NORMA(
+                kernel, step=candidate["step"], regularization=1e-3, capacity=TERMS, depth=candidate["depth"]
+            )
 
 
 def scored(method: str, candidate: dict[str, Any], series: sg.data.Series, noise: float, seed: int) -> dict[str, Any]:

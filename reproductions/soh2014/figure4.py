@@ -27,7 +27,15 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 def run(cell: Cell) -> dict[str, Any]:
     series = sg.data.narma10(cell["rows"], seed=cell["seed"], noise_std=0.1, irrelevant=2)
     adapt = ADAPT[cell["adapt"]]
-    model = sg.OIESGP(20, [10.0, 10.0, 10.0], 1.01, 1.0, capacity=100, noise=0.0228, adapt=adapt)
+    model = sg.OIESGP(
+        20,
+        lengthscale=[10.0, 10.0, 10.0],
+        temporal_lengthscale=1.01,
+        variance=1.0,
+        capacity=100,
+        noise=0.0228,
+        adapt=adapt,
+    )
     learnt = int(0.8 * cell["rows"])
     model.learn_many(series.X[:learnt], series.Y[:learnt])
     p = model.track(series.X[learnt:])

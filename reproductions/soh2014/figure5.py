@@ -31,7 +31,14 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 def run(cell: Cell) -> dict[str, float]:
     series = sg.data.mackey_glass(cell["rows"], seed=0)
     adapt = sg.SNGD() if cell["adapted"] else None
-    model = sg.OIESGP(20, cell["lengthscale"], 1.0 / cell["inverse_temporal"], capacity=100, noise=0.0025, adapt=adapt)
+    model = sg.OIESGP(
+        20,
+        lengthscale=cell["lengthscale"],
+        temporal_lengthscale=1.0 / cell["inverse_temporal"],
+        capacity=100,
+        noise=0.0025,
+        adapt=adapt,
+    )
     p = model.track(series.X, series.Y)
     return {"rmse": rmse(series.truth[-2000:], p.mean[-2000:])}
 

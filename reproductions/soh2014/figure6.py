@@ -36,7 +36,15 @@ def run(cell: Cell) -> dict[str, Any]:
     series = sg.data.narma10(cell["steps"], seed=cell["seed"], noise_std=0.1, irrelevant=2)
     fastest = np.full(cell["steps"], np.inf)
     for _ in range(cell["repeats"]):
-        model = sg.OIESGP(20, [10.0, 10.0, 10.0], 1.01, 1.0, capacity=100, noise=0.0228, adapt=ADAPT[cell["adapt"]])
+        model = sg.OIESGP(
+            20,
+            lengthscale=[10.0, 10.0, 10.0],
+            temporal_lengthscale=1.01,
+            variance=1.0,
+            capacity=100,
+            noise=0.0228,
+            adapt=ADAPT[cell["adapt"]],
+        )
         last_move, noise = 0, 0.0228
         for t, (x, y) in enumerate(zip(series.X, series.Y, strict=True)):
             start = time.process_time_ns()

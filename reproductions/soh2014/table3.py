@@ -42,11 +42,13 @@ CANDIDATES: dict[str, list[tuple[Any, ...]]] = {
 def build(method: str, candidate: tuple[Any, ...]) -> sg.StreamModel:
     if method == "OESGP":
         lengthscale, retention = candidate
-        memory = sg.Reservoir(50, 0.9, retention, 0.1)
+        memory = sg.Reservoir(50, spectral_radius=0.9, retention=retention, connectivity=0.1)
         return sg.OESGP(memory, lengthscale=lengthscale, capacity=100, noise=0.01, adapt=sg.SNGD())
     if method == "OIESGP":
         lengthscale, temporal = candidate
-        return sg.OIESGP(20, [lengthscale] * 2, temporal, capacity=100, noise=0.01, adapt=sg.SNGD())
+        return sg.OIESGP(
+            20, lengthscale=[lengthscale] * 2, temporal_lengthscale=temporal, capacity=100, noise=0.01, adapt=sg.SNGD()
+        )
     init_D, depth = candidate
     return sg.LWPR(init_D, meta=True, meta_rate=50.0, penalty=1e-4, depth=depth, capacity=300)
 

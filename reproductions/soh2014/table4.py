@@ -41,13 +41,20 @@ CANDIDATES: dict[str, list[tuple[Any, ...]]] = {
 def build(method: str, candidate: tuple[Any, ...], inputs: int) -> sg.StreamModel:
     if method == "OESGP":
         lengthscale, retention = candidate
-        memory = sg.Reservoir(50, 0.9, retention, 0.1, input_scale=0.5)
+        memory = sg.Reservoir(50, spectral_radius=0.9, retention=retention, connectivity=0.1, input_scale=0.5)
         return sg.OESGP(memory, lengthscale=lengthscale, capacity=100, noise=0.05, adapt=sg.SNGD())
     if method == "OIESGP":
         lengthscale, depth = candidate
-        return sg.OIESGP(depth, [lengthscale] * inputs, 1.2, capacity=100, noise=0.05, adapt=sg.SNGD())
+        return sg.OIESGP(
+            depth,
+            lengthscale=[lengthscale] * inputs,
+            temporal_lengthscale=1.2,
+            capacity=100,
+            noise=0.05,
+            adapt=sg.SNGD(),
+        )
     init_D, depth = candidate
-    return sg.LWPR(init_D, 1.0, meta=True, depth=depth, capacity=300)
+    return sg.LWPR(init_D, init_alpha=1.0, meta=True, depth=depth, capacity=300)
 
 
 def folds(name: str, most: int) -> list[Fold]:

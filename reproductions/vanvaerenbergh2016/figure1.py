@@ -16,7 +16,7 @@ from streamgp.filters import BetaKLMS
 from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
 from streamgp.reproduce.experiment import Expected
 
-KERNEL = sg.SquaredExponential(1.0, 1.0)
+KERNEL = sg.SquaredExponential(1.0, variance=1.0)
 NOISE = 0.01
 POINTS = (3, 8, 25)
 GRID = np.linspace(-5.0, 5.0, 101)
@@ -33,10 +33,10 @@ def run(cell: Cell) -> dict[str, list[float]]:
     factor = np.linalg.cholesky(KERNEL(x[:, None]) + NOISE * np.eye(x.size))
     y = factor @ rng.standard_normal(x.size)
     x, y = x[: cell["points"]], y[: cell["points"]]
-    exact = FullGP(KERNEL, NOISE).fit(x, y).predict(GRID)
+    exact = FullGP(KERNEL, noise=NOISE).fit(x, y).predict(GRID)
     found = {"x": x, "y": y, "mean": exact.mean, "GP": exact.std}
     for beta in (0.0, 1.0):
-        model = BetaKLMS(KERNEL, beta, NOISE, capacity=max(POINTS))
+        model = BetaKLMS(KERNEL, beta=beta, noise=NOISE, capacity=max(POINTS))
         model.learn_many(x, y)
         found[f"beta={beta:g}"] = np.sqrt([model.implied_variance(point) + NOISE for point in GRID])
     return {name: np.round(values, 5).tolist() for name, values in found.items()}

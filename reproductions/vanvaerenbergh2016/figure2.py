@@ -38,7 +38,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 def offline(tuning_rows: int) -> tuple[float, float]:
     """Lengthscale, and noise over signal, by the evidence of the exact process."""
     table, order = sg.data.load("kin40k"), set_aside()[:tuning_rows]
-    start = FullGP(sg.SquaredExponential(2.0, 1.0), noise=0.01)
+    start = FullGP(sg.SquaredExponential(2.0, variance=1.0), noise=0.01)
     found = start.fit(table.X[order], table.Y[order], sg.Evidence(restarts=0)).hyperparameters
     return float(found["lengthscale"]), float(found["noise"]) / float(found["variance"])
 
@@ -53,9 +53,9 @@ def model(algorithm: str, kernel: sg.SquaredExponential, noise: float, steps: in
     if algorithm == "KLMS":
         return KLMS(kernel, step=0.7, capacity=steps)
     if algorithm in BETAS:
-        return BetaKLMS(kernel, BETAS[algorithm], noise, capacity=steps)
+        return BetaKLMS(kernel, beta=BETAS[algorithm], noise=noise, capacity=steps)
     step = 1.0 if algorithm == "KNLMS, step 1" else 0.3
-    return KNLMS(kernel, step, coherence=1.0, regularization=noise, capacity=steps)
+    return KNLMS(kernel, step=step, coherence=1.0, regularization=noise, capacity=steps)
 
 
 def run(cell: Cell) -> dict[str, float | list[float]]:
@@ -65,7 +65,7 @@ def run(cell: Cell) -> dict[str, float | list[float]]:
     unused = np.setdiff1d(np.arange(len(table.X)), set_aside())
     order = np.random.default_rng([cell["run"], 1]).permutation(unused)
     learnt, test = order[:steps], order[steps : 2 * steps]
-    learner = model(cell["algorithm"], sg.SquaredExponential(lengthscale, 1.0), noise, steps, cell["bases"])
+    learner = model(cell["algorithm"], sg.SquaredExponential(lengthscale, variance=1.0), noise, steps, cell["bases"])
     error = []
     for part in np.array_split(learnt, MOMENTS):
         learner.learn_many(table.X[part], table.Y[part])

@@ -19,7 +19,7 @@ from streamgp.filters import KLMS, KNLMS, BetaKLMS
 from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
 from streamgp.reproduce.experiment import Expected
 
-KERNEL = sg.SquaredExponential(1.0, 1.0)
+KERNEL = sg.SquaredExponential(1.0, variance=1.0)
 NOISE = 0.01
 SWITCH, TEST, EVERY, WINDOW = 500, 200, 10, 50
 BETAS = {f"beta = {beta:g}": beta for beta in (0.0, 0.1, 1.0)}
@@ -36,12 +36,12 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 def model(algorithm: str, steps: int) -> Any:
     if algorithm.startswith("KRLS-T"):
-        return sg.KRLST(KERNEL, 50, forgetting=1.0 if "never" in algorithm else 0.999, noise=NOISE)
+        return sg.KRLST(KERNEL, capacity=50, forgetting=1.0 if "never" in algorithm else 0.999, noise=NOISE)
     if algorithm == "KLMS":
         return KLMS(KERNEL, step=0.5, capacity=steps)
     if algorithm == "KNLMS":
         return KNLMS(KERNEL, step=0.5, coherence=1.0, regularization=NOISE, capacity=steps)
-    return BetaKLMS(KERNEL, BETAS[algorithm], NOISE, capacity=steps)
+    return BetaKLMS(KERNEL, beta=BETAS[algorithm], noise=NOISE, capacity=steps)
 
 
 def run(cell: Cell) -> dict[str, list[float]]:

@@ -7,16 +7,19 @@ without machine code, so nothing may run in this process; it compiles, writes th
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
 from typing import Any
 
+from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
 
 def compile_entries(names: list[str]) -> None:
     entries = [_named(name) for name in names]
+    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
     _finish_only({function.py_func.__qualname__ for function in entries})
     for function in entries:
         function.compile(function.types)
@@ -25,6 +28,15 @@ def compile_entries(names: list[str]) -> None:
 def _named(name: str) -> Any:
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def _content(record: Any) -> tuple[str, tuple[int]]:
+    """What a record is called in the names of functions that take it: a digest of its fields.
+
+    Numba takes the number of the type, counted in each process anew. Two entries, compiled in two processes, could then
+    have a function of one name for different layouts, and a third process, which loads both, would run the first twice.
+    """
+    return "Record", (int(hashlib.sha256(record.name.encode()).hexdigest()[:15], 16),)
 
 
 def _finish_only(entries: set[str]) -> None:

@@ -1,17 +1,39 @@
-"""Settings: how every part and model remembers, shows, checks and compares what it was built with."""
+"""Settings: how every part and model describes, checks, remembers, shows and compares what it was built with."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Check = Callable[[str, Any], Any]
+
+
+class Setting(NamedTuple):
+    """What a setting is, said once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
+
+    Signatures have ``capacity: Capacity = 100``; docstrings, the tables of the docs and the checks follow from it.
+    ``Annotated[Capacity, Setting("rows in the window")]`` is the same with other words.
+
+    Args:
+        meaning: without a full stop.
+        unit: empty where it has none.
+        check: a function of name and value that returns the value that ``__init__`` gets, or raises.
+    """
+
+    meaning: str = ""
+    unit: str = ""
+    check: Check | None = None
+
+    def reworded(self, other: Setting) -> Setting:
+        return Setting(other.meaning or self.meaning, other.unit or self.unit, other.check or self.check)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -24,17 +46,21 @@ class Configured:
     """Base of everything that is built from keyword settings.
 
     A subclass writes an ordinary ``__init__`` with typed keywords. The settings it was called with are kept (arrays as
-    copies), so that ``get_params``, ``repr``, equality and snapshots need nothing more from it.
+    copies), so that ``get_params``, ``repr``, equality and snapshots need nothing more from it. Settings that are
+    annotated with a :class:`Setting` are checked before ``__init__`` runs and listed in the docstring.
     """
 
     registry: ClassVar[dict[str, type[Configured]]] = {}
+    described: ClassVar[dict[str, Setting]] = {}
     _settings: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         Configured.registry[registered_name(cls)] = cls
         if "__init__" in vars(cls):
-            cls.__init__ = _remember_settings(cls.__init__)  # type: ignore[method-assign]
+            cls.described = _described(cls.__init__)
+            cls.__init__ = _remember_settings(cls.__init__, cls.described)  # type: ignore[method-assign]
+            cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
@@ -99,22 +125,63 @@ class Part(Configured):
         return self  # a value that cannot change needs no clone
 
 
-def _remember_settings(init: Callable[..., None]) -> Callable[..., None]:
-    signature = inspect.signature(init)
+def _described(init: Callable[..., None]) -> dict[str, Setting]:
+    """The settings by name, as far as their annotations describe them; what is left of an annotation is the type."""
+    found: dict[str, Setting] = {}
+    names = init.__globals__
+    for name, annotation in list(init.__annotations__.items()):
+        value = annotation
+        if isinstance(annotation, str):
+            init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
+            with contextlib.suppress(NameError):  # a type that is imported for type checkers only
+                value = names[annotation] if annotation in names else eval(annotation, names)
+        said = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
+        if said:
+            found[name] = functools.reduce(Setting.reworded, said)
+    return found
+
+
+def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | None:
+    """A docstring with a section of arguments in front of its example."""
+    if not text or not settings:
+        return text
+    lines = ["", "", "    Args:"]
+    for name, (meaning, unit, _) in settings.items():
+        line = " " * 7  # not textwrap: every import of a model runs this
+        for word in f"{name}: {meaning}{'' if not unit or unit in meaning else f' ({unit})'}.".split(" "):
+            if len(line) + len(word) >= 120:
+                lines.append(line)
+                line = " " * 11
+            line += " " + word
+        lines.append(line)
+    head, example, tail = text.partition("\n    Example:")
+    return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
+
+
+def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
+    checks = {name: setting.check for name, setting in described.items() if setting.check}
+    signature_of = functools.cache(inspect.signature)  # when it is first called: imports are quick
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
+        signature = signature_of(init)
+        by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
         # Called by the __init__ of a subclass: its settings are the ones to keep.
-        if type(self).__init__ is not wrapped:
-            init(self, *args, **kwargs)
-            return
-        for name in kwargs:
-            _refuse_unknown(type(self), name)
+        outermost = type(self).__init__ is wrapped
+        if outermost:
+            for name in kwargs:
+                _refuse_unknown(type(self), name)
+        if len(args) > len(by_position):
+            raise TypeError(
+                f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
+                f"settings by name: {', '.join(name for name in type(self).setting_names() if name not in by_position)}"
+            )
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         settings = {name: _copied(value) for name, value in list(bound.arguments.items())[1:]}
-        self._settings = settings
-        init(self, **{name: _copied(value) for name, value in settings.items()})
+        if outermost:
+            self._settings = settings
+        init(self, **{n: checks[n](n, value) if n in checks else _copied(value) for n, value in settings.items()})
 
     return wrapped
 
@@ -153,6 +220,16 @@ def _shown(value: Any) -> str:
     )
 
 
+def optional(check: Check) -> Check:
+    """The same check of a setting that may be None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def one_of(*options: str) -> Check:
+    """One of these names, as it is; see choice()."""
+    return lambda name, value: options[choice(name, value, options)]
+
+
 def choice(name: str, value: Any, options: tuple[str, ...]) -> int:
     """The position of a named option; an unknown one is refused with the nearest."""
     if value not in options:
@@ -182,7 +259,10 @@ def number(
     wanted = f"{name} must be a finite number" + (f" {rule}" if rule else "")
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{wanted}; got {value!r}")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise ValueError(f"{wanted}; got an integer too large for a float") from None
     if (
         not np.isfinite(result)
         or (above is not None and result <= above)

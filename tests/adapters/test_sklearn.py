@@ -147,7 +147,10 @@ def test_a_grid_search_finds_the_better_settings():
         StreamRegressor(sg.Standardize(sg.KRLST(capacity=30), warmup=20)),
         {
             "model__model__noise": [0.01, 100.0],
-            "model__model__kernel": [sg.SquaredExponential([1.0, 9.0, 9.0]), 2.0 * sg.Matern(1.5, [9.0, 1.0, 1.0])],
+            "model__model__kernel": [
+                sg.SquaredExponential([1.0, 9.0, 9.0]),
+                2.0 * sg.Matern(1.5, lengthscale=[9.0, 1.0, 1.0]),
+            ],
         },
         cv=3,
     ).fit(X, Y)

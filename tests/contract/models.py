@@ -54,20 +54,24 @@ EXAMPLES = {
         sg.Linear(), memory=sg.Reservoir(6), forgetting=sg.Injection(0.9), form="cholesky"
     ),
     "Encoded": lambda: sg.Encoded(
-        sg.TrainedEncoder("lstm", D, 4, 5, _weights[: 20 * (D + 5 + 2) + 12], embedding=2),
-        sg.KRLST(capacity=8),
+        sg.TrainedEncoder("lstm", inputs=D, depth=4, units=5, weights=_weights[: 20 * (D + 5 + 2) + 12], embedding=2),
+        model=sg.KRLST(capacity=8),
         input_shift=[0.1, 0.0, -0.2],
         input_scale=[2.0, 1.0, 0.5],
     ),
     "Encoded separate": lambda: sg.Encoded(
-        sg.TrainedEncoder("gru", D, 3, 4, _weights[: 12 * (D + 4 + 2)]), sg.SOGP(capacity=8, outputs="separate")
+        sg.TrainedEncoder("gru", inputs=D, depth=3, units=4, weights=_weights[: 12 * (D + 4 + 2)]),
+        model=sg.SOGP(capacity=8, outputs="separate"),
     ),
     "Encoded features": lambda: sg.Encoded(
-        sg.TrainedEncoder("feedforward", D, 2, 6, _weights[: 6 * (2 * D + 1)], activation="relu"),
-        sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
+        sg.TrainedEncoder(
+            "feedforward", inputs=D, depth=2, units=6, weights=_weights[: 6 * (2 * D + 1)], activation="relu"
+        ),
+        model=sg.ISSGPR(features=10, adapt=sg.SNGD(interval=5)),
     ),
     "Encoded filter": lambda: sg.Encoded(
-        sg.TrainedEncoder("rnn", D, 3, 4, _weights[: 4 * (D + 6) + 4 * 10], layers=2), sg.QKLMS(capacity=8)
+        sg.TrainedEncoder("rnn", inputs=D, depth=3, units=4, weights=_weights[: 4 * (D + 6) + 4 * 10], layers=2),
+        model=sg.QKLMS(capacity=8),
     ),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
     "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),
@@ -86,24 +90,36 @@ EXAMPLES = {
     "Calibrated standard": lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=10), warmup=30)),
     "Standardize calibrated": lambda: sg.Standardize(sg.Calibrated(sg.OESGP(units=6, capacity=8)), warmup=30),
     "DriftAware": lambda: sg.DriftAware(sg.KRLST(capacity=8), warmup=10),
-    "DriftAware on trial": lambda: sg.DriftAware(sg.SOGP(capacity=8), 0.3, trial=5, warmup=3, history=2),
+    "DriftAware on trial": lambda: sg.DriftAware(
+        sg.SOGP(capacity=8), false_alarm_rate=0.3, trial=5, warmup=3, history=2
+    ),
     "DriftAware injecting": lambda: sg.DriftAware(
-        sg.KRLST(capacity=8, forgetting=0.9, mode="injection", outputs="separate"), 0.4, trial=4, warmup=2
+        sg.KRLST(capacity=8, forgetting=0.9, mode="injection", outputs="separate"),
+        false_alarm_rate=0.4,
+        trial=4,
+        warmup=2,
     ),
-    "DriftAware features": lambda: sg.DriftAware(sg.ISSGPR(features=10, outputs="separate"), 0.4, trial=4, warmup=2),
+    "DriftAware features": lambda: sg.DriftAware(
+        sg.ISSGPR(features=10, outputs="separate"), false_alarm_rate=0.4, trial=4, warmup=2
+    ),
     "DriftAware reservoir": lambda: sg.DriftAware(
-        sg.OESGP(units=6, capacity=8, feedback=0.3, adapt=sg.SNGD(interval=3)), 0.4, trial=5, warmup=2
+        sg.OESGP(units=6, capacity=8, feedback=0.3, adapt=sg.SNGD(interval=3)), false_alarm_rate=0.4, trial=5, warmup=2
     ),
-    "DriftAware linear": lambda: sg.DriftAware(sg.RLSESN(units=6, forgetting=0.98), 0.4, trial=5, warmup=2),
-    "DriftAware without variance": lambda: sg.DriftAware(sg.IRFRR(features=10), 0.4, trial=5, warmup=2),
+    "DriftAware linear": lambda: sg.DriftAware(
+        sg.RLSESN(units=6, forgetting=0.98), false_alarm_rate=0.4, trial=5, warmup=2
+    ),
+    "DriftAware without variance": lambda: sg.DriftAware(
+        sg.IRFRR(features=10), false_alarm_rate=0.4, trial=5, warmup=2
+    ),
     "DriftAware standard": lambda: sg.DriftAware(
-        sg.Standardize(sg.KRLST(capacity=8), warmup=16), 0.4, trial=5, warmup=2
+        sg.Standardize(sg.KRLST(capacity=8), warmup=16), false_alarm_rate=0.4, trial=5, warmup=2
     ),
     "Standardize drift-aware": lambda: sg.Standardize(
-        sg.DriftAware(sg.SOGP(capacity=8), 0.4, trial=5, warmup=2), warmup=20
+        sg.DriftAware(sg.SOGP(capacity=8), false_alarm_rate=0.4, trial=5, warmup=2), warmup=20
     ),
     "Calibrated drift-aware": lambda: sg.Calibrated(
-        sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), 0.4, trial=5, warmup=2), warmup=10
+        sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), false_alarm_rate=0.4, trial=5, warmup=2),
+        warmup=10,
     ),
     "Committee": lambda: sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]),
     "Committee adapting": lambda: sg.Committee(
@@ -117,7 +133,7 @@ EXAMPLES = {
     "Committee by regret": lambda: sg.Committee([sg.SOGP(capacity=8), sg.IRFRR(features=10)], rule="ml-poly"),
     "SeasonalValue": lambda: sg.SeasonalValue(3),
     "RunningMean": lambda: sg.RunningMean(),
-    "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), [0]),
+    "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), columns=[0]),
     "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))

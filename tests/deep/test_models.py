@@ -155,8 +155,8 @@ def test_several_outputs_share_the_network_and_have_processes_of_their_own():
     assert model.hyperparameters["noise"].shape == (2,)
     assert model.simulate(U, Y, 100).mean.shape == Y.shape
     alone = sg.batch.FullGP(
-        sg.SquaredExponential(model.hyperparameters["lengthscale"][1], model.hyperparameters["variance"][1]),
-        model.hyperparameters["noise"][1],
+        sg.SquaredExponential(model.hyperparameters["lengthscale"][1], variance=model.hyperparameters["variance"][1]),
+        noise=model.hyperparameters["noise"][1],
     )
     H, rows = model.embed(U, Y), np.arange(4, 160)
     known = 4 + 156 - int(156 * 0.25)

@@ -25,7 +25,7 @@ SMALL = {"depth": 4, "precision": "double", "device": "cpu", "training": FEW}
 @pytest.mark.parametrize("kind", [deep.LSTM, deep.GRU, deep.RNN, deep.NARX])
 def test_the_encoder_of_a_stream_model_equals_the_network_of_torch(kind, embedding, layers):
     torch.manual_seed(1)
-    architecture = kind(5, layers, embedding=embedding)
+    architecture = kind(5, layers=layers, embedding=embedding)
     network = architecture.build(3, 4).double().eval()
     for weight in network.parameters():
         weight.data.add_(0.3 * torch.randn_like(weight))
@@ -76,7 +76,7 @@ def test_rows_learnt_online_equal_a_process_that_had_them_from_the_start():
     units, h = model._units, model.hyperparameters
     E = model.embed(U, Y)[4:]
     known = [*range(4, 60), *range(61, 91)]  # row 60 was the target of the last training row, and is not learnt
-    gp = sg.batch.FullGP(sg.SquaredExponential(h["lengthscale"], h["variance"]), h["noise"])
+    gp = sg.batch.FullGP(sg.SquaredExponential(h["lengthscale"], variance=h["variance"]), noise=h["noise"])
     gp.fit(E[np.array(known) - 4], ((Y - units.target_shift) / units.target_scale)[known])
     expected = gp.predict(E[91 - 4 :])
     p = online.track(X[90:-1])
@@ -219,20 +219,26 @@ def test_bad_tails_get_a_sentence():
 
 
 def test_bad_encoders_get_a_sentence():
-    encoder = sg.TrainedEncoder("rnn", 1, 2, 1, [1.0, 0.5, 0.0, 0.0])
+    encoder = sg.TrainedEncoder("rnn", inputs=1, depth=2, units=1, weights=[1.0, 0.5, 0.0, 0.0])
     for call, message in (
-        (lambda: sg.TrainedEncoder("cnn", 1, 2, 1, []), "kind must be one of 'lstm', 'gru', 'rnn', 'feedforward'"),
-        (lambda: sg.TrainedEncoder("rnn", 1, 2, 1, [1.0]), "weights must be 4 finite numbers for this network; got"),
-        (lambda: sg.Encoded("lstm", sg.KRLST()), "encoder must be a trained encoder such as TrainedEncoder"),
-        (lambda: sg.Encoded(encoder, "krlst"), "model must be a stream model such as KRLST"),
-        (lambda: sg.Encoded(encoder, []), "model is an empty list"),
-        (lambda: sg.Encoded(encoder, sg.KRLST(), input_scale=0.0), "input_scale must be positive numbers"),
         (
-            lambda: sg.Encoded(encoder, sg.KRLST(), input_shift=[1, 2]).predict_one(1.0),
+            lambda: sg.TrainedEncoder("cnn", inputs=1, depth=2, units=1, weights=[]),
+            "kind must be one of 'lstm', 'gru', 'rnn', 'feedforward'",
+        ),
+        (
+            lambda: sg.TrainedEncoder("rnn", inputs=1, depth=2, units=1, weights=[1.0]),
+            "weights must be 4 finite numbers for this network; got",
+        ),
+        (lambda: sg.Encoded("lstm", model=sg.KRLST()), "encoder must be a trained encoder such as TrainedEncoder"),
+        (lambda: sg.Encoded(encoder, model="krlst"), "model must be a stream model such as KRLST"),
+        (lambda: sg.Encoded(encoder, model=[]), "model is an empty list"),
+        (lambda: sg.Encoded(encoder, model=sg.KRLST(), input_scale=0.0), "input_scale must be positive numbers"),
+        (
+            lambda: sg.Encoded(encoder, model=sg.KRLST(), input_shift=[1, 2]).predict_one(1.0),
             "input_shift has 2 numbers, but there are 1 columns",
         ),
         (
-            lambda: sg.Encoded(encoder, sg.KRLST()).predict_one([1.0, 2.0]),
+            lambda: sg.Encoded(encoder, model=sg.KRLST()).predict_one([1.0, 2.0]),
             "x must have 1 columns, as the encoder was trained on; got 2",
         ),
     ):
@@ -244,7 +250,9 @@ def test_projected_fourier_weights_are_those_of_rows_learnt_one_by_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 2))
     Y = np.sin(X)
-    at_once, by_row = (sg.OnlineGP(sg.Fourier(20, 1.0, seed=1), noise=0.1, outputs="separate") for _ in range(2))
+    at_once, by_row = (
+        sg.OnlineGP(sg.Fourier(20, lengthscale=1.0, seed=1), noise=0.1, outputs="separate") for _ in range(2)
+    )
     place(at_once, X, Y)
     by_row.learn_many(X, Y)
     np.testing.assert_allclose(at_once.predict_many(X).mean, by_row.predict_many(X).mean, atol=1e-10)
@@ -256,7 +264,7 @@ def test_the_projection_on_basis_points_is_that_of_the_deterministic_training_co
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(50, 2)), rng.normal(size=(30, 2))
     Y = np.sin(X)
-    kernel, noise = sg.SquaredExponential(1.0, 2.0), 0.1
+    kernel, noise = sg.SquaredExponential(1.0, variance=2.0), 0.1
     model = sg.OnlineGP(sg.Basis(kernel), noise=noise, budget=sg.Budget(20), forgetting=forgetting)
     B = spread_points(kernel, X, 20)
     place(model, X, Y, B)

@@ -18,7 +18,7 @@ def test_too_few_frequencies_for_the_range_give_error_bars_that_are_far_too_smal
     y = np.interp(x, grid[:, 0], f) + 0.1 * rng.normal(size=4000)
     held = {}
     for features in (20, 400):
-        low, high = sg.ISSGPR(features, 0.3, noise=0.01).track(x, y).interval(0.95)
+        low, high = sg.ISSGPR(features, lengthscale=0.3, noise=0.01).track(x, y).interval(0.95)
         held[features] = np.mean(((low <= y) & (y <= high))[2000:])
     assert held[20] < 0.5
     assert held[400] > 0.85
@@ -32,7 +32,9 @@ def test_orthogonal_frequencies_approximate_the_kernel_better(d):
     errors = []
     for orthogonal in (False, True):
         for seed in range(20):
-            Phi = oracles.fourier(sg.Fourier(100, scale, seed=seed, orthogonal=orthogonal).frequencies(d, 1))(X)
+            Phi = oracles.fourier(
+                sg.Fourier(100, lengthscale=scale, seed=seed, orthogonal=orthogonal).frequencies(d, 1)
+            )(X)
             errors.append(np.sqrt(np.mean((Phi @ Phi.T - K) ** 2)))
     assert np.mean(errors[20:]) < 0.9 * np.mean(errors[:20])
 
@@ -43,7 +45,7 @@ def test_fbkrls_keeps_old_rows_after_a_change_and_krlst_follows_it():
     truth = np.where(np.arange(3000) < 1500, 1.0, -1.0) * np.sin(x)
     y = truth + 0.1 * rng.normal(size=3000)
     kernel = sg.SquaredExponential(1.0)
-    fixed, tracker = sg.FBKRLS(kernel, 50), sg.KRLST(kernel, 50, forgetting=0.99)
+    fixed, tracker = sg.FBKRLS(kernel, capacity=50), sg.KRLST(kernel, capacity=50, forgetting=0.99)
     errors = [np.sqrt(np.mean((model.track(x, y).mean - truth)[-300:] ** 2)) for model in (fixed, tracker)]
     assert sum(b in x[:1500] for b in fixed.basis[:, 0]) > 10
     assert errors[0] > 0.3
@@ -52,7 +54,7 @@ def test_fbkrls_keeps_old_rows_after_a_change_and_krlst_follows_it():
 
 @pytest.mark.parametrize("mode", ["back-to-prior", "injection"])
 def test_elsewhere_injection_forgets_the_certainty_and_back_to_prior_the_mean_too(mode):
-    model = sg.KRLST(sg.SquaredExponential(1.0), 20, forgetting=0.99, mode=mode, noise=0.01)
+    model = sg.KRLST(sg.SquaredExponential(1.0), capacity=20, forgetting=0.99, mode=mode, noise=0.01)
     x = np.linspace(-3, 3, 60)
     model.learn_many(np.tile(x, 5), np.tile(np.sin(x), 5))
     before = model.predict_one(1.5)

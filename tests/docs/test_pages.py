@@ -12,6 +12,7 @@ import pytest
 
 import streamgp as sg
 from streamgp import deep
+from streamgp.cli.pages import refreshed
 from streamgp.settings import Configured
 
 ROOT = Path(__file__).parents[2]
@@ -120,10 +121,29 @@ def assert_describes(name, page, settings):
         said = settings[setting].get("default", "").strip("`")
         if parameter.default is inspect.Parameter.empty:
             assert said == "required", f"{page}: {name} needs {setting}"
+        elif isinstance(parameter.default, Configured):
+            assert said == repr(parameter.default), f"{page}: the default of {name}'s {setting}"
         elif parameter.default is not None:
             assert ast.literal_eval(said) == parameter.default, f"{page}: the default of {name}'s {setting}"
         else:
             assert said == "None" or said.endswith("()"), f"{page}: the default of {name}'s {setting}"
+
+
+def test_tables_of_described_settings_are_made_from_the_classes():
+    made = {
+        name
+        for text in TEXTS.values()
+        for names in re.findall(r"^<!-- settings (.*) -->$", text, re.MULTILINE)
+        for name in names.split()
+    }
+    assert made == {name for name, kind in CLASSES.items() if kind.described}
+    for page, text in TEXTS.items():
+        assert refreshed(text) == text, f"python -m streamgp.cli.pages {page}"
+
+
+def test_every_described_class_describes_all_its_settings():
+    for name, kind in CLASSES.items():
+        assert not kind.described or list(kind.described) == list(kind.setting_names()), name
 
 
 def test_every_exported_model_has_a_page_of_its_own_or_with_its_relatives():

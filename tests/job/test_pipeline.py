@@ -191,7 +191,7 @@ def test_after_the_warmup_the_model_is_the_one_that_has_learnt_all_first_rows():
     X, y = stream(70)
     pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS)
     lines = taken(pipeline, X, y)
-    model = sg.Calibrated(sg.Standardize(sg.KRLST(sg.SquaredExponential([2**0.5] * 2), capacity=8), 30))
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(sg.SquaredExponential([2**0.5] * 2), capacity=8), warmup=30))
     model.learn_many(X[:30], y[:30])
     np.testing.assert_array_equal(lines["mean"][30:], model.track(X[30:], y[30:]).mean)
     assert pipeline.chosen.name == "KRLST"
@@ -264,9 +264,9 @@ def test_a_file_with_a_single_model_is_no_run_and_the_other_way_round(tmp_path):
 
 
 def test_settings_are_given_as_text_or_values_and_may_be_parts():
-    settings = SETTINGS | {"kernel": "2 * Matern(1.5, 3.0)", "forgetting": "0.99", "mode": "injection"}
+    settings = SETTINGS | {"kernel": "2 * Matern(1.5, lengthscale=3.0)", "forgetting": "0.99", "mode": "injection"}
     pipeline = Pipeline(schema_of(1), "KRLST", settings)
-    assert pipeline.inner.get_params()["kernel"] == 2.0 * sg.Matern(1.5, 3.0)
+    assert pipeline.inner.get_params()["kernel"] == 2.0 * sg.Matern(1.5, lengthscale=3.0)
     assert pipeline.inner.get_params()["forgetting"] == 0.99
     assert Pipeline(schema_of(1), "SOGP", {"adapt": "SNGD(interval=20)"}).inner.get_params()["adapt"] == sg.SNGD(20)
     with pytest.raises(ValueError, match="there is no part 'Mattern'. Did you mean 'Matern'\\?"):

@@ -28,7 +28,7 @@ def test_the_three_with_the_smallest_errors_on_the_second_half_are_taken():
     untuned = Request("auto", SMALL | {"tune": False})
     _, choice = choose(untuned, X, y)
     for name, score in choice.scores.items():
-        mean = sg.Standardize(untuned.build(name, 2), 50).track(X, y).mean
+        mean = sg.Standardize(untuned.build(name, 2), warmup=50).track(X, y).mean
         assert score == pytest.approx(np.sqrt(np.mean((mean - y)[50:] ** 2)), abs=1e-12)
 
 
@@ -91,6 +91,6 @@ def test_a_change_is_noticed_and_told_with_the_number_of_its_row():
 def test_targets_without_noise_are_followed_closely(noise):
     # Without bounds the evidence takes the variance to 1e6, and a noise that suits it is ten times that of the target.
     t = np.arange(200)
-    settings = {"warmup": 100, "noise": noise, "drift": False}
+    settings = {"warmup": 100, "noise": noise, "drift": False, "forgetting": 1.0}
     lines = taken(Pipeline(schema_of(0), "KRLST", settings, 2, 1), np.empty((200, 0)), np.sin(0.3 * t))
     assert np.abs(lines["mean"] - lines["observed"])[150:].max() < 2e-3

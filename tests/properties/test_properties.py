@@ -29,7 +29,7 @@ def test_order_does_not_matter_when_nothing_is_forgotten_or_evicted(data, kind, 
     order = list(range(len(X)))
     random.shuffle(order)
     build = {
-        "points": lambda: sg.RecursiveGP(np.linspace(-2, 2, 7)[:, None] * np.ones(X.shape[1]), sg.Matern(0.5)),
+        "points": lambda: sg.RecursiveGP(np.linspace(-2, 2, 7)[:, None] * np.ones(X.shape[1]), kernel=sg.Matern(0.5)),
         "fourier": lambda: sg.ISSGPR(10),
         "sogp": lambda: sg.SOGP(capacity=len(X), novelty=0, jitter=1e-6),
     }[kind]

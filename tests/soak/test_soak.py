@@ -90,7 +90,7 @@ def test_issgpr_equals_batch_ssgpr_after_five_million_updates(form):
     updates, block = 5_000_000, 50_000
     # Hyperparameters as in the paper: maximum evidence of SSGPR on 500 rows.
     scales, variance, noise = [0.24875, 0.15983], 0.74104, 0.016839
-    features = sg.Fourier(50, scales, variance, seed=1)
+    features = sg.Fourier(50, lengthscale=scales, variance=variance, seed=1)
     model = sg.OnlineGP(features, noise=noise, form=form)
     frequencies = features.frequencies(2, 1)
     # The batch solution, its sums of products in extended precision.

@@ -39,7 +39,7 @@ def test_rebase_with_room_for_every_point_equals_the_batch_gp_under_the_new_hype
         "sogp": lambda: sg.SOGP(kernel, capacity=60, novelty=0, **options),
         "krlst": lambda: sg.KRLST(kernel, capacity=60, forgetting=1.0, **options),
         "injecting": lambda: sg.KRLST(kernel, capacity=60, forgetting=1 - 1e-13, mode="injection", **options),
-        "points": lambda: sg.RecursiveGP(X, kernel, **options),
+        "points": lambda: sg.RecursiveGP(X, kernel=kernel, **options),
     }[recipe]()
     model.learn_many(X, Y)
     *scales, variance, noise = MOVES[name]
@@ -90,19 +90,53 @@ def test_rebase_after_absorbing_stays_near_learning_with_the_new_value_from_the_
 
 
 GRADIENT_MODELS = {
-    "SOGP": lambda X: sg.SOGP(sg.SquaredExponential([1.0, 1.5], 1.3), 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)),
-    "SOGP separate": lambda X: sg.SOGP(sg.Matern(1.5, 1.2), 15, 1e-2, 0.05, outputs="separate", adapt=sg.SNGD(10_000)),
+    "SOGP": lambda X: sg.SOGP(
+        sg.SquaredExponential([1.0, 1.5], variance=1.3), capacity=15, novelty=1e-2, noise=0.05, adapt=sg.SNGD(10_000)
+    ),
+    "SOGP separate": lambda X: sg.SOGP(
+        sg.Matern(1.5, lengthscale=1.2),
+        capacity=15,
+        novelty=1e-2,
+        noise=0.05,
+        outputs="separate",
+        adapt=sg.SNGD(10_000),
+    ),
     "sum": lambda X: sg.SOGP(
-        sg.SquaredExponential(1.0) + 0.3 * sg.LinearKernel(), 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)
+        sg.SquaredExponential(1.0) + 0.3 * sg.LinearKernel(),
+        capacity=15,
+        novelty=1e-2,
+        noise=0.05,
+        adapt=sg.SNGD(10_000),
     ),
-    "OIESGP": lambda X: sg.OIESGP(3, [1.0, 1.5], 1.2, 1.4, 15, 1e-2, 0.05, adapt=sg.SNGD(10_000)),
-    "KRLST": lambda X: sg.KRLST(sg.SquaredExponential(1.2), 15, 0.99, noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)),
+    "OIESGP": lambda X: sg.OIESGP(
+        3,
+        lengthscale=[1.0, 1.5],
+        temporal_lengthscale=1.2,
+        variance=1.4,
+        capacity=15,
+        novelty=1e-2,
+        noise=0.05,
+        adapt=sg.SNGD(10_000),
+    ),
+    "KRLST": lambda X: sg.KRLST(
+        sg.SquaredExponential(1.2), capacity=15, forgetting=0.99, noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)
+    ),
     "KRLST injecting": lambda X: sg.KRLST(
-        sg.SquaredExponential(1.2), 15, 0.99, "injection", noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)
+        sg.SquaredExponential(1.2),
+        capacity=15,
+        forgetting=0.99,
+        mode="injection",
+        noise=0.05,
+        jitter=1e-4,
+        adapt=sg.SNGD(10_000),
     ),
-    "RecursiveGP": lambda X: sg.RecursiveGP(X[:12], sg.SquaredExponential(1.2), 0.05, adapt=sg.SNGD(10_000)),
-    "ISSGPR": lambda X: sg.ISSGPR(10, 1.0, 1.3, 0.05, adapt=sg.SNGD(10_000)),
-    "ISSGPR covariance": lambda X: sg.ISSGPR(10, 1.0, 1.3, 0.05, form="covariance", adapt=sg.SNGD(10_000)),
+    "RecursiveGP": lambda X: sg.RecursiveGP(
+        X[:12], kernel=sg.SquaredExponential(1.2), noise=0.05, adapt=sg.SNGD(10_000)
+    ),
+    "ISSGPR": lambda X: sg.ISSGPR(10, lengthscale=1.0, variance=1.3, noise=0.05, adapt=sg.SNGD(10_000)),
+    "ISSGPR covariance": lambda X: sg.ISSGPR(
+        10, lengthscale=1.0, variance=1.3, noise=0.05, form="covariance", adapt=sg.SNGD(10_000)
+    ),
 }
 
 
@@ -265,7 +299,7 @@ def gathered(per_row, rows=20_000):
     """Gradient and Fisher matrix of one long interval, in which each row computes so many derivatives."""
     X, Y = stream_of(rows + 200)
     adapt = sg.SNGD(interval=rows, parameters_per_row=per_row, damping=1e-9)
-    model = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), 15, 1e-2, 0.05, adapt=adapt)
+    model = sg.SOGP(sg.SquaredExponential([1.0, 1.5]), capacity=15, novelty=1e-2, noise=0.05, adapt=adapt)
     model.learn_many(X[:100], Y[:100])
     assert count(model, "phase") == GATHERING
     end = 99 + rows - count(model, "phase_rows")

@@ -17,7 +17,7 @@ FLOORS = (
     {"contract"},
     {"kernels"},
     {"linalg"},
-    {"arrays", "compile_once", "names"},
+    {"arrays", "compile_once", "names", "vocabulary"},
     {"compiled", "settings", "version"},
 )
 

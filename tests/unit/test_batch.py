@@ -52,7 +52,7 @@ def assert_predicts(model, rows, mean, variance, tolerance=1e-8):
 
 
 def kernel():
-    return sg.SquaredExponential(LENGTHSCALE, VARIANCE)
+    return sg.SquaredExponential(LENGTHSCALE, variance=VARIANCE)
 
 
 # Each against its definition.
@@ -60,7 +60,7 @@ def kernel():
 
 @pytest.mark.parametrize("jitter", [0.0, 0.03])
 def test_full_gp_equals_the_textbook_formula(jitter):
-    model = FullGP(kernel(), NOISE, jitter).fit(X, Y)
+    model = FullGP(kernel(), noise=NOISE, jitter=jitter).fit(X, Y)
     S = se(X, X) + (NOISE + VARIANCE * jitter) * np.eye(25)
     mean, covariance = condition(S, se(X_NEW, X), se(X_NEW, X_NEW) + VARIANCE * jitter * np.eye(7), Y)
     assert_predicts(model, X_NEW, mean, np.diag(covariance))
@@ -70,7 +70,9 @@ def test_full_gp_equals_the_textbook_formula(jitter):
 
 
 def test_full_gp_takes_windows():
-    model = FullGP(sg.RecursiveSquaredExponential([0.8, 1.7], 1.3, 1.4), NOISE).fit(WINDOWS, Y[:15])
+    model = FullGP(sg.RecursiveSquaredExponential([0.8, 1.7], temporal_lengthscale=1.3, variance=1.4), noise=NOISE).fit(
+        WINDOWS, Y[:15]
+    )
     k = lambda A, B: recursive_se(A, B, [0.8, 1.7], 1.3, 1.4)  # noqa: E731
     S = k(WINDOWS, WINDOWS) + NOISE * np.eye(15)
     mean, covariance = condition(S, k(WINDOWS_NEW, WINDOWS), k(WINDOWS_NEW, WINDOWS_NEW), Y[:15])
@@ -80,7 +82,7 @@ def test_full_gp_takes_windows():
 
 def test_full_gp_takes_any_kernel_expression():
     k = 0.5 * sg.LinearKernel(2.0) + kernel() * sg.Constant(3.0)
-    model = FullGP(k, NOISE).fit(X, Y)
+    model = FullGP(k, noise=NOISE).fit(X, Y)
     S = X @ X.T + 3.0 * se(X, X) + NOISE * np.eye(25)
     assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
     assert sorted(model.hyperparameters) == [
@@ -94,7 +96,7 @@ def test_full_gp_takes_any_kernel_expression():
 
 
 def test_subset_of_regressors_equals_its_dense_formula():
-    model = SubsetOfRegressors(kernel(), NOISE, POINTS, jitter=1e-3).fit(X, Y)
+    model = SubsetOfRegressors(kernel(), noise=NOISE, points=POINTS, jitter=1e-3).fit(X, Y)
     inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
     q = lambda A, B: se(A, POINTS) @ inverse @ se(POINTS, B)  # noqa: E731
     S = q(X, X) + NOISE * np.eye(25)
@@ -104,7 +106,7 @@ def test_subset_of_regressors_equals_its_dense_formula():
 
 
 def test_fitc_equals_its_dense_formula():
-    model = FITC(kernel(), NOISE, POINTS, jitter=1e-3).fit(X, Y)
+    model = FITC(kernel(), noise=NOISE, points=POINTS, jitter=1e-3).fit(X, Y)
     inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
     q = lambda A, B: se(A, POINTS) @ inverse @ se(POINTS, B)  # noqa: E731
     S = q(X, X) + np.diag(1.001 * VARIANCE - np.diag(q(X, X))) + NOISE * np.eye(25)
@@ -115,16 +117,16 @@ def test_fitc_equals_its_dense_formula():
 
 
 def test_fitc_and_subset_of_regressors_on_all_rows_are_the_exact_process():
-    exact = FullGP(kernel(), NOISE).fit(X, Y)
+    exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
     for kind in (FITC, SubsetOfRegressors):
-        sparse = kind(kernel(), NOISE, X, jitter=0.0).fit(X, Y)
+        sparse = kind(kernel(), noise=NOISE, points=X, jitter=0.0).fit(X, Y)
         assert sparse.log_marginal_likelihood() == pytest.approx(exact.log_marginal_likelihood(), abs=1e-7)
         np.testing.assert_allclose(sparse.predict(X_NEW).mean, exact.predict(X_NEW).mean, atol=1e-7)
 
 
 def test_fitc_equals_recursive_gp_one_by_one():
-    batch = FITC(kernel(), NOISE, POINTS, jitter=0.0).fit(X, Y)
-    stream = sg.RecursiveGP(POINTS, kernel(), NOISE)
+    batch = FITC(kernel(), noise=NOISE, points=POINTS, jitter=0.0).fit(X, Y)
+    stream = sg.RecursiveGP(POINTS, kernel=kernel(), noise=NOISE)
     stream.learn_many(X, Y)
     expected, got = batch.predict(X_NEW), stream.predict_many(X_NEW)
     np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-9, atol=1e-9)
@@ -133,7 +135,7 @@ def test_fitc_equals_recursive_gp_one_by_one():
 
 @pytest.mark.parametrize("queries", [1, 3, 7, 20])
 def test_committee_equals_tresps_combination_of_its_experts(queries):
-    model = BayesianCommitteeMachine(kernel(), NOISE, experts=4, queries=queries, seed=2).fit(X, Y)
+    model = BayesianCommitteeMachine(kernel(), noise=NOISE, experts=4, queries=queries, seed=2).fit(X, Y)
     parts = np.array_split(np.random.default_rng(2).permutation(25), 4)
     evidence = sum(log_evidence(se(X[i], X[i]) + NOISE * np.eye(len(i)), Y[i]) for i in parts)
     assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-8)
@@ -151,8 +153,8 @@ def test_committee_equals_tresps_combination_of_its_experts(queries):
 
 
 def test_a_committee_of_one_is_the_exact_process():
-    exact = FullGP(kernel(), NOISE).fit(X, Y)
-    one = BayesianCommitteeMachine(kernel(), NOISE, experts=1).fit(X, Y)
+    exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
+    one = BayesianCommitteeMachine(kernel(), noise=NOISE, experts=1).fit(X, Y)
     assert_predicts(one, X_NEW, exact.predict(X_NEW).mean, exact.predict(X_NEW).variance[:, 0])
 
 
@@ -207,17 +209,17 @@ def test_ssgpr_equals_issgpr_with_the_same_settings(depth, lengthscale):
 
 
 KERNELS = [
-    sg.SquaredExponential([0.8, 1.7], 1.4),
+    sg.SquaredExponential([0.8, 1.7], variance=1.4),
     sg.SquaredExponential(),
-    sg.Matern(0.5, 1.3),
-    sg.Matern(1.5, [1.0, 2.0]),
-    sg.Matern(2.5, 0.9, 0.6),
-    sg.RationalQuadratic(0.7, 1.2),
-    sg.Periodic(2.3, [0.8, 1.4], 0.6),
+    sg.Matern(0.5, lengthscale=1.3),
+    sg.Matern(1.5, lengthscale=[1.0, 2.0]),
+    sg.Matern(2.5, lengthscale=0.9, variance=0.6),
+    sg.RationalQuadratic(0.7, lengthscale=1.2),
+    sg.Periodic(2.3, lengthscale=[0.8, 1.4], variance=0.6),
     sg.LinearKernel(0.4) + sg.Constant(0.3),
     sg.SquaredExponential(0.8) * sg.LinearKernel(0.3) + sg.Matern(1.5) * (0.2 + sg.Periodic(1.7)),
-    sg.RecursiveSquaredExponential([0.7, 1.1], 1.2, 1.4),
-    sg.RecursiveSquaredExponential(1.0, 1.3) * sg.SquaredExponential(3.0) + sg.Matern(2.5),
+    sg.RecursiveSquaredExponential([0.7, 1.1], temporal_lengthscale=1.2, variance=1.4),
+    sg.RecursiveSquaredExponential(1.0, temporal_lengthscale=1.3) * sg.SquaredExponential(3.0) + sg.Matern(2.5),
 ]
 
 
@@ -237,11 +239,11 @@ def assert_gradient(objective, at, tolerance=2e-7):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda k, _: FullGP(k, 0.2, jitter=1e-3),
-        lambda k, _: BayesianCommitteeMachine(k, 0.2, experts=3),
-        lambda k, U: SubsetOfRegressors(k, 0.2, U, tune_points=True, jitter=1e-3),
-        lambda k, U: FITC(k, 0.2, U, tune_points=True, jitter=1e-3),
-        lambda k, _: FITC(k, 0.2, points=5, jitter=1e-3),
+        lambda k, _: FullGP(k, noise=0.2, jitter=1e-3),
+        lambda k, _: BayesianCommitteeMachine(k, noise=0.2, experts=3),
+        lambda k, U: SubsetOfRegressors(k, noise=0.2, points=U, tune_points=True, jitter=1e-3),
+        lambda k, U: FITC(k, noise=0.2, points=U, tune_points=True, jitter=1e-3),
+        lambda k, _: FITC(k, noise=0.2, points=5, jitter=1e-3),
     ],
     ids=["full", "committee", "sor-points", "fitc-points", "fitc"],
 )

@@ -112,7 +112,7 @@ def test_bounds_are_those_of_the_plain_recursion(build):
 )
 def test_intervals_hold_their_share_whatever_the_model_and_through_a_change(build, level):
     X, y = wrong_model_data()
-    model = sg.Calibrated(build(), level)
+    model = sg.Calibrated(build(), level=level)
     low, high = model.track(X, y).interval()
     assert evaluate.coverage(y[500:], low[500:], high[500:]) == pytest.approx(level, abs=0.02)
     for start in (500, 1000, 1500, 2000):
@@ -138,7 +138,7 @@ def test_the_units_of_the_target_do_not_matter():
 
 
 def test_before_any_data_the_interval_is_the_models_own():
-    model = sg.Calibrated(sg.KRLST(), 0.8)
+    model = sg.Calibrated(sg.KRLST(), level=0.8)
     np.testing.assert_allclose(
         model.predict_one([1.0, 2.0]).interval(), sg.KRLST().predict_one([1.0, 2.0]).interval(0.8)
     )

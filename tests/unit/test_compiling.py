@@ -48,6 +48,23 @@ def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
     assert [path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")] == ["stream.run_kept"]
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
+    code = (
+        "import sys, importlib; from numba.core.funcdesc import default_mangler\n"
+        "from streamgp.compile_once import compile_entries; compile_entries([])\n"
+        "layouts = {name: importlib.import_module(name).LAYOUT.type for name in sys.argv[1:]}\n"
+        "print(*(default_mangler('look', [layouts[name]]) for name in sorted(layouts)))"
+    )
+    modules = ["streamgp.filters.rules", "streamgp.local.localgp"]
+    names = [
+        subprocess.run([sys.executable, "-c", code, *order], capture_output=True, text=True, check=True).stdout.split()
+        for order in (modules, modules[::-1])
+    ]
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 2
+
+
 def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for():
     haswell, skylake = processors.NEEDS["haswell"], processors.NEEDS["skylake-avx512"]
     assert processors.runnable(dict.fromkeys(haswell, True)) == (

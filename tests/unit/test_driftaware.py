@@ -23,7 +23,7 @@ def switching(n=N, seed=0):
 
 
 def weighted(**settings):
-    return sg.OnlineGP(sg.Fourier(20, 1.0), noise=0.01, **settings)
+    return sg.OnlineGP(sg.Fourier(20, lengthscale=1.0), noise=0.01, **settings)
 
 
 # Forgetting once.
@@ -57,7 +57,7 @@ def test_injecting_once_divides_the_covariance_and_keeps_it_below_the_prior(form
     X, y = switching(40)
     model = weighted(forgetting=sg.Injection(1.0), form=form)
     model.learn_many(X, y)
-    features = oracles.fourier(sg.Fourier(20, 1.0).frequencies(1, 1))
+    features = oracles.fourier(sg.Fourier(20, lengthscale=1.0).frequencies(1, 1))
     Phi, grid = features(X), np.linspace(-4, 4, 50)[:, None]
     S = np.linalg.inv(np.eye(40) + Phi.T @ Phi / 0.01)
     weights = S @ Phi.T @ y / 0.01
@@ -171,12 +171,12 @@ def test_three_outliers_in_a_row_raise_no_alarm():
 
 
 def test_every_false_alarm_squares_the_evidence_that_the_next_one_needs():
-    model = sg.DriftAware(sg.KRLST(), 1e-2)
+    model = sg.DriftAware(sg.KRLST(), false_alarm_rate=1e-2)
     model.learn_one(0.0, 0.0)
     for refuted, enough in enumerate((1e2, 1e4, 1e8, 1e16, 1e32)):
         model._numbers.counters["refuted"] = refuted
         assert model._enough() == pytest.approx(enough, rel=1e-10)
-    rare = sg.DriftAware(sg.KRLST(), 1e-300)
+    rare = sg.DriftAware(sg.KRLST(), false_alarm_rate=1e-300)
     rare.learn_one(0.0, 0.0)
     rare._numbers.counters["refuted"] = 4
     assert math.isfinite(rare._enough())
@@ -288,9 +288,9 @@ def plain_drift_aware(model, X, y, rate, factor, relax, trial, warmup):
 def test_it_equals_the_plain_loop():
     X, y = switching()
     settings = {"factor": 0.1, "relax": 0.5, "trial": 60, "warmup": 40}
-    plain = PlainFeatures(oracles.fourier(sg.Fourier(20, 1.0).frequencies(1, 1)), 0.01)
+    plain = PlainFeatures(oracles.fourier(sg.Fourier(20, lengthscale=1.0).frequencies(1, 1)), 0.01)
     mean, s, events = plain_drift_aware(plain, X, y, 1e-3, **settings)
-    model = sg.DriftAware(weighted(), 1e-3, **settings)
+    model = sg.DriftAware(weighted(), false_alarm_rate=1e-3, **settings)
     p = model.track(X, y)
     assert [(event.row, event.direction) for event in model.events] == events
     assert {direction for _, direction in events} == {"raised", "kept", "reverted"}
@@ -389,7 +389,7 @@ def test_an_alarm_within_a_block_leaves_what_row_by_row_would():
         lambda: sg.SOGP(capacity=15, adapt=sg.SNGD(interval=15, rest=5)),
         lambda: sg.Standardize(sg.OESGP(units=5, capacity=10, feedback=0.3), warmup=30),
     ):
-        together, alone = (sg.DriftAware(build(), 1e-2, trial=20, warmup=20) for _ in range(2))
+        together, alone = (sg.DriftAware(build(), false_alarm_rate=1e-2, trial=20, warmup=20) for _ in range(2))
         p = together.track(X, y)
         means = []
         for x, target in zip(X, y, strict=True):
@@ -417,7 +417,7 @@ def test_rows_without_a_target_neither_raise_nor_end_a_trial():
 def test_only_the_last_events_are_kept():
     X, y = switching(900)
     y = np.where(np.arange(900) // 100 % 2, -y, y)
-    few, many = (sg.DriftAware(sg.KRLST(), 1e-2, trial=10, warmup=10, history=h) for h in (3, 100))
+    few, many = (sg.DriftAware(sg.KRLST(), false_alarm_rate=1e-2, trial=10, warmup=10, history=h) for h in (3, 100))
     few.learn_many(X, y)
     many.learn_many(X, y)
     assert len(many.events) > 3
@@ -429,7 +429,7 @@ def test_only_the_last_events_are_kept():
 def test_during_the_warm_up_of_standardize_nothing_is_watched():
     X, y = switching(400)
     y[:200] = np.where(np.arange(200) % 40 < 20, y[:200], 10 * y[:200])
-    model = sg.DriftAware(sg.Standardize(sg.KRLST(), warmup=200), 0.1, warmup=50)
+    model = sg.DriftAware(sg.Standardize(sg.KRLST(), warmup=200), false_alarm_rate=0.1, warmup=50)
     model.learn_many(X, y)
     assert all(event.row >= 250 for event in model.events)
 

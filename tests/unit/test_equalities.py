@@ -23,7 +23,7 @@ def stream(d, p, n=N, seed=0):
 def rough_kernel(d):
     """A kernel under which the covariance of 300 points has a condition below 1e6, and its definition."""
     scale = {1: 0.3, 2: np.array([0.4, 0.7]), 5: np.linspace(1.0, 2.0, 5)}[d]
-    return sg.Matern(0.5, scale), oracles.matern(0.5, scale)
+    return sg.Matern(0.5, lengthscale=scale), oracles.matern(0.5, scale)
 
 
 def assert_predicts(model, Xs, mean, variance, tolerance=1e-8):
@@ -39,7 +39,7 @@ def assert_predicts(model, Xs, mean, variance, tolerance=1e-8):
 def test_sogp_and_krlst_with_room_for_every_point_equal_the_exact_gp(d, p, outputs):
     X, Y, Xs = stream(d, p)
     scale = np.sqrt(d) * 0.5
-    kernel, oracle = sg.SquaredExponential(scale, 1.3), oracles.squared_exponential(scale, 1.3)
+    kernel, oracle = sg.SquaredExponential(scale, variance=1.3), oracles.squared_exponential(scale, 1.3)
     sogp = sg.SOGP(kernel, capacity=N, novelty=0, noise=NOISE, outputs=outputs)
     sogp.learn_many(X, Y)
     # Where rows lie so close that not all can be points, what the others do not explain of them counts as noise.
@@ -87,7 +87,7 @@ def test_recursive_gp_equals_the_dense_kalman_filter_over_the_basis_values():
     X, Y, Xs = stream(2, 1)
     points = np.random.default_rng(9).uniform(-3, 3, (12, 2))
     kernel = oracles.squared_exponential(1.2)
-    model = sg.RecursiveGP(points, sg.SquaredExponential(1.2), noise=NOISE)
+    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
     model.learn_many(X, Y)
     K = kernel(points, points)
     J = np.linalg.solve(K, kernel(points, X)).T
@@ -112,7 +112,7 @@ def test_issgpr_equals_batch_ssgpr(d, p, form):
 @pytest.mark.parametrize("depth", [1, 4])
 def test_the_window_and_the_recursive_kernel_equal_the_batch_gp_on_windows(depth):
     X, Y, _ = stream(2, 1, n=120)
-    kernel = sg.RecursiveSquaredExponential([0.8, 1.1], 1.2, 1.5)
+    kernel = sg.RecursiveSquaredExponential([0.8, 1.1], temporal_lengthscale=1.2, variance=1.5)
     model = sg.OnlineGP(sg.Basis(kernel), memory=sg.Window(depth), noise=NOISE, budget=sg.Budget(120, novelty=0))
     p = model.track(X, Y)
     W = oracles.windows(X, depth)
@@ -153,7 +153,7 @@ def test_sogp_absorbing_and_recursive_gp_are_the_same_posterior():
     sogp.learn_many(points, Y[:25])
     inside.absorb_from_now_on(sogp)
     sogp.learn_many(X[25:], Y[25:])
-    rgp = sg.RecursiveGP(points, kernel, noise=NOISE)
+    rgp = sg.RecursiveGP(points, kernel=kernel, noise=NOISE)
     rgp.learn_many(X, Y)
     a, b = sogp.predict_many(Xs), rgp.predict_many(Xs)
     np.testing.assert_allclose(a.mean, b.mean, atol=1e-10)
@@ -255,7 +255,9 @@ def sogp_by_hand(X, y, Xs, kernel, capacity, novelty, noise, absorb, evict, remo
 @pytest.mark.parametrize("removal", ["marginal", "kl"])
 def test_sogp_equals_the_equations_in_every_variant(absorb, evict, removal):
     X, Y, Xs = stream(2, 1)
-    model = sg.SOGP(sg.SquaredExponential(1.0), 20, 0.05, NOISE, absorb=absorb, evict=evict, removal=removal)
+    model = sg.SOGP(
+        sg.SquaredExponential(1.0), capacity=20, novelty=0.05, noise=NOISE, absorb=absorb, evict=evict, removal=removal
+    )
     evicted = []
     for x, y in zip(X, Y, strict=True):
         model.learn_one(x, y)
@@ -313,7 +315,7 @@ def test_separate_outputs_equal_one_model_for_each_with_its_own_noise_and_gaps()
     Y[::7, 0] = np.nan
     Y[3::5, 2] = np.nan
     noise = [0.01, 0.05, 0.2]
-    together = sg.SOGP(sg.SquaredExponential(1.0), N, 0, noise, outputs="separate")
+    together = sg.SOGP(sg.SquaredExponential(1.0), capacity=N, novelty=0, noise=noise, outputs="separate")
     together.learn_many(X, Y)
     p = together.predict_many(Xs)
     for j in range(3):

@@ -53,7 +53,9 @@ def test_soh2014_23_novelty_is_relative_to_the_prior_variance_so_that_units_do_n
             if scale**2 - kx @ np.linalg.solve(k(basis, basis), kx) >= 0.01:
                 basis = np.vstack([basis, x])
         absolute.append(len(basis))
-        model = sg.SOGP(sg.SquaredExponential(1.0, scale**2), 200, novelty=0.01, noise=NOISE * scale**2)
+        model = sg.SOGP(
+            sg.SquaredExponential(1.0, variance=scale**2), capacity=200, novelty=0.01, noise=NOISE * scale**2
+        )
         model.learn_many(X, scale * y)
         relative.append(model.size)
     assert absolute[0] == relative[0] == relative[1]
@@ -86,7 +88,7 @@ def test_soh2014_35_with_the_same_kernel_on_both_sides_forgets_the_past():
     for _ in range(2000):  # (35) as printed is an equation for kappa_t, in which only the present input occurs
         kappa = np.exp(-0.5 * (0.5 - 0.5) ** 2) * np.exp((kappa - 1.0) / temporal**2)
     assert kappa == pytest.approx(1.0, abs=1e-8)
-    meant = sg.RecursiveSquaredExponential(1.0, temporal)(same_now)[0, 1]
+    meant = sg.RecursiveSquaredExponential(1.0, temporal_lengthscale=temporal)(same_now)[0, 1]
     assert meant == pytest.approx(np.exp((np.exp(-8.0) * np.exp(0.0) - 1.0) / temporal**2), abs=1e-12)
 
 
@@ -99,7 +101,7 @@ def test_soh2014_41_noise_inside_the_kernel_leaves_no_variance_at_a_repeated_inp
     k = kernel(x, x)[0, 0]
     C = -1.0 / k  # (18) after one row
     assert k + k * C * k == 0.0  # (30) for the second: (21) would divide by it
-    model = sg.SOGP(sg.SquaredExponential(1.0, variance), noise=NOISE)
+    model = sg.SOGP(sg.SquaredExponential(1.0, variance=variance), noise=NOISE)
     model.learn_many([0.3, 0.3], [1.0, 2.0])
     assert model.predict_one(0.3).mean == pytest.approx(3.0 / (2.0 + NOISE), abs=1e-12)
     assert model.predict_one(0.3).variance == pytest.approx(NOISE / (2.0 + NOISE), abs=1e-12)
@@ -153,7 +155,7 @@ def test_soh2014_table_1_has_ordinary_scores_against_the_truth_not_the_printed_o
 
 def test_soh2014_table_1_ikeda_is_not_explained_by_the_text():
     series = data.ikeda(8000)
-    model = sg.OIESGP(2, 1.0, 1.01, capacity=100, novelty=1e-3, noise=0.0025)
+    model = sg.OIESGP(2, lengthscale=1.0, temporal_lengthscale=1.01, capacity=100, novelty=1e-3, noise=0.0025)
     model.learn_many(series.X[:6400], series.Y[:6400])
     error = model.track(series.X[6400:]).mean - series.truth[6400:]
     assert np.sqrt(np.mean(error[:, 0] ** 2)) < 0.15  # published: 0.2288 after ten times as many rows
@@ -176,8 +178,8 @@ def test_soh2014_figure_8_as_printed_has_one_mode(noise_std, modes):
 def test_huber2013_one_batch_is_exact_at_the_basis_points_and_one_by_one_is_fitc():
     X, y, _ = stream(80)
     points, k = sg.grid([-3, -3], [3, 3], 4), oracles.squared_exponential(1.2)
-    together = sg.RecursiveGP(points, sg.SquaredExponential(1.2), NOISE, batch=len(X))
-    one_by_one = sg.RecursiveGP(points, sg.SquaredExponential(1.2), NOISE)
+    together = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE, batch=len(X))
+    one_by_one = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE)
     for model, oracle in (
         (together, oracles.exact_gp(k, X, y, points, NOISE)),
         (one_by_one, oracles.fitc(k, points, X, y, points, NOISE)),
@@ -191,7 +193,7 @@ def test_huber2013_one_batch_is_exact_at_the_basis_points_and_one_by_one_is_fitc
 def test_huber2013_a_row_on_a_basis_point_observes_that_very_value():
     X, y, Xs = stream(40)
     jitter, kernel = 0.01, oracles.squared_exponential(1.0)
-    model = sg.RecursiveGP(X, sg.SquaredExponential(1.0), NOISE, jitter=jitter)
+    model = sg.RecursiveGP(X, kernel=sg.SquaredExponential(1.0), noise=NOISE, jitter=jitter)
     model.learn_many(X, y)
     mean, variance = oracles.exact_gp(kernel, X, y, Xs, NOISE, jitter)
     np.testing.assert_allclose(model.predict_many(Xs).mean, mean, atol=1e-8)
@@ -224,7 +226,7 @@ def test_krlst_with_jitter_admits_even_repeated_rows():
 
 def test_gijsberts2013_algorithm_1_lines_8_and_12_are_solves_not_products():
     X, y, Xs = stream(100)
-    model = sg.ISSGPR(10, 1.0, noise=NOISE)
+    model = sg.ISSGPR(10, lengthscale=1.0, noise=NOISE)
     printed = []
     for part in (slice(0, 50), slice(50, 100)):
         model.learn_many(X[part], y[part])

@@ -305,7 +305,7 @@ def test_fitc_with_tuned_points_can_claim_more_evidence_than_the_exact_process()
         sg.SOGP(sg.SquaredExponential([0.3, 3.0]), noise=1.0, capacity=30),
         sg.KRLST(sg.SquaredExponential([0.3, 3.0]), noise=1.0, capacity=30, jitter=0.0),
         sg.OnlineGP(sg.Basis(sg.SquaredExponential([0.3, 3.0])), noise=1.0),
-        sg.RecursiveGP(np.zeros((1, 2)), sg.SquaredExponential([0.3, 3.0]), noise=1.0),
+        sg.RecursiveGP(np.zeros((1, 2)), kernel=sg.SquaredExponential([0.3, 3.0]), noise=1.0),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -366,7 +366,7 @@ def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
     assert tuned.get_params()["step"] == 0.2
 
 
-def test_flat_kernel_settings_are_carried_by_name():
+def test_a_kernel_given_in_short_is_tuned_into_a_kernel():
     X = np.random.default_rng(11).uniform(-1.0, 1.0, (60, 2))
     Y = np.sin(2.0 * X[:, 0]) + 0.5 * np.roll(X[:, 1], 1) + 0.1 * np.random.default_rng(12).standard_normal(60)
     evidence = Evidence(restarts=0, iterations=30)
@@ -375,8 +375,10 @@ def test_flat_kernel_settings_are_carried_by_name():
     kernel = sg.RecursiveSquaredExponential([1.0, 1.0])
     expected = FullGP(kernel, noise=0.01).fit(windows, Y, evidence).hyperparameters
     assert tuned.get_params()["depth"] == 3
-    for name in ("lengthscale", "temporal_lengthscale", "variance", "noise"):
-        np.testing.assert_array_equal(tuned.get_params()[name], expected[name])
+    assert tuned.get_params()["lengthscale"] is None
+    assert tuned.get_params()["noise"] == expected["noise"]
+    for name in ("lengthscale", "temporal_lengthscale", "variance"):
+        np.testing.assert_array_equal(tuned.get_params()["kernel"].get_params()[name], expected[name])
 
 
 @pytest.mark.parametrize(
@@ -387,7 +389,7 @@ def test_flat_kernel_settings_are_carried_by_name():
 def test_the_prefix_is_remembered_as_the_stream_model_remembers_it(memory):
     rng = np.random.default_rng(13)
     X, Y = rng.standard_normal((12, 2)), rng.standard_normal((12, 1))
-    model = sg.OnlineGP(sg.Basis(sg.SquaredExponential(0.5)), memory, budget=sg.Budget(capacity=12, novelty=0.0))
+    model = sg.OnlineGP(sg.Basis(sg.SquaredExponential(0.5)), memory=memory, budget=sg.Budget(capacity=12, novelty=0.0))
     model.learn_many(X, Y)
     np.testing.assert_allclose(remembered(memory, X, Y).reshape(12, -1), model.basis, rtol=1e-13, atol=1e-13)
 
@@ -439,12 +441,12 @@ def test_stream_settings_give_the_frequencies_divided_by_the_lengthscales():
 
 def test_hyperparameters_of_a_chosen_batch_model_can_be_carried_over():
     X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=19)
-    batch = FullGP(sg.Matern(1.5, 0.8, 2.0), noise=0.3).fit(X, Y)
+    batch = FullGP(sg.Matern(1.5, lengthscale=0.8, variance=2.0), noise=0.3).fit(X, Y)
     carried = with_hyperparameters(sg.SOGP(sg.Matern(1.5), capacity=7), batch)
     assert repr(carried) == repr(
         sg.SOGP(
-            sg.Matern(1.5, batch.kernel.lengthscale.item(), batch.kernel.variance),
-            7,
+            sg.Matern(1.5, lengthscale=batch.kernel.lengthscale.item(), variance=batch.kernel.variance),
+            capacity=7,
             noise=batch.hyperparameters["noise"],
         )
     )
@@ -487,7 +489,7 @@ def test_targets_without_noise_are_tuned_to_a_noise_that_rounding_leaves_visible
 def test_a_kernel_is_searched_up_to_ten_variances_of_the_targets_unless_bounds_are_given(unit):
     y = np.sin(0.3 * np.arange(102))
     X, Y = np.column_stack([y[1:-1], y[:-2]]), unit * y[2:]
-    model = sg.SOGP(sg.SquaredExponential([1.0, 1.0], unit**2), noise=0.1 * unit**2)
+    model = sg.SOGP(sg.SquaredExponential([1.0, 1.0], variance=unit**2), noise=0.1 * unit**2)
     evidence = Evidence(restarts=0)
     found = fit_prefix(model, X, Y, evidence).hyperparameters["variance"]
     assert found == pytest.approx(10.0 * np.var(Y), rel=1e-6)
@@ -557,5 +559,5 @@ def test_fourier_features_are_tuned_alike_in_all_units_of_the_targets(unit):
     tuned = tune(sg.ISSGPR(features=20, lengthscale=1.0), x, unit * y)
     assert tuned.get_params()["noise"] / unit**2 == pytest.approx(0.01, rel=0.5)
     assert tuned.get_params()["lengthscale"] == pytest.approx(
-        tune(sg.ISSGPR(20, 1.0), x, y).get_params()["lengthscale"], rel=0.02
+        tune(sg.ISSGPR(20, lengthscale=1.0), x, y).get_params()["lengthscale"], rel=0.02
     )

@@ -9,7 +9,7 @@ import streamgp as sg
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 
 LENGTHSCALE, VARIANCE = 0.8, 1.3
-SE = sg.SquaredExponential(LENGTHSCALE, VARIANCE)
+SE = sg.SquaredExponential(LENGTHSCALE, variance=VARIANCE)
 
 
 def se(a, b):
@@ -186,7 +186,9 @@ def test_kernel_filter_equals_its_equations_for_sums_products_and_recursive_kern
     def k(a, b):
         return recursive(a, b) + 0.2 * se(a, b) * (a @ b)
 
-    kernel = sg.RecursiveSquaredExponential(0.9, 1.5, 0.8) + 0.2 * (SE * sg.LinearKernel())
+    kernel = sg.RecursiveSquaredExponential(0.9, temporal_lengthscale=1.5, variance=0.8) + 0.2 * (
+        SE * sg.LinearKernel()
+    )
     X, Y = stream(n=80)
     kind, slow_kind, settings = FAMILY[name]
     settings = settings | {"capacity": 30, "depth": 3}

@@ -15,7 +15,7 @@ rng = np.random.default_rng(31)
 X, Y = rng.uniform(-2, 2, (25, 2)), rng.standard_normal((25, 2))
 NEW = rng.uniform(-2, 2, (6, 2))
 KERNEL = oracles.squared_exponential(1.3, 0.7)
-SE = sg.SquaredExponential(1.3, 0.7)
+SE = sg.SquaredExponential(1.3, variance=0.7)
 
 
 def exact_joint(kernel, A, Y, B, noise):
@@ -47,7 +47,7 @@ def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
         sg.SOGP(SE, capacity=25, novelty=0, noise=0.05),
         sg.KRLST(SE, capacity=25, forgetting=1.0, noise=0.05, jitter=0.0),
         sg.SWKRLS(SE, capacity=25, noise=0.05),
-        sg.RecursiveGP(X, SE, noise=0.05),
+        sg.RecursiveGP(X, kernel=SE, noise=0.05),
         sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),
     ):
         got = Function(learnt(model)).joint(NEW)
@@ -58,7 +58,7 @@ def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
 @pytest.mark.parametrize("form", ["covariance", "cholesky"])
 def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
     for features, dense in (
-        (sg.Fourier(10, 1.3), fourier),
+        (sg.Fourier(10, lengthscale=1.3), fourier),
         (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
     ):
         model = learnt(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))

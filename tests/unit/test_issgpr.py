@@ -11,14 +11,14 @@ from tests import oracles
 def test_issgpr_equals_batch_ssgpr_after_5000_rows(form):
     data, grid = sg.data.cross(5000, seed=2), sg.data.cross_grid()
     features = sg.Fourier(50, lengthscale=0.4, seed=1)
-    model = sg.ISSGPR(50, 0.4, noise=0.01, seed=1, form=form)
+    model = sg.ISSGPR(50, lengthscale=0.4, noise=0.01, seed=1, form=form)
     model.learn_many(data.X, data.Y)
     phi = oracles.fourier(features.frequencies(2, 1))
     mean, variance = oracles.ssgpr(phi, data.X, data.Y, grid.X, 0.01)
     p = model.predict_many(grid.X)
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
-    batch = sg.SSGPR(50, 0.4, noise=0.01, seed=1).fit(data.X, data.Y).predict(grid.X)
+    batch = sg.SSGPR(50, lengthscale=0.4, noise=0.01, seed=1).fit(data.X, data.Y).predict(grid.X)
     np.testing.assert_allclose(p.mean, batch.mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, batch.variance, atol=1e-8)
 
@@ -40,7 +40,9 @@ def test_orthogonal_frequencies_approximate_the_kernel_better():
     for orthogonal in (False, True):
         draws = []
         for seed in range(20):
-            Phi = oracles.fourier(sg.Fourier(64, 3.0, seed=seed, orthogonal=orthogonal).frequencies(8, 1))(X)
+            Phi = oracles.fourier(sg.Fourier(64, lengthscale=3.0, seed=seed, orthogonal=orthogonal).frequencies(8, 1))(
+                X
+            )
             draws.append(np.sqrt(np.mean((Phi @ Phi.T - K) ** 2)))
         errors[orthogonal] = np.median(draws)
     assert errors[True] < 0.75 * errors[False]
@@ -48,7 +50,7 @@ def test_orthogonal_frequencies_approximate_the_kernel_better():
 
 def test_tuned_settings_go_online_by_from_batch():
     data = sg.data.cross(300, seed=1)
-    batch = sg.SSGPR(25, [0.5, 0.5], noise=0.01, tune_frequencies=True)
+    batch = sg.SSGPR(25, lengthscale=[0.5, 0.5], noise=0.01, tune_frequencies=True)
     batch.fit(data.X, data.Y, sg.Evidence(restarts=0, iterations=30))
     stream = sg.ISSGPR.from_batch(batch, form="covariance")
     stream.learn_many(data.X, data.Y)

@@ -16,22 +16,23 @@ Z = rng.normal(size=(6, DEPTH, D))
 ARD = [0.7, 1.5, 3.0]
 
 KERNELS = {
-    "se": sg.SquaredExponential(1.5, 2.0),
-    "se ard": sg.SquaredExponential(ARD, 2.0),
+    "se": sg.SquaredExponential(1.5, variance=2.0),
+    "se ard": sg.SquaredExponential(ARD, variance=2.0),
     "se ard by lag": sg.SquaredExponential(rng.uniform(0.5, 3.0, DEPTH * D)),
-    "matern 1/2": sg.Matern(0.5, ARD),
-    "matern 3/2": sg.Matern(1.5, ARD, 0.5),
-    "matern 5/2": sg.Matern(2.5, 2.0),
+    "matern 1/2": sg.Matern(0.5, lengthscale=ARD),
+    "matern 3/2": sg.Matern(1.5, lengthscale=ARD, variance=0.5),
+    "matern 5/2": sg.Matern(2.5, lengthscale=2.0),
     "linear": sg.LinearKernel(0.7),
     "constant": sg.Constant(3.0),
-    "rational quadratic": sg.RationalQuadratic(0.7, ARD, 2.0),
-    "periodic": sg.Periodic(3.0, ARD, 2.0),
-    "recursive": sg.RecursiveSquaredExponential(1.5, 1.1, 2.0),
-    "recursive ard": sg.RecursiveSquaredExponential(ARD, 1.3, 2.0),
+    "rational quadratic": sg.RationalQuadratic(0.7, lengthscale=ARD, variance=2.0),
+    "periodic": sg.Periodic(3.0, lengthscale=ARD, variance=2.0),
+    "recursive": sg.RecursiveSquaredExponential(1.5, temporal_lengthscale=1.1, variance=2.0),
+    "recursive ard": sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0),
     "sum": sg.SquaredExponential(ARD) + sg.LinearKernel(0.3),
-    "product": sg.Matern(1.5, ARD) * sg.RecursiveSquaredExponential(2.0),
+    "product": sg.Matern(1.5, lengthscale=ARD) * sg.RecursiveSquaredExponential(2.0),
     "scaled": 2.5 * sg.SquaredExponential(1.0),
-    "nested": (sg.SquaredExponential(1.0) + sg.Periodic(2.0)) * (sg.LinearKernel() + 0.5 * sg.Matern(0.5, ARD)),
+    "nested": (sg.SquaredExponential(1.0) + sg.Periodic(2.0))
+    * (sg.LinearKernel() + 0.5 * sg.Matern(0.5, lengthscale=ARD)),
 }
 
 
@@ -85,10 +86,10 @@ def test_the_matrix_is_symmetric_where_a_processor_rounds_one_triangle_different
 @pytest.mark.parametrize(
     ("kernel", "oracle"),
     [
-        (sg.SquaredExponential(ARD, 2.0), oracles.squared_exponential(np.array(ARD), 2.0)),
-        (sg.Matern(0.5, ARD), oracles.matern(0.5, np.array(ARD))),
-        (sg.Matern(1.5, ARD, 3.0), oracles.matern(1.5, np.array(ARD), 3.0)),
-        (sg.Matern(2.5, ARD), oracles.matern(2.5, np.array(ARD))),
+        (sg.SquaredExponential(ARD, variance=2.0), oracles.squared_exponential(np.array(ARD), 2.0)),
+        (sg.Matern(0.5, lengthscale=ARD), oracles.matern(0.5, np.array(ARD))),
+        (sg.Matern(1.5, lengthscale=ARD, variance=3.0), oracles.matern(1.5, np.array(ARD), 3.0)),
+        (sg.Matern(2.5, lengthscale=ARD), oracles.matern(2.5, np.array(ARD))),
         (sg.LinearKernel(0.4), lambda X, Z: 0.4 * X @ Z.T),
     ],
 )
@@ -98,18 +99,18 @@ def test_kernels_equal_their_definitions(kernel, oracle):
 
 
 def test_recursive_kernel_equals_the_direct_recursion():
-    kernel = sg.RecursiveSquaredExponential(ARD, 1.3, 2.0)
+    kernel = sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0)
     np.testing.assert_allclose(kernel(X, Z), oracles.recursive_kernel(DEPTH, np.array(ARD), 1.3, 2.0)(X, Z), rtol=1e-13)
 
 
 def test_recursive_kernel_of_depth_one_is_the_ard_squared_exponential():
     A, B = X[:, :1], Z[:, :1]
-    recursive = sg.RecursiveSquaredExponential(ARD, 1.3, 2.0)
-    np.testing.assert_allclose(recursive(A, B), sg.SquaredExponential(ARD, 2.0)(A, B), rtol=1e-14)
+    recursive = sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0)
+    np.testing.assert_allclose(recursive(A, B), sg.SquaredExponential(ARD, variance=2.0)(A, B), rtol=1e-14)
 
 
 def test_sums_and_products_are_those_of_the_matrices():
-    a, b, c = sg.Matern(0.5, ARD), sg.RecursiveSquaredExponential(2.0), sg.LinearKernel(0.3)
+    a, b, c = sg.Matern(0.5, lengthscale=ARD), sg.RecursiveSquaredExponential(2.0), sg.LinearKernel(0.3)
     np.testing.assert_allclose(((a + b) * c)(X, Z), (a(X, Z) + b(X, Z)) * c(X, Z), rtol=1e-14)
     np.testing.assert_allclose((3.0 * a + 1)(X, Z), 3.0 * a(X, Z) + 1, rtol=1e-14)
 
@@ -128,7 +129,7 @@ def test_kernels_are_values():
     assert sg.SquaredExponential(1.0) != sg.SquaredExponential(2.0)
     assert sg.Matern(0.5) != sg.SquaredExponential()
     assert hash(sg.Matern(1.5)) == hash(sg.Matern(1.5))
-    assert repr(2.0 * sg.Matern(1.5, [1.0, 2.0])) == (
+    assert repr(2.0 * sg.Matern(1.5, lengthscale=[1.0, 2.0])) == (
         "Product(left=Constant(variance=2.0), right=Matern(order=1.5, lengthscale=[1.0, 2.0]))"
     )
 

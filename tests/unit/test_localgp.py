@@ -14,7 +14,7 @@ LENGTHSCALE, VARIANCE, NOISE = 0.8, 1.5, 0.05
 
 
 def kernel():
-    return sg.SquaredExponential(LENGTHSCALE, VARIANCE)
+    return sg.SquaredExponential(LENGTHSCALE, variance=VARIANCE)
 
 
 def k(A, B):
@@ -38,13 +38,13 @@ def targets_of(model, X, Y):
     return [np.array([Y[np.flatnonzero((point == X).all(axis=1))[0]] for point in points]) for points in model.points]
 
 
-def mixture(model, X, Y, Xt, neighbours=None):
+def mixture(model, X, Y, Xt, neighbors=None):
     """The stated rule, expert by expert, row by row."""
     centres = np.array([points.mean(axis=0) for points in model.points])
     w = np.exp(-0.5 * np.sum((Xt[:, None] - centres) ** 2, axis=-1) / LENGTHSCALE**2)
-    if neighbours is not None:
+    if neighbors is not None:
         for row in w:
-            row[np.argsort(row)[:-neighbours]] = 0.0
+            row[np.argsort(row)[:-neighbors]] = 0.0
     w /= w.sum(axis=1, keepdims=True)
     parts = [dense_gp(p, y, Xt) for p, y in zip(model.points, targets_of(model, X, Y), strict=True)]
     m, v = np.array([p[0] for p in parts]).T, np.array([p[1] for p in parts]).T
@@ -64,15 +64,15 @@ def test_one_expert_with_room_equals_the_exact_gp():
     np.testing.assert_array_equal(p.noise, NOISE)
 
 
-@pytest.mark.parametrize("neighbours", [None, 1, 2, 50])
-def test_predictions_are_the_mixture_of_the_experts(neighbours):
+@pytest.mark.parametrize("neighbors", [None, 1, 2, 50])
+def test_predictions_are_the_mixture_of_the_experts(neighbors):
     X, Y = rows(150)
     Xt = rows(30, seed=1)[0]
-    model = LocalGP(kernel(), noise=NOISE, experts=8, capacity=15, threshold=0.4, neighbours=neighbours)
+    model = LocalGP(kernel(), noise=NOISE, experts=8, capacity=15, threshold=0.4, neighbors=neighbors)
     model.learn_many(X, Y)
     assert model.size > 3
     p = model.predict_many(Xt)
-    mean, variance = mixture(model, X, Y, Xt, None if neighbours == 50 else neighbours)
+    mean, variance = mixture(model, X, Y, Xt, None if neighbors == 50 else neighbors)
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
 
@@ -194,7 +194,7 @@ def test_a_pivot_that_arithmetic_cannot_resolve_is_floored_and_counted():
 
 def test_any_kernel_can_measure_similarity():
     X, Y = rows(80)
-    composed = kernel() * sg.Matern(1.5, 1.0) + 0.3 * sg.LinearKernel()
+    composed = kernel() * sg.Matern(1.5, lengthscale=1.0) + 0.3 * sg.LinearKernel()
     model = LocalGP(composed, noise=NOISE, experts=1, capacity=80)
     model.learn_many(X, Y)
     K = composed(X) + NOISE * np.eye(80)
@@ -301,7 +301,7 @@ def test_reading_before_and_after_the_first_row():
         ({"experts": 0}, ValueError, "experts must be a whole number of at least 1"),
         ({"capacity": 0}, ValueError, "capacity must be a whole number of at least 1"),
         ({"threshold": 1.5}, ValueError, "threshold must be a finite number at least 0 and at most 1"),
-        ({"neighbours": 0}, ValueError, "neighbours must be a whole number of at least 1"),
+        ({"neighbors": 0}, ValueError, "neighbors must be a whole number of at least 1"),
         ({"drop": "newest"}, ValueError, "drop must be one of 'redundant', 'oldest'"),
         ({"treshold": 0.5}, TypeError, "Did you mean 'threshold'"),
     ],

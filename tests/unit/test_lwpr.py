@@ -464,7 +464,7 @@ def test_the_variance_is_the_squared_confidence_of_a_mixture():
     means, variances = [], []
     for k in active:  # each field alone: conf^2 = sigma^2 / w
         alone = model.copy()
-        alone._state.centres[[i for i in range(len(weights)) if i != k]] = 1e6
+        alone._state.centers[[i for i in range(len(weights)) if i != k]] = 1e6
         p = alone.predict_one(x)
         means.append(p.mean)
         variances.append(p.variance * weights[k])

@@ -119,7 +119,7 @@ def test_missing_targets_are_seen_inside_the_compiled_loop(build):
 
 def test_covariance_stays_positive_on_a_badly_conditioned_fixed_basis():
     points = np.linspace(-3, 3, 40)[:, None]  # condition of K about 1e16 without jitter
-    model = sg.RecursiveGP(points, sg.SquaredExponential(1.0), noise=0.01, jitter=1e-8)
+    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.0), noise=0.01, jitter=1e-8)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (200_000, 1))
     model.learn_many(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=len(X)))
@@ -137,7 +137,7 @@ def test_a_long_stream_with_many_close_points_needs_no_repair():
     X = rng.uniform(-3, 3, (25_000, 1))
     truth = 10 * np.sin(2 * X[:, 0])
     Y = truth + 0.1 * rng.standard_normal(len(X))
-    model = sg.SOGP(sg.SquaredExponential(1.0, 100.0), 40, 1e-6, 0.01)
+    model = sg.SOGP(sg.SquaredExponential(1.0, variance=100.0), capacity=40, novelty=1e-6, noise=0.01)
     p = model.track(X, Y)
     assert model.health.repairs == 0
     assert np.linalg.eigvalsh(inside.covariance(model)).min() > 0
@@ -145,7 +145,7 @@ def test_a_long_stream_with_many_close_points_needs_no_repair():
 
 
 def test_a_row_whose_gain_is_not_between_0_and_1_is_counted_and_not_learnt():
-    model = sg.SOGP(sg.SquaredExponential(1.0), 10, 1e-2, 0.01)
+    model = sg.SOGP(sg.SquaredExponential(1.0), capacity=10, novelty=1e-2, noise=0.01)
     x = np.linspace(0.0, 5.0, 50)
     model.learn_many(x, np.sin(x))
     n = model.size

@@ -32,14 +32,14 @@ def test_sogp_fitc_krlst_reduced_and_recursive_gp_give_the_same_posterior_on_the
     X, Y, Xs = stream()
     kernel, m = sg.SquaredExponential(1.5), 20
     jitter = 1e-6
-    sogp = sg.SOGP(kernel, m, novelty=0, noise=NOISE, jitter=jitter)
-    krlst = sg.KRLST(kernel, m, forgetting=1.0, noise=NOISE, jitter=jitter)
+    sogp = sg.SOGP(kernel, capacity=m, novelty=0, noise=NOISE, jitter=jitter)
+    krlst = sg.KRLST(kernel, capacity=m, forgetting=1.0, noise=NOISE, jitter=jitter)
     for model in (sogp, krlst):
         model.learn_many(X[:m], Y[:m])
         inside.absorb_from_now_on(model)
         model.learn_many(X[m:], Y[m:])
         np.testing.assert_array_equal(model.basis, X[:m])
-    rgp = sg.RecursiveGP(X[:m], kernel, noise=NOISE, jitter=jitter)
+    rgp = sg.RecursiveGP(X[:m], kernel=kernel, noise=NOISE, jitter=jitter)
     rgp.learn_many(X, Y)
     assert_same(sogp, krlst, Xs)
     assert_same(sogp, rgp, Xs)
@@ -54,7 +54,7 @@ def test_oesgp_is_a_sogp_on_the_reservoir_states():
     oesgp = sg.OESGP(reservoir, lengthscale=2.0, variance=1.5, capacity=15, noise=NOISE)
     states = sg.OnlineGP(sg.Basis(), memory=reservoir, budget=sg.Budget(200, novelty=0))
     states.learn_many(X, Y)
-    sogp = sg.SOGP(sg.SquaredExponential(2.0, 1.5), capacity=15, noise=NOISE)
+    sogp = sg.SOGP(sg.SquaredExponential(2.0, variance=1.5), capacity=15, noise=NOISE)
     p, q = oesgp.track(X, Y), sogp.track(states.basis, Y)
     np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
     np.testing.assert_allclose(p.variance, q.variance, atol=1e-12)
@@ -74,7 +74,9 @@ def test_oesgp_describes_its_reservoir_by_settings_or_takes_one():
 def test_oiesgp_is_a_sogp_with_the_recursive_kernel():
     X, Y, _ = stream(120)
     one = sg.OIESGP(depth=4, lengthscale=[1.0, 2.0], temporal_lengthscale=1.1, variance=2.0, capacity=15)
-    two = sg.SOGP(sg.RecursiveSquaredExponential([1.0, 2.0], 1.1, 2.0), capacity=15, depth=4)
+    two = sg.SOGP(
+        sg.RecursiveSquaredExponential([1.0, 2.0], temporal_lengthscale=1.1, variance=2.0), capacity=15, depth=4
+    )
     np.testing.assert_array_equal(one.track(X, Y).mean, two.track(X, Y).mean)
 
 
@@ -236,7 +238,7 @@ def test_krlst_with_forgetting_re_converges_after_the_channel_switches_and_beats
         errors = []
         for seed in range(5):
             series = sg.data.channel_switch(1500, seed=seed)
-            model = sg.KRLST(sg.SquaredExponential(1.0), 150, forgetting, noise=0.01)
+            model = sg.KRLST(sg.SquaredExponential(1.0), capacity=150, forgetting=forgetting, noise=0.01)
             p = model.track(series.X, series.Y)
             errors.append((p.mean - series.Y) ** 2)
         mse = np.mean(errors, axis=0)
@@ -256,7 +258,7 @@ def test_recursive_gp_in_batches_equals_the_equations(batch, outputs):
     X, Y, Xs = stream(100, p=2)
     points = rng.uniform(-3, 3, (12, 2))
     k = oracles.squared_exponential(1.2)
-    model = sg.RecursiveGP(points, sg.SquaredExponential(1.2), NOISE, batch=batch, outputs=outputs)
+    model = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.2), noise=NOISE, batch=batch, outputs=outputs)
     tracked = model.track(X, Y)
     K = k(points, points)
     mu, C = np.zeros((12, 2)), K.copy()
@@ -279,7 +281,7 @@ def test_rows_learnt_together_share_their_residual_so_that_batches_differ_and_th
     points, kernel = sg.grid([-3, -3], [3, 3], 5), sg.SquaredExponential(1.2)
     means = []
     for batch in (1, 10, 100):
-        model = sg.RecursiveGP(points, kernel, NOISE, batch=batch)
+        model = sg.RecursiveGP(points, kernel=kernel, noise=NOISE, batch=batch)
         model.learn_many(X, Y)
         means.append(model.predict_many(X).mean)
     assert np.abs(means[0] - means[1]).max() > 1e-3
@@ -292,14 +294,17 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
     gaps[[2, 3, 11]] = np.nan
     points = sg.grid([-3, -3], [3, 3], 4)
     kernel = sg.SquaredExponential(1.5)
-    one, two = (sg.RecursiveGP(points, kernel, NOISE, batch=10) for _ in range(2))
+    one, two = (sg.RecursiveGP(points, kernel=kernel, noise=NOISE, batch=10) for _ in range(2))
     one.learn_many(X, gaps)
     for start in range(0, 30, 10):
         part = np.arange(start, start + 10)
         part = part[~np.isnan(gaps[part])]
         two.learn_many(X[part], Y[part])
     assert_same(one, two, Xs, 1e-12)
-    ones, batches = sg.RecursiveGP(points, kernel, NOISE), sg.RecursiveGP(points, kernel, NOISE, batch=10)
+    ones, batches = (
+        sg.RecursiveGP(points, kernel=kernel, noise=NOISE),
+        sg.RecursiveGP(points, kernel=kernel, noise=NOISE, batch=10),
+    )
     for x, y in zip(X, Y, strict=True):
         ones.learn_one(x, y)
         batches.learn_one(x, y)
@@ -308,7 +313,7 @@ def test_a_batch_with_missing_targets_learns_the_others_and_learn_one_is_a_batch
 
 def test_a_batch_of_one_on_a_basis_point_observes_that_very_value():
     X, Y, Xs = stream(30)
-    one, batches = (sg.RecursiveGP(X[:10], sg.Matern(1.5), NOISE, jitter=0.01, batch=b) for b in (1, 10))
+    one, batches = (sg.RecursiveGP(X[:10], kernel=sg.Matern(1.5), noise=NOISE, jitter=0.01, batch=b) for b in (1, 10))
     for x, y in zip(X, Y, strict=True):
         one.learn_one(x, y)
         batches.learn_one(x, y)
@@ -322,8 +327,8 @@ def test_prior_mean_enters_predictions_and_is_asked_for_when_loading(tmp_path):
     def slope(rows):
         return 2.0 * rows[:, 0] - 1.0
 
-    with_mean = sg.RecursiveGP(points, sg.SquaredExponential(1.5), NOISE, mean=slope)
-    without = sg.RecursiveGP(points, sg.SquaredExponential(1.5), NOISE)
+    with_mean = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.5), noise=NOISE, mean=slope)
+    without = sg.RecursiveGP(points, kernel=sg.SquaredExponential(1.5), noise=NOISE)
     p, q = with_mean.track(X, Y), without.track(X, Y - slope(X))
     np.testing.assert_allclose(p.mean, q.mean + slope(X), atol=1e-12)
     assert with_mean.clone().predict_one(Xs[0]).mean == slope(Xs[:1])[0]
@@ -342,7 +347,7 @@ def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
     X, Y, Xs = stream(200)
     half, new = sg.grid([-3, -3], [3, 3], 4), rng.uniform(-3, 3, (5, 2))
     kernel = sg.SquaredExponential(1.2)
-    model = sg.RecursiveGP(half, kernel, NOISE)
+    model = sg.RecursiveGP(half, kernel=kernel, noise=NOISE)
     model.learn_many(X[:100], Y[:100])
     before, old = model.predict_many(half), model.copy()
     model.insert(new)
@@ -407,7 +412,7 @@ def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():
         ),
         (lambda: sg.OnlineGP("basis"), r"features must be, for example, Basis\(kernel\)"),
         (lambda: sg.OnlineGP(sg.Basis(), budget=100), r"budget must be, for example, Budget\(capacity=100\)"),
-        (lambda: sg.SOGP().set_params(kernel__lengthscale=1.0), "the setting 'kernel' is None and has no settings"),
+        (lambda: sg.SOGP().set_params(adapt__interval=5), "the setting 'adapt' is None and has no settings"),
     ],
 )
 def test_bad_settings_are_refused(call, message):
@@ -428,7 +433,7 @@ def test_grid_and_kmeans_place_the_basis():
 
 def test_irfrr_has_the_mean_of_issgpr_and_no_variance():
     X, Y, _ = stream()
-    ridge, gp = sg.IRFRR(20, 1.0, noise=NOISE), sg.ISSGPR(20, 1.0, noise=NOISE)
+    ridge, gp = sg.IRFRR(20, lengthscale=1.0, noise=NOISE), sg.ISSGPR(20, lengthscale=1.0, noise=NOISE)
     p, q = ridge.track(X, Y), gp.track(X, Y)
     np.testing.assert_array_equal(p.mean, q.mean)
     assert not ridge.has_variance
@@ -439,7 +444,7 @@ def test_irfrr_has_the_mean_of_issgpr_and_no_variance():
 @pytest.mark.parametrize("order", [None, 0.5, 1.5, 2.5])
 def test_fourier_features_approximate_their_kernel(order, orthogonal):
     scale = np.array([0.8, 1.5])
-    features = sg.Fourier(20_000, scale, 1.7, seed=1, order=order, orthogonal=orthogonal)
+    features = sg.Fourier(20_000, lengthscale=scale, variance=1.7, seed=1, order=order, orthogonal=orthogonal)
     X = rng.uniform(-1, 1, (20, 2))
     Phi = oracles.fourier(features.frequencies(2, 1), 1.7)(X)
     kernel = oracles.squared_exponential(scale, 1.7) if order is None else oracles.matern(order, scale, 1.7)
@@ -447,7 +452,7 @@ def test_fourier_features_approximate_their_kernel(order, orthogonal):
 
 
 def test_orthogonal_blocks_are_orthogonal():
-    W = sg.Fourier(8, 1.0, orthogonal=True).frequencies(4, 1)
+    W = sg.Fourier(8, lengthscale=1.0, orthogonal=True).frequencies(4, 1)
     block = W[:4] / np.linalg.norm(W[:4], axis=1, keepdims=True)
     np.testing.assert_allclose(block @ block.T, np.eye(4), atol=1e-12)
 
@@ -528,7 +533,7 @@ def test_forecast_takes_future_values_of_other_columns_and_several_outputs():
     for t in range(n):
         y[t + 1] = [0.8 * y[t, 0] + 0.3 * u[t], 0.5 * y[t, 1] - 0.2 * y[t, 0]]
     X, Y = np.column_stack([u[:n], y[:n]]), y[1:]
-    model = sg.ISSGPR(100, 3.0, noise=1e-6)
+    model = sg.ISSGPR(100, lengthscale=3.0, noise=1e-6)
     model.learn_many(X[:250], Y[:250])
     forecast = model.forecast(40, feedback=[1, 2], inputs=u[250:290], trajectories=20)
     np.testing.assert_allclose(forecast.mean, Y[250:290], atol=0.05)
@@ -569,7 +574,7 @@ def test_oiesgp_reaches_the_papers_error_on_mackey_glass():
     errors = []
     for seed in range(10):
         series = sg.data.mackey_glass(20_000, seed=seed)
-        model = sg.OIESGP(20, 5.0, 1.01, capacity=100, novelty=1e-3, noise=0.0025)
+        model = sg.OIESGP(20, lengthscale=5.0, temporal_lengthscale=1.01, capacity=100, novelty=1e-3, noise=0.0025)
         model.learn_many(series.X[:16_000], series.Y[:16_000])
         p = model.track(series.X[16_000:])
         errors.append(np.sqrt(np.mean((p.mean - series.truth[16_000:]) ** 2)))

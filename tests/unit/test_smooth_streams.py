@@ -75,6 +75,6 @@ def test_the_same_data_in_other_units_give_the_same_numbers():
     X = rng.uniform(-3, 3, (2000, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=2000)
     p = sg.KRLST(sg.SquaredExponential(1.0), noise=0.01, capacity=30).track(X, y)
-    q = sg.KRLST(sg.SquaredExponential(1e9, 1e6), noise=1e4, capacity=30).track(1e9 * X, 1e3 * y)
+    q = sg.KRLST(sg.SquaredExponential(1e9, variance=1e6), noise=1e4, capacity=30).track(1e9 * X, 1e3 * y)
     np.testing.assert_allclose(q.mean / 1e3, p.mean, atol=1e-9)
     np.testing.assert_allclose(q.variance / 1e6, p.variance, atol=1e-9)

@@ -112,7 +112,7 @@ def test_default_lengthscales_grow_with_the_square_root_of_the_inputs():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e9, 1e300, 5e-324])
 def test_a_constant_column_is_safe_and_counts_for_nothing(value):
-    with_column = sg.Standardize(sg.KRLST(sg.SquaredExponential(1.5)), 50)
+    with_column = sg.Standardize(sg.KRLST(sg.SquaredExponential(1.5)), warmup=50)
     without = with_column.clone()
     constant = np.column_stack([X, np.full(N, value)])
     np.testing.assert_allclose(with_column.track(constant, Y).mean, without.track(X, Y).mean, rtol=1e-8)
@@ -168,7 +168,7 @@ def test_a_row_without_a_target_counts_for_the_inputs_only():
 
 @pytest.mark.parametrize("rows", [5, 40])
 def test_rows_may_come_before_it_is_known_how_many_targets_there_are(rows):
-    model, twin = sg.Standardize(sg.SOGP(depth=2), 20), sg.Standardize(sg.SOGP(depth=2), 20)
+    model, twin = sg.Standardize(sg.SOGP(depth=2), warmup=20), sg.Standardize(sg.SOGP(depth=2), warmup=20)
     Y2 = np.column_stack([Y, -Y])
     for x in X[:rows]:
         model.observe_one(x)
@@ -182,9 +182,9 @@ def test_rows_may_come_before_it_is_known_how_many_targets_there_are(rows):
 
 def test_outputs_have_units_of_their_own():
     Y2 = np.column_stack([Y, 1e-3 * Y + 7.0])
-    together = sg.Standardize(sg.KRLST(capacity=30), 50)
+    together = sg.Standardize(sg.KRLST(capacity=30), warmup=50)
     together.learn_many(X, Y2)
-    alone = [sg.Standardize(sg.KRLST(capacity=30), 50) for _ in range(2)]
+    alone = [sg.Standardize(sg.KRLST(capacity=30), warmup=50) for _ in range(2)]
     # One output alone keeps the same points, because both have the same targets in standard units.
     for j, model in enumerate(alone):
         model.learn_many(X, Y2[:, j].copy())
@@ -196,11 +196,11 @@ def test_outputs_have_units_of_their_own():
 def test_any_target_may_be_missing_with_separate_outputs():
     Y2 = np.column_stack([Y, 2.0 * Y])
     Y2[::2, 1] = np.nan
-    model = sg.Standardize(sg.KRLST(outputs="separate"), 50)
+    model = sg.Standardize(sg.KRLST(outputs="separate"), warmup=50)
     model.learn_many(X, Y2)
     assert model.scaling.target_scale[1] == pytest.approx(np.nanstd(Y2[:50, 1], ddof=1), rel=1e-12)
     with pytest.raises(ValueError, match="Make the whole row missing"):
-        sg.Standardize(sg.KRLST(), 50).learn_many(X, Y2)
+        sg.Standardize(sg.KRLST(), warmup=50).learn_many(X, Y2)
 
 
 @pytest.mark.parametrize("warmup", [20, 50, 90])
@@ -208,7 +208,7 @@ def test_a_new_sequence_begins_where_it_did_also_when_rows_are_learnt_anew(warmu
     def build():
         return sg.SOGP(capacity=30, depth=3)
 
-    model = sg.Standardize(build(), warmup)
+    model = sg.Standardize(build(), warmup=warmup)
     resets = (1, 7, 16, 33)
     for t in range(60):
         if t in resets:
@@ -223,13 +223,13 @@ def test_a_new_sequence_begins_where_it_did_also_when_rows_are_learnt_anew(warmu
 
 
 def test_basis_points_have_the_units_of_the_inputs():
-    model = sg.Standardize(sg.KRLST(capacity=40), 20)
+    model = sg.Standardize(sg.KRLST(capacity=40), warmup=20)
     model.learn_many(X[:40], Y[:40])
     np.testing.assert_allclose(model.basis, X[:40], rtol=1e-12)
-    window = sg.Standardize(sg.SOGP(capacity=40, novelty=0, depth=2), 20)
+    window = sg.Standardize(sg.SOGP(capacity=40, novelty=0, depth=2), warmup=20)
     window.learn_many(X[:40], Y[:40])
     np.testing.assert_allclose(window.basis[1:], np.hstack([X[:39], X[1:40]]), rtol=1e-10)
-    reservoir = sg.Standardize(sg.OESGP(units=5, capacity=40, novelty=0), 20)
+    reservoir = sg.Standardize(sg.OESGP(units=5, capacity=40, novelty=0), warmup=20)
     reservoir.learn_many(X[:40], Y[:40])
     np.testing.assert_allclose(reservoir.basis[:, 5:], X[:40], rtol=1e-10)
     assert np.all(np.abs(reservoir.basis[:, :5]) <= 1.0)
@@ -237,7 +237,7 @@ def test_basis_points_have_the_units_of_the_inputs():
 
 
 def test_the_last_row_has_the_units_of_the_data():
-    model = sg.Standardize(sg.KRLST(), 20)
+    model = sg.Standardize(sg.KRLST(), warmup=20)
     model.learn_many(X, Y)
     x, y = model._last_row()
     np.testing.assert_allclose(x, X[-1], rtol=1e-10)
@@ -342,7 +342,7 @@ def test_a_prior_mean_within_is_asked_for_by_name(tmp_path):
 
 
 def test_a_standardized_model_within_another_is_a_model_too():
-    model = sg.Standardize(sg.Standardize(sg.KRLST(capacity=10), 20), 30)
+    model = sg.Standardize(sg.Standardize(sg.KRLST(capacity=10), warmup=20), warmup=30)
     model.learn_many(X, Y)
     assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
     assert model.copy().predict_one(X[0]).mean == model.predict_one(X[0]).mean

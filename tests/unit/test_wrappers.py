@@ -136,8 +136,8 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
 def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
-    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
-    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), Stopped()])
+    encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, model=[sg.KRLST(capacity=8), Stopped()])
     model.learn_many(X[:4], Y[:4])
     before = model.to_bytes()
     with pytest.raises(KeyboardInterrupt):
@@ -151,8 +151,8 @@ def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
 def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(10, 3)), rng.normal(size=(10, 2))
-    encoder = sg.TrainedEncoder("gru", 3, 3, 4, 0.3 * rng.normal(size=12 * 9))
-    model = sg.Encoded(encoder, [sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
+    encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))
+    model = sg.Encoded(encoder, model=[sg.KRLST(capacity=8), sg.KRLST(capacity=8)])
     model.learn_many(X, Y)
     before = model.to_bytes()
     Y[rows - 1, 1] = 1e200
@@ -163,7 +163,7 @@ def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
 
 def encoder(inputs=3, seed=0):
     weights = 0.3 * np.random.default_rng(seed).normal(size=12 * (inputs + 6))
-    return sg.TrainedEncoder("gru", inputs, 3, 4, weights)
+    return sg.TrainedEncoder("gru", inputs=inputs, depth=3, units=4, weights=weights)
 
 
 def refused(_rows):
@@ -175,7 +175,7 @@ def refused(_rows):
     [
         (lambda: sg.Committee([sg.KRLST(capacity=8), Stopped()]), KeyboardInterrupt),
         (lambda: sg.Calibrated(sg.Standardize(Stopped())), KeyboardInterrupt),
-        (lambda: sg.Encoded(encoder(), [sg.KRLST(capacity=8), Stopped()]), KeyboardInterrupt),
+        (lambda: sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), Stopped()]), KeyboardInterrupt),
         (lambda: sg.RecursiveGP(np.eye(3), mean=refused), ArithmeticError),
         (lambda: sg.DriftAware(sg.RecursiveGP(np.eye(3), mean=refused)), ArithmeticError),
     ],
@@ -204,7 +204,7 @@ def test_a_first_target_whose_call_raises_leaves_a_model_that_has_seen_none():
 
 
 def test_a_first_target_that_is_refused_leaves_a_model_that_has_seen_nothing():
-    model = sg.Encoded(encoder(), sg.KRLST(capacity=8))
+    model = sg.Encoded(encoder(), model=sg.KRLST(capacity=8))
     before = model.to_bytes()
     with pytest.raises(ValueError, match="beyond 1e\\+150"):
         model.learn_one(np.ones(3), 1e200)
@@ -213,7 +213,7 @@ def test_a_first_target_that_is_refused_leaves_a_model_that_has_seen_nothing():
 
 def test_models_within_forget_together_or_not_at_all():
     X, Y = np.random.default_rng(0).normal(size=(2, 20, 3))
-    model = sg.Encoded(encoder(), [sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
+    model = sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
     model.learn_many(X, Y[:, :2])
     before = model.to_bytes()
     with pytest.raises(ValueError, match="QKLMS has no posterior that could fade"):
@@ -241,13 +241,13 @@ def test_a_batch_is_found_however_deep_it_lies():
 
 def test_embeddings_in_a_basis_have_no_units():
     X, Y = np.random.default_rng(0).normal(size=(2, 30, 3))
-    model = sg.Standardize(sg.Encoded(encoder(), sg.KRLST(capacity=8)), warmup=10)
+    model = sg.Standardize(sg.Encoded(encoder(), model=sg.KRLST(capacity=8)), warmup=10)
     model.learn_many(X, Y[:, 0])
     np.testing.assert_array_equal(model.basis, model.inner.basis)
 
 
 def test_a_warm_up_behind_an_encoder_is_waited_for():
-    model = sg.DriftAware(sg.Encoded(encoder(), sg.Standardize(sg.KRLST(capacity=8), warmup=20)), warmup=10)
+    model = sg.DriftAware(sg.Encoded(encoder(), model=sg.Standardize(sg.KRLST(capacity=8), warmup=20)), warmup=10)
     assert model._rows_until_settled() == 20
 
 
@@ -256,4 +256,4 @@ def test_an_encoder_takes_no_model_that_has_learnt():
     learnt.learn_one(1.0, 2.0)
     for model in (learnt, [sg.KRLST(), learnt]):
         with pytest.raises(ValueError, match="because Encoded needs every row .* seen 1 rows"):
-            sg.Encoded(encoder(), model)
+            sg.Encoded(encoder(), model=model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -10,27 +10,26 @@ from streamgp.batch.evidence import Evidence
 from streamgp.batch.exact import FullGP
 from streamgp.contract import inputs
 from streamgp.contract.prediction import Prediction
-from streamgp.kernels import SquaredExponential
-from streamgp.process.memory import Reservoir, described_reservoir, remembered
-from streamgp.settings import Configured, FloatArray
+from streamgp.kernels import KernelSetting, SquaredExponential
+from streamgp.process.memory import ReservoirSetting, described_reservoir, remembered
+from streamgp.settings import Configured, FloatArray, Setting
+from streamgp.vocabulary import (
+    Connectivity,
+    InputScale,
+    OneNoise,
+    Retention,
+    Seed,
+    ShortVariance,
+    SpectralRadius,
+    StateLengthscale,
+    Units,
+)
 
 
 class ESGP(Configured):
     """Echo-state Gaussian process, offline: the exact GP on reservoir states and inputs [soh2014 III].
 
     What OESGP learns row by row with a bounded basis, at once and with every row: O(n^3).
-
-    Args:
-        reservoir: a Reservoir(...) without feedback; None: one of the settings that follow.
-        units: number of units.
-        spectral_radius: largest modulus of the eigenvalues of the recurrent weights; below 1 the past fades.
-        retention: the part of the old state that is kept, in [0, 1).
-        connectivity: the part of the recurrent weights that is not zero, in (0, 1].
-        input_scale: input weights are uniform in [-input_scale, input_scale].
-        seed: of the random weights.
-        lengthscale: one, or one for each unit and input; None: sqrt(units + d).
-        variance: prior variance of the function, in squared units of the target.
-        noise: variance of the observation noise, in squared units of the target.
 
     Example:
         >>> import numpy as np
@@ -44,23 +43,33 @@ class ESGP(Configured):
 
     def __init__(
         self,
-        reservoir: Reservoir | None = None,
-        units: int = 100,
-        spectral_radius: float = 0.9,
-        retention: float = 0.0,
-        connectivity: float = 0.1,
-        input_scale: float = 1.0,
-        seed: int = 0,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: float = 0.01,
+        reservoir: Annotated[
+            ReservoirSetting, Setting("a Reservoir(...) without feedback; None: one of the settings that describe it")
+        ] = None,
+        *,
+        units: Units = 100,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        seed: Seed = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        lengthscale: StateLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
     ) -> None:
         self._memory = described_reservoir(
-            reservoir, units, spectral_radius, retention, connectivity, input_scale, None, seed
+            reservoir,
+            units=units,
+            spectral_radius=spectral_radius,
+            retention=retention,
+            connectivity=connectivity,
+            input_scale=input_scale,
+            seed=seed,
         )
         if self._memory.feeds_back:
             raise ValueError("ESGP learns all rows at once and cannot feed targets back; use OESGP for that")
-        self.gp = FullGP(SquaredExponential(lengthscale, variance), noise)
+        self.gp = FullGP(kernel, lengthscale=lengthscale, variance=variance, noise=noise)
         self._rows: FloatArray | None = None
 
     def fit(self, X: Any, Y: Any, evidence: Evidence | None = None) -> Self:
@@ -69,7 +78,7 @@ class ESGP(Configured):
         Args:
             X: (n, d) rows in order.
             Y: (n,) or (n, p) targets.
-            evidence: maximise the evidence over lengthscale, variance and noise; None: as they are.
+            evidence: maximize the evidence over lengthscale, variance and noise; None: as they are.
         """
         rows = inputs.rows(X, None)
         self.gp.fit(remembered(self._memory, rows, np.zeros((len(rows), 1))), Y, evidence)

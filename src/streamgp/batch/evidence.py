@@ -1,4 +1,4 @@
-"""Evidence: hyperparameters by maximisation of the log marginal likelihood of a batch. One engine for all models."""
+"""Evidence: hyperparameters by maximization of the log marginal likelihood of a batch. One engine for all models."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.settings import FloatArray, Part, nearest, number, whole
+from streamgp.settings import FloatArray, Part, Setting, nearest, number, whole
+from streamgp.vocabulary import Seed
 
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
 Report = Callable[[int, int, float], None]
@@ -28,16 +30,7 @@ STAGE = 10
 
 @dataclass(frozen=True)
 class Objective:
-    """A log marginal likelihood over coordinates: logarithms of hyperparameters, then numbers that have any sign.
-
-    Args:
-        evaluate: takes the coordinates, returns the log marginal likelihood and its gradient by them; it raises
-            numpy.linalg.LinAlgError where a covariance is not positive definite.
-        start: the coordinates to start from.
-        names: for each coordinate the hyperparameter it belongs to.
-        logs: for each coordinate whether it is a logarithm.
-        redraw: draws the coordinates that are not logarithms anew for a further start; None: they keep their start.
-    """
+    """A log marginal likelihood over coordinates: logarithms of hyperparameters, then numbers that have any sign."""
 
     evaluate: Callable[[FloatArray], tuple[float, FloatArray]]
     start: FloatArray
@@ -51,16 +44,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Maximum:
-    """Where a maximisation ended.
-
-    Args:
-        coordinates: the best found; logarithms where the objective says so.
-        value: the log marginal likelihood there.
-        history: for each start the values after 0, 1, 2... iterations; they never fall.
-        converged: for each start whether it ended at a maximum rather than at the limit of iterations.
-        at_bounds: names of hyperparameters that ended on a bound: widen it, or take it as "no effect".
-        failures: evaluations at which a covariance was not positive definite; the search turned back there.
-    """
+    """Where a maximization ended."""
 
     coordinates: FloatArray
     value: float
@@ -71,15 +55,7 @@ class Maximum:
 
 
 class Evidence(Part):
-    """Maximise the log marginal likelihood by L-BFGS, from the given hyperparameters and from others around them.
-
-    Args:
-        restarts: further starts, each hyperparameter drawn within a few times of the given one; 0: none.
-        iterations: most iterations from each start.
-        bounds: (lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 and
-            1e6 (``tune`` takes them from the data); noise in squared units of the target, a kernel's in its own.
-        seed: of the further starts.
-        progress: True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence).
+    """Maximize the log marginal likelihood by L-BFGS, from the given hyperparameters and from others around them.
 
     Example:
         >>> import numpy as np
@@ -98,15 +74,32 @@ class Evidence(Part):
 
     def __init__(
         self,
-        restarts: int = 2,
-        iterations: int = 100,
-        bounds: Bounds = WIDEST,
-        seed: int = 0,
-        progress: bool | Report = False,
+        restarts: Annotated[
+            int,
+            Setting(
+                "further starts, each hyperparameter drawn within a few times of the given one; 0: none",
+                "starts",
+                partial(whole, at_least=0),
+            ),
+        ] = 2,
+        *,
+        iterations: Annotated[int, Setting("most iterations from each start", "iterations", whole)] = 100,
+        bounds: Annotated[
+            Bounds,
+            Setting(
+                "(lowest, highest) value of every hyperparameter, or such pairs by name, the others then between 1e-6 "
+                "and 1e6 (tune takes them from the data); noise in squared units of the target, a kernel's in its own"
+            ),
+        ] = WIDEST,
+        seed: Annotated[Seed, Setting("of the further starts, and of the rows that tune draws")] = 0,
+        progress: Annotated[
+            bool | Report,
+            Setting(
+                "True shows a bar (needs the package rich); or a function called with (start, iteration, log evidence)"
+            ),
+        ] = False,
     ) -> None:
-        self.restarts = whole("restarts", restarts, at_least=0)
-        self.iterations = whole("iterations", iterations)
-        self.seed = whole("seed", seed, at_least=0)
+        self.restarts, self.iterations, self.seed = restarts, iterations, seed
         if not isinstance(progress, bool) and not callable(progress):
             raise TypeError(f"progress must be True, False or a function; got {progress!r}")
         self.progress = progress

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 
 from streamgp.batch.model import KernelModel
-from streamgp.kernels import Kernel
-from streamgp.settings import FloatArray, whole
+from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
+from streamgp.settings import FloatArray, Setting, whole
+from streamgp.vocabulary import Jitter, OneNoise, Seed, ShortLengthscale, ShortVariance
 
 
 class Exact(NamedTuple):
@@ -54,11 +55,6 @@ def project(solution: Exact, X: FloatArray) -> tuple[FloatArray, FloatArray]:
 class FullGP(KernelModel):
     """The exact Gaussian process: O(n^3) to learn n rows, O(n^2) for a variance.
 
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
@@ -69,8 +65,16 @@ class FullGP(KernelModel):
         1.0
     """
 
-    def __init__(self, kernel: Kernel | None = None, noise: float = 0.01, jitter: float = 0.0) -> None:
-        self._compose(kernel, noise, jitter)
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        jitter: Jitter = 0.0,
+    ) -> None:
+        self._compose(kernel, lengthscale, variance, noise, jitter)
 
     def prior_variance(self) -> float:
         """Return the prior variance of the function, averaged over the rows that were fitted."""
@@ -103,15 +107,6 @@ class BayesianCommitteeMachine(KernelModel):
     An expert's prediction of a few rows together counts by its precision, and the prior, which every expert has used,
     is counted once. The log marginal likelihood is the sum of the experts': it takes the parts as independent.
 
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        experts: number of parts; rows are dealt out at random, in equal shares.
-        queries: rows of X predicted together; more make the experts agree better and cost queries^3.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior;
-            queries > 1 may need some.
-        seed: of the random parts.
-
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
@@ -124,17 +119,31 @@ class BayesianCommitteeMachine(KernelModel):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        noise: float = 0.01,
-        experts: int = 10,
-        queries: int = 1,
-        jitter: float = 0.0,
-        seed: int = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        experts: Annotated[
+            int, Setting("number of parts; rows are dealt out at random, in equal shares", "parts", whole)
+        ] = 10,
+        queries: Annotated[
+            int,
+            Setting(
+                "rows of X predicted together; more make the experts agree better and cost queries^3", "rows", whole
+            ),
+        ] = 1,
+        jitter: Annotated[
+            Jitter,
+            Setting(
+                "independent variance of every function value, relative to its prior variance and part of the prior; "
+                "queries > 1 may need some"
+            ),
+        ] = 0.0,
+        seed: Annotated[Seed, Setting("of the random parts")] = 0,
     ) -> None:
-        self._compose(kernel, noise, jitter)
-        self._experts = whole("experts", experts)
-        self._queries = whole("queries", queries)
-        self._seed = whole("seed", seed, at_least=0)
+        self._compose(kernel, lengthscale, variance, noise, jitter)
+        self._experts, self._queries, self._seed = experts, queries, seed
 
     def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Committee:
         if len(X) < self._experts:

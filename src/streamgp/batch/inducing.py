@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from streamgp.batch.model import KernelModel, extent
-from streamgp.kernels import Kernel
-from streamgp.settings import FloatArray, real_matrix, whole
+from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
+from streamgp.settings import FloatArray, Setting, real_matrix, whole
+from streamgp.vocabulary import INPUTS, Jitter, OneNoise, Seed, ShortLengthscale, ShortVariance
+
+Points = Annotated[
+    Any, Setting("an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data", INPUTS)
+]
+TunePoints = Annotated[bool, Setting("whether evidence maximization moves the points too")]
+PointSeed = Annotated[Seed, Setting("of the drawn points")]
 
 
 class LowRank(NamedTuple):
@@ -37,7 +44,7 @@ class InducingModel(KernelModel):
         self._given = None if scalar else real_matrix("points", points, "(m, d), or be a number of rows to draw")
         self._m = whole("points", points) if scalar else len(self._given)  # type: ignore[arg-type]
         self._tuned = bool(tune_points)
-        self._seed = whole("seed", seed, at_least=0)
+        self._seed = seed
 
     @property
     def points(self) -> FloatArray:
@@ -129,15 +136,6 @@ class SubsetOfRegressors(InducingModel):
 
     Its variance vanishes far from the points: it is too sure there.
 
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
-        tune_points: whether evidence maximisation moves the points too.
-        jitter: independent variance of the function at every point, relative to its prior variance and part of the
-            prior.
-        seed: of the drawn points.
-
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
@@ -152,14 +150,17 @@ class SubsetOfRegressors(InducingModel):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        noise: float = 0.01,
-        points: Any = 100,
-        tune_points: bool = False,
-        jitter: float = 1e-6,
-        seed: int = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        points: Points = 100,
+        tune_points: TunePoints = False,
+        jitter: Jitter = 1e-6,
+        seed: PointSeed = 0,
     ) -> None:
-        self._compose(kernel, noise, jitter)
+        self._compose(kernel, lengthscale, variance, noise, jitter)
         self._compose_points(points, tune_points, seed)
 
 
@@ -167,14 +168,6 @@ class FITC(InducingModel):
     """Fully independent training conditional, the sparse process with pseudo-inputs [Snelson and Ghahramani 2006].
 
     What the points cannot express counts as noise of its own for every row, so the prior variance is right everywhere.
-
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        points: an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data.
-        tune_points: whether evidence maximisation moves the points (the pseudo-inputs) too.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        seed: of the drawn points.
 
     Example:
         >>> import numpy as np
@@ -190,12 +183,15 @@ class FITC(InducingModel):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        noise: float = 0.01,
-        points: Any = 100,
-        tune_points: bool = False,
-        jitter: float = 1e-6,
-        seed: int = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        points: Points = 100,
+        tune_points: TunePoints = False,
+        jitter: Jitter = 1e-6,
+        seed: PointSeed = 0,
     ) -> None:
-        self._compose(kernel, noise, jitter)
+        self._compose(kernel, lengthscale, variance, noise, jitter)
         self._compose_points(points, tune_points, seed)

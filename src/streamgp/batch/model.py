@@ -11,9 +11,8 @@ from streamgp.batch.evidence import Evidence, Maximum, Objective
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
-from streamgp.kernels import Kernel
-from streamgp.process.features import checked_kernel
-from streamgp.settings import Configured, FloatArray, number
+from streamgp.kernels import Kernel, described_kernel
+from streamgp.settings import Configured, FloatArray
 
 Hyperparameters = dict[str, float | FloatArray]
 
@@ -24,7 +23,7 @@ class BatchModel(Configured, abc.ABC):
     Several outputs share the hyperparameters and one covariance; their log marginal likelihoods add.
     """
 
-    maximum: Maximum | None = None  # where the last maximisation ended; None when nothing was maximised
+    maximum: Maximum | None = None  # where the last maximization ended; None when nothing was maximized
 
     _shape: tuple[int, ...] | None = None  # of one input: (d,) or (depth, d); None before fit
     _scalar: bool = True  # targets are numbers, not lists of numbers
@@ -68,7 +67,7 @@ class BatchModel(Configured, abc.ABC):
         Args:
             X: (n, d) rows, or (n, depth, d) windows with the oldest input first.
             Y: (n,) or (n, p) targets; none may be missing.
-            evidence: how to maximise the log marginal likelihood over the hyperparameters; None: they stay as given.
+            evidence: how to maximize the log marginal likelihood over the hyperparameters; None: they stay as given.
         """
         if evidence is not None and not isinstance(evidence, Evidence):
             raise TypeError(f"evidence must be, for example, Evidence(restarts=2), or None; got {evidence!r}")
@@ -168,10 +167,9 @@ class KernelModel(BatchModel):
     _noise: float
     _jitter: float
 
-    def _compose(self, kernel: Kernel | None, noise: float, jitter: float) -> None:
-        self._kernel = checked_kernel(kernel)
-        self._noise = number("noise", noise, above=0)
-        self._jitter = number("jitter", jitter, at_least=0)
+    def _compose(self, kernel: Kernel, lengthscale: Any, variance: Any, noise: float, jitter: float) -> None:
+        self._kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._noise, self._jitter = noise, jitter
 
     @property
     def kernel(self) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from streamgp.batch.model import BatchModel, Hyperparameters, extent
 from streamgp.compiled import compiled
 from streamgp.kernels import SquaredExponential
 from streamgp.process.features import Fourier, fourier
-from streamgp.settings import FloatArray, number
+from streamgp.settings import FloatArray, Setting
+from streamgp.vocabulary import Frequencies, FrequencySeed, GivenFrequencies, Lengthscale, OneNoise, Variance
 
 Array = NDArray
 
@@ -44,16 +45,6 @@ class SSGPR(BatchModel):
     a squared exponential, or tuned with the other hyperparameters. :class:`streamgp.ISSGPR` with the same settings
     learns the same function row by row.
 
-    Args:
-        features: D, the number of frequencies; there are 2 D weights.
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function, in squared units of the target.
-        noise: variance of the observation noise, in squared units of the target.
-        seed: of the frequencies.
-        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
-        tune_frequencies: whether evidence maximisation moves the frequencies too: D d more parameters, which can
-            overfit.
-
     Example:
         >>> import numpy as np
         >>> from streamgp.batch import SSGPR
@@ -67,16 +58,22 @@ class SSGPR(BatchModel):
 
     def __init__(
         self,
-        features: int = 100,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: float = 0.01,
-        seed: int = 0,
-        frequencies: Any = None,
-        tune_frequencies: bool = False,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+        noise: OneNoise = 0.01,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        tune_frequencies: Annotated[
+            bool,
+            Setting("whether evidence maximization moves the frequencies too: D d more parameters, which can overfit"),
+        ] = False,
     ) -> None:
-        self._features = Fourier(features, lengthscale, variance, seed, frequencies)
-        self._noise = number("noise", noise, above=0)
+        self._features = Fourier(
+            features, lengthscale=lengthscale, variance=variance, seed=seed, frequencies=frequencies
+        )
+        self._noise = noise
         self._tuned = bool(tune_frequencies)
 
     @property
@@ -109,7 +106,7 @@ class SSGPR(BatchModel):
 
     def _positive(self, X: FloatArray) -> Hyperparameters:
         parts = self._features
-        kernel = SquaredExponential(parts.lengthscale, parts.variance)
+        kernel = SquaredExponential(parts.lengthscale, variance=parts.variance)
         width, depth = extent(X)
         values = kernel.program(width, depth).parameters
         return kernel.hyperparameters(values, width, depth) | {"noise": self._noise}

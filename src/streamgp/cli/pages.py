@@ -1,7 +1,8 @@
-"""Pages that show what the command line says: ``python -m streamgp.cli.pages docs/command-line.md README.md``."""
+"""Pages that show what the code says: ``python -m streamgp.cli.pages README.md docs/*.md docs/models/*.md``."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -17,19 +18,57 @@ def help_of(command: str) -> str:
 
     arguments = [command, "--help"] if command else ["--help"]
     text = CliRunner().invoke(app, arguments, prog_name="streamgp", terminal_width=WIDTH).stdout
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return f"```text\n{lines}\n```"
+
+
+def models_table(_: str) -> str:
+    """The published models."""
+    from streamgp.recipes.bibliography import table
+
+    return table()
+
+
+def settings_table(names: str) -> str:
+    """The settings of some classes, as their annotations describe them."""
+    from streamgp import api, batch
+
+    known = vars(batch) | vars(api)
+    kinds = {name: known[name] for name in names.split()}
+    owners: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by setting and by what is said of it
+    for owner, kind in kinds.items():
+        for name, parameter in inspect.signature(kind).parameters.items():
+            meaning, unit, _ = kind.described[name]
+            meaning = re.sub(r'([A-Z]\w+\([^()]*\)|(?:\w+=)?"[^"]*")', r"`\1`", meaning.replace("|", "\\|"))
+            said = meaning, unit or "\N{EN DASH}", _default(parameter.default)
+            owners.setdefault(name, {}).setdefault(said, []).append(owner)
+    lines = ["| setting | of | meaning | unit | default |", "|---|---|---|---|---|"]
+    for name, descriptions in owners.items():
+        for (meaning, unit, default), some in descriptions.items():
+            of = "all" if len(some) == len(kinds) else ", ".join(some)
+            lines.append(f"| `{name}` | {of} | {meaning} | {unit} | {default} |")
+    if len(kinds) == 1:  # then nobody asks whose they are
+        lines = ["|".join(line.split("|")[:2] + line.split("|")[3:]) for line in lines]
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    if value is inspect.Parameter.empty:
+        return "required"
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return f"`{text}`" if text[-1] in '")' else text
+
+
+BLOCKS = {"help": help_of, "models": models_table, "settings": settings_table}
 
 
 def refreshed(page: str) -> str:
-    """A page with its blocks ``<!-- help COMMAND --> ... <!-- end -->`` and ``<!-- models -->`` made anew."""
-    from streamgp.recipes.bibliography import table
+    """A page with its blocks ``<!-- help COMMAND --> ... <!-- end -->``, models, settings CLASSES made anew."""
 
     def made(match: re.Match[str]) -> str:
-        what, command = match[1], match[2] or ""
-        text = table() if what == "models" else f"```text\n{help_of(command)}\n```"
-        return f"<!-- {what}{' ' + command if command else ''} -->\n{text}\n<!-- end -->"
+        return f"{match[1]}{BLOCKS[match[2]](match[3].strip())}\n<!-- end -->"
 
-    return re.sub(r"<!-- (help|models)(?: (\w+))? -->\n.*?<!-- end -->", made, page, flags=re.DOTALL)
+    return re.sub(r"(<!-- (help|models|settings)([\w ]*) -->\n).*?<!-- end -->", made, page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class _RecurrentEncoder(Encoder):
     def __init__(
         self,
         units: int = 64,
+        *,
         layers: int = 1,
         dropout: float = 0.25,
         recurrent_dropout: float = 0.05,
@@ -91,6 +92,7 @@ class NARX(Encoder):
     def __init__(
         self,
         units: int = 128,
+        *,
         layers: int = 1,
         dropout: float = 0.5,
         activation: str = "relu",

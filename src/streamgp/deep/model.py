@@ -44,6 +44,7 @@ class DeepModel(Configured, abc.ABC):
     def __init__(
         self,
         encoder: Any,
+        *,
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,

@@ -92,6 +92,7 @@ class DeepKernelGP(DeepModel):
     def __init__(
         self,
         encoder: Any,
+        *,
         depth: int = 32,
         mode: str = "autoregression",
         horizon: int = 1,
@@ -108,7 +109,18 @@ class DeepKernelGP(DeepModel):
         device: str = "auto",
         seed: int = 0,
     ) -> None:
-        super().__init__(encoder, depth, mode, horizon, padding, training, standardize, precision, device, seed)
+        super().__init__(
+            encoder,
+            depth=depth,
+            mode=mode,
+            horizon=horizon,
+            padding=padding,
+            training=training,
+            standardize=standardize,
+            precision=precision,
+            device=device,
+            seed=seed,
+        )
         self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self._start = number("variance", variance, above=0), number("noise", noise, above=0)
         choice("inference", inference, INFERENCE)
@@ -168,16 +180,18 @@ class DeepKernelGP(DeepModel):
         basis = choice("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
-            forgetting = BackToPrior(forgetting)
-        kernels = [SquaredExponential(*own) for own in zip(process.lengthscale, process.variance.tolist(), strict=True)]
+            forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))
+        scales = zip(process.lengthscale, process.variance.tolist(), strict=True)
+        kernels = [SquaredExponential(lengthscale, variance=variance) for lengthscale, variance in scales]
         models = [
             OnlineGP(
-                Basis(kernel) if basis else Fourier(capacity, kernel.lengthscale, kernel.variance, seed),
-                None,
-                noise,
-                Budget(capacity, novelty) if basis else None,
-                forgetting,
-                adapt,
+                Basis(kernel)
+                if basis
+                else Fourier(capacity, lengthscale=kernel.lengthscale, variance=kernel.variance, seed=seed),
+                noise=noise,
+                budget=Budget(capacity, novelty=novelty) if basis else None,
+                forgetting=forgetting,
+                adapt=adapt,
             )
             for kernel, noise in zip(kernels, process.noise.tolist(), strict=True)
         ]
@@ -186,7 +200,14 @@ class DeepKernelGP(DeepModel):
             shift, scale = np.append(shift, target_shift), np.append(scale, target_scale)
         encoder = trained_encoder(self._encoder, self._network, windows.rows.shape[1], self._task.depth)
         p = len(models)
-        result = Encoded(encoder, models if p > 1 else models[0], shift, scale, target_shift, target_scale)
+        result = Encoded(
+            encoder,
+            model=models if p > 1 else models[0],
+            input_shift=shift,
+            input_scale=scale,
+            target_shift=target_shift,
+            target_scale=target_scale,
+        )
         result._prepare(Shape(encoder.inputs, p, self._scalar, certain=True))
         # The posterior of all rows that were fitted, in double precision.
         with self._torch():
@@ -221,18 +242,15 @@ class _Named(DeepKernelGP):
 
     _kind: type[Encoder]
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        encoder = self._kind(**{name: settings.pop(name) for name in self._kind.setting_names()})
-        super().__init__(encoder, **settings)
-
     def __init_subclass__(cls) -> None:
         def init(self: _Named, **settings: Any) -> None:
-            _Named.__init__(self, **settings)
+            encoder = cls._kind(**{name: settings.pop(name) for name in cls._kind.setting_names()})
+            DeepKernelGP.__init__(self, encoder, **settings)
 
         own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
         parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
         init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        cls.__init__ = init  # type: ignore[method-assign]
+        cls.__init__ = init  # type: ignore[method-assign, assignment]
         super().__init_subclass__()
 
 

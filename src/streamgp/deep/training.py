@@ -45,6 +45,7 @@ class Training(Part):
     def __init__(
         self,
         method: str = "semi-stochastic",
+        *,
         epochs: int = 100,
         batch: int = 64,
         refresh: float = 0.1,

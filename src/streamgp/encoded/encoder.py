@@ -53,6 +53,7 @@ class TrainedEncoder(WindowEncoder):
     def __init__(
         self,
         kind: str,
+        *,
         inputs: int,
         depth: int,
         units: int,

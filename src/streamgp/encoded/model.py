@@ -42,7 +42,7 @@ class Encoded(Composite):
         >>> import streamgp as sg
         >>> weights = np.random.default_rng(0).normal(size=4 * 8 * (1 + 8 + 2))
         >>> encoder = sg.TrainedEncoder("lstm", inputs=1, depth=5, units=8, weights=weights)
-        >>> model = sg.Encoded(encoder, sg.SOGP(sg.SquaredExponential(0.5), noise=1e-3))
+        >>> model = sg.Encoded(encoder, model=sg.SOGP(sg.SquaredExponential(0.5), noise=1e-3))
         >>> x = np.sin(0.3 * np.arange(300))
         >>> p = model.track(x[:-1], x[1:])
         >>> bool(np.abs(p.mean - x[1:])[200:].max() < 0.1)
@@ -57,6 +57,7 @@ class Encoded(Composite):
     def __init__(
         self,
         encoder: WindowEncoder,
+        *,
         model: StreamModel | Sequence[StreamModel],
         input_shift: Any = None,
         input_scale: Any = None,

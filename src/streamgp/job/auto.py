@@ -77,14 +77,14 @@ class Auto:
     def first(self) -> Calibrated:
         """The committee of those who need no rows to learn from."""
         ahead = max(self.request.horizon, 1)
-        naive: dict[str, StreamModel] = {"previous value": SeasonalValue(1, ahead), "mean": RunningMean()}
+        naive: dict[str, StreamModel] = {"previous value": SeasonalValue(1, ahead=ahead), "mean": RunningMean()}
         for name, period in zip(SEASONS[-len(self._seasons) :], self._seasons, strict=False):
-            naive[name] = SeasonalValue(period, ahead)
+            naive[name] = SeasonalValue(period, ahead=ahead)
         self.names = list(naive)
-        model: StreamModel = Committee(list(naive.values()), RECENT, "stacked")
+        model: StreamModel = Committee(list(naive.values()), memory=RECENT, rule="stacked")
         if self.request.run["drift"]:
             model = DriftAware(model)
-        return Calibrated(model, self.request.level)
+        return Calibrated(model, level=self.request.level)
 
     def before_next(self, n: int) -> int:
         """How many of the next n rows come before members change."""
@@ -105,7 +105,7 @@ class Auto:
         if self.chosen is None:
             self._kept = np.concatenate([self._kept, np.column_stack([X, y])])
             X, y = self._kept[: seen - horizon, :-1], self._kept[horizon:, -1].copy()
-            y[: min(max(self._past - 1, 0), len(y) - FEWEST)] = np.nan  # their lags are made up
+            y[: min(max(self._past, 1), max(len(y) - FEWEST, 1))] = np.nan  # their lags are made up
         if seen in self._births:
             model._revise(lambda committee: self._bear(committee, X, y, first=seen == self._births[0]))
         elif seen == self._warmup:
@@ -134,10 +134,10 @@ class Auto:
                     )
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
-        seen: StreamModel = Standardize(model, max(rows, 2))
+        seen: StreamModel = Standardize(model, warmup=max(rows, 2))
         if view.columns is not None:
-            seen = Columns(seen, view.columns)
-        return Differenced(seen, self._own) if view.change else seen
+            seen = Columns(seen, columns=view.columns)
+        return Differenced(seen, column=self._own) if view.change else seen
 
     def _tuned(self, view: View, name: str, X: FloatArray, y: FloatArray, found: dict[Any, Any]) -> StreamModel:
         """A Gaussian process, with the hyperparameters of its family on these rows."""

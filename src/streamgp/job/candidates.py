@@ -47,15 +47,22 @@ def _bent(d: int) -> Kernel:
     return SquaredExponential(_scales(d)) + LinearKernel()
 
 
+def _settings(kind: type[Configured]) -> tuple[str, ...]:
+    """What users may change: candidates have a kernel of their own, so it cannot be given in short."""
+    return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance"))
+
+
 # They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all.
 CANDIDATES = {
     "fast KRLST": Candidate(
-        KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 100, forgetting=0.99, noise=NOISE)
+        _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=100, forgetting=0.99, noise=NOISE)
     ),
-    "KRLST": Candidate(KRLST.setting_names(), "kernel", lambda d: KRLST(_bent(d), 200, forgetting=0.999, noise=NOISE)),
-    "SOGP": Candidate(SOGP.setting_names(), "kernel", lambda d: SOGP(_bent(d), 100, noise=NOISE, adapt=SNGD())),
+    "KRLST": Candidate(
+        _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=200, forgetting=0.999, noise=NOISE)
+    ),
+    "SOGP": Candidate(_settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())),
     "ISSGPR": Candidate(
-        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, _scales(d), noise=NOISE, adapt=SNGD())
+        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=_scales(d), noise=NOISE, adapt=SNGD())
     ),
 }
 LEAST_SQUARES = (1.0, 0.999, 0.99)  # forgetting factors
@@ -100,10 +107,11 @@ def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     kind = Configured.registry[name]
     parameters = inspect.signature(kind).parameters
     defaults: dict[str, Any] = {}
-    if "kernel" in parameters:
-        defaults["kernel"] = SquaredExponential(_scales(d))
-    elif "lengthscale" in parameters and "units" not in parameters:
-        defaults["lengthscale"] = _scales(d)
+    if "lengthscale" in parameters and "units" not in parameters:
+        if any(key.startswith("kernel__") for key in settings):
+            defaults["kernel"] = parameters["kernel"].default.replaced(lengthscale=_scales(d))
+        elif "kernel" not in settings:
+            defaults["lengthscale"] = _scales(d)
     outer = {key: value for key, value in settings.items() if "__" not in key}
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
     if missing:

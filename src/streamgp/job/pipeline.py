@@ -141,6 +141,8 @@ class Pipeline:
         """
         n, h = len(rows.y), self.horizon
         X = np.column_stack([rows.X, self._lags.columns(rows.y)])
+        if self.request.model == AUTO:  # some experts predict from nothing but the targets
+            X = np.nan_to_num(X)
         ready = np.flatnonzero(~np.isnan(X).any(axis=1))
         unready = int(ready[0]) if len(ready) else n
         coming = self._coming()

@@ -99,10 +99,10 @@ class Selection:
 
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
         """A model for rows as they come, in the units of the first rows."""
-        whole: StreamModel = Standardize(model, max(first_rows, 2))
+        whole: StreamModel = Standardize(model, warmup=max(first_rows, 2))
         if self.request.run["drift"] and not whole._cannot_forget_because:
             whole = DriftAware(whole)
-        return Calibrated(whole, self.request.level)
+        return Calibrated(whole, level=self.request.level)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
@@ -124,6 +124,6 @@ def hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP 
     """What the first rows say of a model for standard units; None where it has nothing to find."""
     evidence = Evidence(restarts=0, iterations=ITERATIONS)
     try:
-        return fit_prefix(Standardize(model, max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
+        return fit_prefix(Standardize(model, warmup=max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
     except TypeError:  # no kernel and no Fourier features
         return None

@@ -1,6 +1,6 @@
 """Covariance functions: values that add and multiply, evaluated and differentiated by one compiled program."""
 
-from streamgp.kernels.algebra import Kernel, Product, Sum
+from streamgp.kernels.algebra import Kernel, KernelSetting, Product, Sum
 from streamgp.kernels.recursive import RecursiveSquaredExponential
 from streamgp.kernels.stationary import (
     Constant,
@@ -9,11 +9,13 @@ from streamgp.kernels.stationary import (
     Periodic,
     RationalQuadratic,
     SquaredExponential,
+    described_kernel,
 )
 
 __all__ = [
     "Constant",
     "Kernel",
+    "KernelSetting",
     "LinearKernel",
     "Matern",
     "Periodic",
@@ -22,4 +24,5 @@ __all__ = [
     "RecursiveSquaredExponential",
     "SquaredExponential",
     "Sum",
+    "described_kernel",
 ]

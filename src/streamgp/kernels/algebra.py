@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.kernels import program as prog
 from streamgp.kernels.program import Program
-from streamgp.settings import FloatArray, Part, number
+from streamgp.settings import FloatArray, Part, Setting
+from streamgp.vocabulary import Variance
 
 
 class Kernel(Part, abc.ABC):
@@ -251,11 +252,20 @@ class Constant(LeafKernel):
 
     operation = prog.CONSTANT
 
-    def __init__(self, variance: float = 1.0) -> None:
-        self.variance = number("variance", variance, above=0)
+    def __init__(self, variance: Variance = 1.0) -> None:
+        self.variance = variance
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         return [("variance", self.variance)]
+
+
+def _checked(name: str, value: Any) -> Kernel:
+    if not isinstance(value, Kernel):
+        raise TypeError(f"{name} must be a kernel such as SquaredExponential(lengthscale=1.0); got {value!r}")
+    return value
+
+
+KernelSetting = Annotated[Kernel, Setting("covariance function", check=_checked)]
 
 
 def _both(left: Kernel, right: Kernel) -> list[tuple[str, LeafKernel]]:

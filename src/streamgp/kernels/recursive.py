@@ -6,8 +6,9 @@ import numpy as np
 
 from streamgp.kernels import program as prog
 from streamgp.kernels.algebra import LeafKernel
-from streamgp.kernels.stationary import Lengthscale, resolve_lengthscale
-from streamgp.settings import FloatArray, number, positive_vector
+from streamgp.kernels.stationary import resolve_lengthscale, scales_of
+from streamgp.settings import FloatArray
+from streamgp.vocabulary import Lengthscale, TemporalLengthscale, Variance
 
 
 class RecursiveSquaredExponential(LeafKernel):
@@ -15,11 +16,6 @@ class RecursiveSquaredExponential(LeafKernel):
 
     From the oldest input of the window to the newest, kappa <- exp(-r^2/2) exp((kappa - 1) / temporal_lengthscale^2);
     the variance multiplies once at the end. With a window of one input it is the ordinary squared exponential.
-
-    Args:
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        temporal_lengthscale: sigma_rho, without unit; the nearer to 1 from above, the longer the memory.
-        variance: prior variance of the function, in squared units of the target.
 
     Example:
         >>> import streamgp as sg
@@ -31,11 +27,14 @@ class RecursiveSquaredExponential(LeafKernel):
     operation = prog.RECURSIVE_SE
 
     def __init__(
-        self, lengthscale: Lengthscale = None, temporal_lengthscale: float = 1.2, variance: float = 1.0
+        self,
+        lengthscale: Lengthscale = None,
+        *,
+        temporal_lengthscale: TemporalLengthscale = 1.2,
+        variance: Variance = 1.0,
     ) -> None:
-        self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
-        self.temporal_lengthscale = number("temporal_lengthscale", temporal_lengthscale, above=0)
-        self.variance = number("variance", variance, above=0)
+        self.lengthscale, self.variance = scales_of(lengthscale), variance
+        self.temporal_lengthscale = temporal_lengthscale
 
     def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
         # Near kappa = 1 a step multiplies a past difference by 1 / sigma_rho^2: after 1 / (2 ln sigma_rho) steps it

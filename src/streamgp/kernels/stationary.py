@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from streamgp.kernels import program as prog
-from streamgp.kernels.algebra import Constant, LeafKernel
-from streamgp.settings import FloatArray, number, positive_vector
+from streamgp.kernels.algebra import Constant, Kernel, LeafKernel
+from streamgp.settings import FloatArray, Setting, positive_vector
+from streamgp.vocabulary import INPUTS, Lengthscale, Variance, positive
 
 __all__ = ["Constant", "LinearKernel", "Matern", "Periodic", "RationalQuadratic", "SquaredExponential"]
-
-Lengthscale = float | list[float] | FloatArray | None
 
 
 def resolve_lengthscale(lengthscale: FloatArray | None, width: int, depth: int, *, by_lag: bool = True) -> FloatArray:
@@ -39,16 +38,12 @@ class _Stationary(LeafKernel):
         return [("lengthscale", resolve_lengthscale(self.lengthscale, width, depth)), ("variance", self.variance)]
 
 
-def _lengthscale(value: Any) -> FloatArray | None:
+def scales_of(value: Any) -> FloatArray | None:
     return None if value is None else positive_vector("lengthscale", value)
 
 
 class SquaredExponential(_Stationary):
     """k(x, z) = variance exp(-1/2 sum_j (x_j - z_j)^2 / lengthscale_j^2).
-
-    Args:
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function, in squared units of the target.
 
     Example:
         >>> import streamgp as sg
@@ -58,45 +53,44 @@ class SquaredExponential(_Stationary):
 
     operation = prog.SE
 
-    def __init__(self, lengthscale: Lengthscale = None, variance: float = 1.0) -> None:
-        self.lengthscale = _lengthscale(lengthscale)
-        self.variance = number("variance", variance, above=0)
+    def __init__(self, lengthscale: Lengthscale = None, *, variance: Variance = 1.0) -> None:
+        self.lengthscale, self.variance = scales_of(lengthscale), variance
 
 
 class Matern(_Stationary):
-    """The Matern kernel of order 1/2, 3/2 or 5/2, in the distance scaled by the lengthscales.
+    """The Matern kernel of order 1/2, 3/2 or 5/2, in the distance scaled by the lengthscales."""
 
-    Args:
-        order: 0.5 (rough), 1.5 or 2.5 (twice differentiable).
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function, in squared units of the target.
-    """
-
-    def __init__(self, order: float = 2.5, lengthscale: Lengthscale = None, variance: float = 1.0) -> None:
+    def __init__(
+        self,
+        order: Annotated[float, Setting("0.5 (rough), 1.5 or 2.5 (twice differentiable)")] = 2.5,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+    ) -> None:
         operations = {0.5: prog.MATERN12, 1.5: prog.MATERN32, 2.5: prog.MATERN52}
         if order not in operations:
             raise ValueError(f"order must be 0.5, 1.5 or 2.5; got {order!r}")
         self.order = order
         self.operation = operations[order]
-        self.lengthscale = _lengthscale(lengthscale)
-        self.variance = number("variance", variance, above=0)
+        self.lengthscale, self.variance = scales_of(lengthscale), variance
 
 
 class RationalQuadratic(LeafKernel):
-    """k = variance (1 + r^2 / (2 shape))^-shape: a scale mixture of squared exponentials.
-
-    Args:
-        shape: small: many scales at once; large: the squared exponential.
-        lengthscale: one, or one for each input (ARD); None: sqrt(d).
-        variance: prior variance of the function.
-    """
+    """k = variance (1 + r^2 / (2 shape))^-shape: a scale mixture of squared exponentials."""
 
     operation = prog.RATIONAL_QUADRATIC
 
-    def __init__(self, shape: float = 1.0, lengthscale: Lengthscale = None, variance: float = 1.0) -> None:
-        self.shape = number("shape", shape, above=0)
-        self.lengthscale = _lengthscale(lengthscale)
-        self.variance = number("variance", variance, above=0)
+    def __init__(
+        self,
+        shape: Annotated[
+            float, Setting("small: many scales at once; large: the squared exponential", check=positive)
+        ] = 1.0,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+    ) -> None:
+        self.shape = shape
+        self.lengthscale, self.variance = scales_of(lengthscale), variance
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         scales = resolve_lengthscale(self.lengthscale, width, depth)
@@ -104,21 +98,22 @@ class RationalQuadratic(LeafKernel):
 
 
 class Periodic(LeafKernel):
-    """k = variance exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / lengthscale_j^2).
-
-    Args:
-        period: in the units of the inputs.
-        lengthscale: relative to one turn; one, or one for each input; None: sqrt(d).
-        variance: prior variance of the function.
-    """
+    """k = variance exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / lengthscale_j^2)."""
 
     operation = prog.PERIODIC
     lengths = ("period",)
 
-    def __init__(self, period: float = 1.0, lengthscale: Lengthscale = None, variance: float = 1.0) -> None:
-        self.period = number("period", period, above=0)
-        self.lengthscale = _lengthscale(lengthscale)
-        self.variance = number("variance", variance, above=0)
+    def __init__(
+        self,
+        period: Annotated[float, Setting("length of one turn", INPUTS, positive)] = 1.0,
+        *,
+        lengthscale: Annotated[
+            Lengthscale, Setting("relative to one turn; one, or one for each input; None: sqrt(d)", "turns")
+        ] = None,
+        variance: Variance = 1.0,
+    ) -> None:
+        self.period = period
+        self.lengthscale, self.variance = scales_of(lengthscale), variance
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         scales = resolve_lengthscale(self.lengthscale, width, depth)
@@ -126,16 +121,24 @@ class Periodic(LeafKernel):
 
 
 class LinearKernel(LeafKernel):
-    """k(x, z) = variance x'z: linear functions with independent weights of that variance.
-
-    Args:
-        variance: prior variance of each weight.
-    """
+    """k(x, z) = variance x'z: linear functions with independent weights of that variance."""
 
     operation = prog.LINEAR
 
-    def __init__(self, variance: float = 1.0) -> None:
-        self.variance = number("variance", variance, above=0)
+    def __init__(self, variance: Annotated[Variance, Setting("prior variance of each weight")] = 1.0) -> None:
+        self.variance = variance
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
         return [("variance", self.variance)]
+
+
+def described_kernel(kernel: Kernel, default: Kernel = SquaredExponential(), **short: Any) -> Kernel:
+    """The kernel that is given, or the default with the hyperparameters given in short; both at once are refused."""
+    given = {name: value for name, value in short.items() if value is not None}
+    if given and kernel != default:
+        raise ValueError(
+            f"the kernel is given twice: as kernel={kernel!r} and in short, "
+            f"{', '.join(f'{name}={value!r}' for name, value in given.items())}; "
+            f"put {' and '.join(given)} into the kernel"
+        )
+    return default.replaced(**given) if given else kernel

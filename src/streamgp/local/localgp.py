@@ -1,6 +1,9 @@
-"""Local Gaussian processes: a few small exact GPs, each for the rows near its centre, averaged."""
+"""Local Gaussian processes: a few small exact GPs, each for the rows near its center, averaged."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +15,15 @@ from streamgp.contract.checks import FINE, LARGEST, check
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.kernels import Kernel, program
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import growing, memory
-from streamgp.process.features import checked_kernel
 from streamgp.process.memory import Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.stream import arrive
-from streamgp.settings import FloatArray, choice, number, whole
+from streamgp.settings import FloatArray, Setting, number, one_of, optional, whole
+from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, ShortVariance
 
 Array = NDArray
 
@@ -33,7 +36,7 @@ PLAN = np.dtype(
         ("retention", np.float64),  # of the memory, a window: none
         ("noise", np.float64),
         ("threshold", np.float64),
-        ("neighbours", np.int64),
+        ("neighbors", np.int64),
         ("drop", np.int64),
     ]
 )
@@ -42,8 +45,8 @@ PLAN = np.dtype(
 COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "experts", "admitted", "evicted", "floored_pivots")])
 
 STATE = memory.ARRAYS | {
-    "centres": "experts width",
-    "centre_variances": "experts",  # k(c, c)
+    "centers": "experts width",
+    "center_variances": "experts",  # k(c, c)
     "counts": "experts",  # of the points
     "points": "experts room width",  # oldest first
     "targets": "experts room outputs",
@@ -75,28 +78,16 @@ LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
 
 # Points as redundant as each other to this relative precision are told apart by age.
 TIE = 1e-6
-# A centre less similar than this is not similar at all: sums weighted with less would lose their digits.
+# A center less similar than this is not similar at all: sums weighted with less would lose their digits.
 FAINTEST = 1e-200
 
 
 class LocalGP(MemoryModel):
     """Local Gaussian process regression [nguyentuong2009].
 
-    A row goes to the expert whose centre, the mean of its points, is most similar by the kernel, or begins a new
+    A row goes to the expert whose center, the mean of its points, is most similar by the kernel, or begins a new
     expert. Each expert is an exact GP on its points; a full one drops a point. Predictions average the experts with
-    the similarities of their centres as weights, and the variance is that of the mixture.
-
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        experts: most experts.
-        capacity: most points of an expert.
-        threshold: a row whose similarity k(x, c) / sqrt(k(x, x) k(c, c)) to every centre is below this begins a new
-            expert while there is room; in [0, 1].
-        neighbours: experts averaged in a prediction, the most similar ones; None: all. Few predict better.
-        drop: the point a full expert drops: "redundant" (the one that the others predict with the smallest variance;
-            of equals the oldest) or "oldest".
-        depth: inputs in the window, the present one included; 1 is no memory.
+    the similarities of their centers as weights, and the variance is that of the mixture.
 
     Example:
         >>> import numpy as np
@@ -111,23 +102,45 @@ class LocalGP(MemoryModel):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        noise: float = 0.01,
-        experts: int = 20,
-        capacity: int = 50,
-        threshold: float = 0.5,
-        neighbours: int | None = 2,
-        drop: str = "redundant",
-        depth: int = 1,
+        kernel: Annotated[
+            KernelSetting, Setting("covariance function, also the measure of similarity")
+        ] = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        experts: Annotated[int, Setting("most experts", "experts", whole)] = 20,
+        capacity: Annotated[Capacity, Setting("most points of an expert")] = 50,
+        threshold: Annotated[
+            float,
+            Setting(
+                "a row whose similarity k(x, c) / sqrt(k(x, x) k(c, c)) to every center is below this begins a new "
+                "expert while there is room; in [0, 1]",
+                check=partial(number, at_least=0, at_most=1),
+            ),
+        ] = 0.5,
+        neighbors: Annotated[
+            int | None,
+            Setting(
+                "experts averaged in a prediction, the most similar ones; None: all; few predict better",
+                "experts",
+                optional(whole),
+            ),
+        ] = 2,
+        drop: Annotated[
+            str,
+            Setting(
+                'the point a full expert drops: "redundant" (the one that the others predict with the smallest '
+                'variance; of equals the oldest) or "oldest"',
+                check=one_of(*DROPS),
+            ),
+        ] = "redundant",
+        depth: Depth = 1,
     ) -> None:
-        self._kernel = checked_kernel(kernel)
-        self._noise = number("noise", noise, above=0)
-        self._experts = whole("experts", experts)
-        self._capacity = whole("capacity", capacity)
-        self._threshold = number("threshold", threshold, at_least=0, at_most=1)
-        self._neighbours = self._experts if neighbours is None else whole("neighbours", neighbours)
-        self._drop = choice("drop", drop, DROPS)
-        self._memory = Window(depth)
+        self._kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
+        self._noise, self._experts, self._capacity, self._threshold = noise, experts, capacity, threshold
+        self._neighbors = neighbors or experts
+        self._drop, self._memory = DROPS.index(drop), Window(depth)
         compile_now(run, predict)
 
     # The state.
@@ -146,7 +159,7 @@ class LocalGP(MemoryModel):
         plan = {
             "noise": self._noise,
             "threshold": self._threshold,
-            "neighbours": self._neighbours,
+            "neighbors": self._neighbors,
             "drop": self._drop,
         }
         numbers = Numbers(LAYOUT, sizes, plan)
@@ -178,7 +191,7 @@ class LocalGP(MemoryModel):
             raise ValueError(f"the snapshot says {counts.tolist()} points, an expert holds 1 to {self._capacity}")
         for e in range(experts):
             require("the diagonals of factors", np.diag(self._state.factors[e])[: int(counts[e])], above=0)
-        for name in ("centre_variances", "inverse_diagonals"):
+        for name in ("center_variances", "inverse_diagonals"):
             require(name, getattr(self._state, name), at_least=0)
 
     # What can be read.
@@ -190,8 +203,8 @@ class LocalGP(MemoryModel):
 
     @property
     def basis(self) -> FloatArray:
-        """The centres of the experts, (size, width)."""
-        return np.empty((0, 0)) if self._d is None else self._state.centres[: self.size].copy()
+        """The centers of the experts, (size, width)."""
+        return np.empty((0, 0)) if self._d is None else self._state.centers[: self.size].copy()
 
     @property
     def points(self) -> list[FloatArray]:
@@ -234,10 +247,10 @@ def prior_variance(m: Record, f: Array, x: Array) -> float:
 
 @compiled
 def compare(m: Record, f: Array) -> float:
-    """Similarities of the input seen to the centres; returns kappa = k(x, x)."""
-    n, similarity, variances = m.counters.experts, vector(f, m.at.similarity), vector(f, m.at.centre_variances)
+    """Similarities of the input seen to the centers; returns kappa = k(x, x)."""
+    n, similarity, variances = m.counters.experts, vector(f, m.at.similarity), vector(f, m.at.center_variances)
     kappa = prior_variance(m, f, vector(f, m.at.seen))
-    kernel_values(m, f, matrix(f, m.at.centres), n, similarity)
+    kernel_values(m, f, matrix(f, m.at.centers), n, similarity)
     for i in range(n):
         scale = np.sqrt(kappa * variances[i])
         # A squared exponential gives exp(-1/2 (x - c)'W(x - c)), the published weight.
@@ -256,7 +269,7 @@ def predict_seen(m: Record, f: Array, kappa: float) -> None:
     fill(mean, mean.size, 0.0)
     fill(variance, mean.size, 0.0)
     total = 0.0
-    for _ in range(min(m.plan.neighbours, experts)):
+    for _ in range(min(m.plan.neighbors, experts)):
         e = 0
         for i in range(1, experts):
             if rank[i] > rank[e]:
@@ -266,7 +279,7 @@ def predict_seen(m: Record, f: Array, kappa: float) -> None:
         if not weight > FAINTEST:
             if total > 0.0:
                 break
-            weight = 1.0  # no centre is similar: the nearest expert answers alone
+            weight = 1.0  # no center is similar: the nearest expert answers alone
         kernel_values(m, f, block(f, m.at.points, e), n, k)
         triangular.solve_transposed(block(f, m.at.factors, e), k, n, column)
         v = max(kappa - dot(column, column, n), 0.0)
@@ -303,7 +316,7 @@ def learn_seen(m: Record, f: Array, kappa: float) -> None:
         e = experts
         m.counters.experts += 1
     points, targets, weights = block(f, m.at.points, e), block(f, m.at.targets, e), block(f, m.at.weights, e)
-    R, k, centre = block(f, m.at.factors, e), vector(f, m.at.k), matrix(f, m.at.centres)[e]
+    R, k, center = block(f, m.at.factors, e), vector(f, m.at.k), matrix(f, m.at.centers)[e]
     n, room = int(counts[e]), points.shape[0]
     admit(m, f, e, n, kappa)
     n += 1
@@ -323,12 +336,12 @@ def learn_seen(m: Record, f: Array, kappa: float) -> None:
             weights[i, j] = k[i]
         for i in range(n, room):
             weights[i, j] = 0.0
-    for j in range(centre.size):
-        centre[j] = 0.0
+    for j in range(center.size):
+        center[j] = 0.0
         for i in range(n):
-            centre[j] += points[i, j]
-        centre[j] /= n
-    vector(f, m.at.centre_variances)[e] = prior_variance(m, f, centre)
+            center[j] += points[i, j]
+        center[j] /= n
+    vector(f, m.at.center_variances)[e] = prior_variance(m, f, center)
 
 
 @compiled

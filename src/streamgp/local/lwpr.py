@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from streamgp.process import memory
 from streamgp.process.memory import Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.stream import arrive
-from streamgp.settings import FloatArray, number, positive_vector, real_matrix, whole
+from streamgp.settings import FloatArray, Setting, number, optional, positive_vector, real_matrix, whole
+from streamgp.vocabulary import INPUTS, Capacity, Depth, not_negative, part_of_one, positive
 
 Array = NDArray
 
@@ -73,28 +75,6 @@ class LWPR(MemoryModel):
     error. The mean is the average over the active fields. ``variance`` is the square of the library's confidence
     bound, which counts the noise, so ``noise`` is 0; it is inf where no field can speak.
 
-    Args:
-        init_D: distance metric of a new field, in 1 / squared normalised input units: a number, (d,) or (d, d).
-        init_alpha: learning rate of the metric: a number or, one for each entry, (d, d).
-        w_gen: a field is created where no activation exceeds this.
-        w_prune: of two fields that are both more active than this the wider one leaves; 1: none does.
-        penalty: weight of sum D^2 in the cost of the metric; more makes wider fields.
-        meta: adapt the learning rates too.
-        meta_rate: rate of that.
-        diag_only: keep the metrics diagonal.
-        capacity: most fields of each output; when full, a new field takes the place of the one inactive for longest.
-        init_lambda: forgetting factor of a new field, in (0, 1].
-        tau_lambda: how slowly it turns into final_lambda, in [0, 1].
-        final_lambda: forgetting factor of an old field, in (0, 1].
-        init_S2: variance that a projection has before any data, in squared normalised input units.
-        add_threshold: a direction is added when the newest brought the squared error below this part of the former.
-        update_D: adapt the metrics.
-        norm_in: what the inputs are divided by, (d,), in their units; None: 1.
-        norm_out: what the targets are divided by, (p,), in their units; None: 1.
-        max_projections: most directions of a field; None: d.
-        cutoff: fields less active than this neither learn nor predict.
-        depth: inputs in the window, the present one included; 1 is no memory.
-
     Example:
         >>> import numpy as np
         >>> from streamgp.local import LWPR
@@ -109,53 +89,101 @@ class LWPR(MemoryModel):
 
     def __init__(
         self,
-        init_D: Any = 25.0,
-        init_alpha: Any = 50.0,
-        w_gen: float = 0.1,
-        w_prune: float = 1.0,
-        penalty: float = 1e-6,
-        meta: bool = False,
-        meta_rate: float = 250.0,
-        diag_only: bool = True,
-        capacity: int = 1000,
-        init_lambda: float = 0.999,
-        tau_lambda: float = 0.9999,
-        final_lambda: float = 0.99999,
-        init_S2: float = 1e-10,
-        add_threshold: float = 0.5,
-        update_D: bool = True,
-        norm_in: Any = None,
-        norm_out: Any = None,
-        max_projections: int | None = None,
-        cutoff: float = 0.001,
-        depth: int = 1,
+        init_D: Annotated[
+            Any,
+            Setting(
+                "distance metric of a new field: a number, (d,) or (d, d); tune it first, with update_D=False, from "
+                "small to large",
+                "1 / squared normalized input",
+            ),
+        ] = 25.0,
+        *,
+        init_alpha: Annotated[
+            Any, Setting("learning rate of the metric: a number or, one for each entry, (d, d); tune it second")
+        ] = 50.0,
+        w_gen: Annotated[
+            float, Setting("a field is created where no activation exceeds this, in (0, 1]", check=part_of_one)
+        ] = 0.1,
+        w_prune: Annotated[
+            float, Setting("of two fields that are both more active than this the wider one leaves; 1: none does")
+        ] = 1.0,
+        penalty: Annotated[
+            float, Setting("weight of sum D^2 in the cost of the metric; more makes wider fields", check=not_negative)
+        ] = 1e-6,
+        meta: Annotated[bool, Setting("adapt the learning rates too")] = False,
+        meta_rate: Annotated[float, Setting("how fast they adapt", check=not_negative)] = 250.0,
+        diag_only: Annotated[bool, Setting("keep the metrics diagonal")] = True,
+        capacity: Annotated[
+            Capacity,
+            Setting(
+                "most fields of each output; when full, a new field takes the place of the one inactive for longest",
+                "fields",
+            ),
+        ] = 1000,
+        init_lambda: Annotated[
+            float, Setting("forgetting factor of a new field, in (0, 1]", check=part_of_one)
+        ] = 0.999,
+        tau_lambda: Annotated[
+            float,
+            Setting("how slowly it turns into final_lambda, in [0, 1]", check=partial(number, at_least=0, at_most=1)),
+        ] = 0.9999,
+        final_lambda: Annotated[
+            float, Setting("forgetting factor of an old field, in (0, 1]", check=part_of_one)
+        ] = 0.99999,
+        init_S2: Annotated[
+            float,
+            Setting("variance that a projection has before any data", "squared normalized input", positive),
+        ] = 1e-10,
+        add_threshold: Annotated[
+            float,
+            Setting(
+                "a direction is added when the newest brought the squared error below this part of the former",
+                check=not_negative,
+            ),
+        ] = 0.5,
+        update_D: Annotated[bool, Setting("adapt the metrics")] = True,
+        norm_in: Annotated[
+            Any,
+            Setting(
+                "what the inputs are divided by, (d,): use the expected range, not the standard deviation; None: 1",
+                INPUTS,
+                optional(positive_vector),
+            ),
+        ] = None,
+        norm_out: Annotated[
+            Any,
+            Setting("what the targets are divided by, (p,); None: 1", "unit of the targets", optional(positive_vector)),
+        ] = None,
+        max_projections: Annotated[
+            int | None, Setting("most directions of a field; None: d", "directions", optional(whole))
+        ] = None,
+        cutoff: Annotated[float, Setting("fields less active than this neither learn nor predict")] = 0.001,
+        depth: Depth = 1,
     ) -> None:
         self._init_D = positive_or_matrix("init_D", init_D)
         self._init_alpha = positive_or_matrix("init_alpha", init_alpha)
         vector_given = self._init_alpha.ndim == 1 and self._init_alpha.size > 1
         if vector_given or np.any(self._init_alpha <= 0):
             raise ValueError(f"init_alpha must be a positive number or a (d, d) matrix of them; got {init_alpha!r}")
-        settings = {
-            "w_gen": number("w_gen", w_gen, above=0, at_most=1),
-            "penalty": number("penalty", penalty, at_least=0),
-            "meta_rate": number("meta_rate", meta_rate, at_least=0),
-            "init_lambda": number("init_lambda", init_lambda, above=0, at_most=1),
-            "tau_lambda": number("tau_lambda", tau_lambda, at_least=0, at_most=1),
-            "final_lambda": number("final_lambda", final_lambda, above=0, at_most=1),
-            "init_S2": number("init_S2", init_S2, above=0),
-            "add_threshold": number("add_threshold", add_threshold, at_least=0),
+        cutoff = number("cutoff", cutoff, at_least=0, at_most=w_gen)
+        least = min(cutoff, NEARLY_ACTIVE * w_gen)
+        self._rules = {
+            "w_gen": w_gen,
+            "w_prune": number("w_prune", w_prune, above=w_gen, at_most=1),
+            "penalty": penalty,
+            "meta_rate": meta_rate,
+            "init_lambda": init_lambda,
+            "tau_lambda": tau_lambda,
+            "final_lambda": final_lambda,
+            "init_S2": init_S2,
+            "add_threshold": add_threshold,
             "update_D": bool(update_D),
+            "cutoff": cutoff,
+            "horizon": -2.0 * np.log(least) if least > 0 else np.inf,
         }
-        settings["w_prune"] = number("w_prune", w_prune, above=settings["w_gen"], at_most=1)
-        settings["cutoff"] = number("cutoff", cutoff, at_least=0, at_most=settings["w_gen"])
-        least = min(settings["cutoff"], NEARLY_ACTIVE * settings["w_gen"])
-        settings["horizon"] = -2.0 * np.log(least) if least > 0 else np.inf
-        self._rules = settings
         self._meta, self._diagonal = bool(meta), bool(diag_only)
-        self._capacity = whole("capacity", capacity)
-        self._norm_in = None if norm_in is None else positive_vector("norm_in", norm_in)
-        self._norm_out = None if norm_out is None else positive_vector("norm_out", norm_out)
-        self._max_projections = None if max_projections is None else whole("max_projections", max_projections)
+        self._capacity, self._max_projections = capacity, max_projections
+        self._norm_in, self._norm_out = norm_in, norm_out
         self._memory = Window(depth)
         compile_now(run, predict)
 
@@ -211,7 +239,7 @@ class LWPR(MemoryModel):
 
     def _in_use(self) -> np.ndarray:
         """The numbers of the fields in use, one output after the other."""
-        number = np.arange(len(self._state.centres))
+        number = np.arange(len(self._state.centers))
         return number[number % self._capacity < np.repeat(self._state.counts, self._capacity)]
 
     def _check_restored(self) -> None:
@@ -234,14 +262,14 @@ class LWPR(MemoryModel):
 
     @property
     def basis(self) -> FloatArray:
-        """The centres of the fields in the units of the inputs, one output after the other."""
+        """The centers of the fields in the units of the inputs, one output after the other."""
         if self._d is None:
             return np.empty((0, 0))
-        return np.asarray(self._state.centres[self._in_use()] * self._numbers.work.norm_in)
+        return np.asarray(self._state.centers[self._in_use()] * self._numbers.work.norm_in)
 
     @property
     def metrics(self) -> FloatArray:
-        """The distance metrics D of the fields, (size, d, d), in the order of ``basis``, of normalised inputs."""
+        """The distance metrics D of the fields, (size, d, d), in the order of ``basis``, of normalized inputs."""
         if self._d is None:
             return np.empty((0, 0, 0))
         width = self._memory.width(self._d)
@@ -299,7 +327,7 @@ def spread(name: str, value: FloatArray | None, n: int, what: str) -> FloatArray
 
 
 @compiled
-def normalise(m: Record, f: Array) -> None:
+def normalize(m: Record, f: Array) -> None:
     """x = the input seen, over its norms."""
     x, seen, norm = vector(f, m.at.x), vector(f, m.at.seen), vector(f, m.at.norm_in)
     for j in range(x.size):
@@ -422,7 +450,7 @@ def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
         return status, row
     for t in range(X.shape[0]):
         memory.look(m, f, X[t], vector(f, m.at.seen))
-        normalise(m, f)
+        normalize(m, f)
         for j in range(out.shape[2]):
             activate(m, f, j)
             out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
@@ -439,7 +467,7 @@ def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, i
     y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
     for t in range(X.shape[0]):
         arrive(m, f, X, Y, t, True)
-        normalise(m, f)
+        normalize(m, f)
         m.counters.absorbed = 0
         m.counters.admitted = 0
         m.counters.evicted = -1

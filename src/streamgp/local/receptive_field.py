@@ -34,7 +34,7 @@ LARGEST_META_STEP, LARGEST_META = 0.1, 10.0
 
 # What fields know; of those that are not in use all is 0.
 STATE = {
-    "centres": "fields width",
+    "centers": "fields width",
     "metrics": "fields entries",  # M: its diagonal, or its upper triangle row by row
     "alpha": "fields entries",  # learning rates of M
     "b": "fields meta",  # their logarithms, with meta learning
@@ -61,9 +61,9 @@ STATE = {
 }
 
 WORK = {
-    "x": "width",  # normalised input
+    "x": "width",  # normalized input
     "x_mz": "width",  # less the field's mean
-    "dx": "width",  # less the field's centre
+    "dx": "width",  # less the field's center
     "z": "width",  # M dx
     "s": "projections",
     "target": "projections",
@@ -78,7 +78,7 @@ WORK = {
 
 @compiled
 def begin(m: Record, f: Array, g: int, y: float) -> None:
-    """Centre field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
+    """Center field g, which has seen nothing, on x; M, alpha and the number of directions are set, all else is 0."""
     x, alpha, b = vector(f, m.at.x), matrix(f, m.at.alpha)[g], matrix(f, m.at.b)[g]
     n_data = matrix(f, m.at.n_data)[g]
     vector(f, m.at.beta0)[g] = y
@@ -87,7 +87,7 @@ def begin(m: Record, f: Array, g: int, y: float) -> None:
     for i in range(int(vector(f, m.at.directions)[g])):
         begin_direction(m, f, g, i)
         n_data[i] = ALMOST_NOTHING
-    copy(x, x.size, matrix(f, m.at.centres)[g])
+    copy(x, x.size, matrix(f, m.at.centers)[g])
 
 
 @compiled
@@ -104,14 +104,14 @@ def begin_direction(m: Record, f: Array, g: int, i: int) -> None:
 def activate(m: Record, f: Array, first: int, last: int) -> None:
     """Activations at x of the fields first..last-1, 0 beyond the horizon; dx and z are left of the last one."""
     x, dx, z, activation = vector(f, m.at.x), vector(f, m.at.dx), vector(f, m.at.z), vector(f, m.at.activation)
-    centres, metrics, horizon = matrix(f, m.at.centres), matrix(f, m.at.metrics), m.plan.horizon
+    centers, metrics, horizon = matrix(f, m.at.centers), matrix(f, m.at.metrics), m.plan.horizon
     d = x.size
     diagonal = metrics.shape[1] == d
     for k in range(first, last):
         q = 0.0
         entry = 0
         for j in range(d):
-            dx[j] = x[j] - centres[k, j]
+            dx[j] = x[j] - centers[k, j]
         for i in range(d):
             z[i] = 0.0
             for j in range(i, i + 1 if diagonal else d):

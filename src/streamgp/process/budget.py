@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import compiled
-from streamgp.settings import Part, choice, number, whole
+from streamgp.settings import Part, Setting
+from streamgp.vocabulary import ABSORB, EVICT, REMOVAL, Absorb, Capacity, Evict, Novelty, Removal
 
 Array = NDArray
 
-ABSORB = ("fitc", "dtc")
-EVICT = ("paper", "kl", "error", "oldest", "never")
-REMOVAL = ("marginal", "kl", "discard")
 FITC, DTC = range(2)
 PAPER, KL, ERROR, OLDEST, NEVER = range(5)
 MARGINAL, OTHER_KL, DISCARD = range(3)
@@ -28,31 +28,25 @@ class Budget(Part):
     """How many basis points are kept, which rows become one, and which leaves when there are too many.
 
     A point that the others explain almost wholly leaves in any case: arithmetic could not tell it apart.
-
-    Args:
-        capacity: most basis points.
-        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits all that arithmetic can tell apart, and so
-            does a model as long as its hyperparameters adapt.
-        absorb: how a row that is not admitted is learnt: "fitc" counts its residual gamma2 as noise, "dtc" drops it.
-        evict: who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q
-            (2-norm over outputs), the "oldest", or "never" anyone: then a full basis absorbs every row.
-        removal: "marginal" (the others' joint distribution stays), "kl" (the other direction of the divergence), or
-            "discard" (a point that leaves takes its observation with it: the exact GP on the rows that are kept).
     """
 
     def __init__(
         self,
-        capacity: int = 100,
-        novelty: float = 1e-3,
-        absorb: str = "fitc",
-        evict: str = "paper",
-        removal: str = "marginal",
+        capacity: Capacity = 100,
+        *,
+        novelty: Annotated[
+            Novelty,
+            Setting(
+                "a row is admitted when gamma2 >= novelty * k(x, x); 0 admits all that arithmetic can tell apart, and "
+                "so does a model as long as its hyperparameters adapt"
+            ),
+        ] = 1e-3,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
     ) -> None:
-        self.capacity = whole("capacity", capacity)
-        self.novelty = number("novelty", novelty, at_least=0)
-        self.absorb = choice("absorb", absorb, ABSORB)
-        self.evict = choice("evict", evict, EVICT)
-        self.removal = choice("removal", removal, REMOVAL)
+        self.capacity, self.novelty = capacity, novelty
+        self.absorb, self.evict, self.removal = ABSORB.index(absorb), EVICT.index(evict), REMOVAL.index(removal)
 
 
 @compiled

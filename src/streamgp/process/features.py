@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, integers, matrix, vector
 from streamgp.compiled import compiled
-from streamgp.kernels import Kernel, SquaredExponential, program
+from streamgp.kernels import Kernel, KernelSetting, SquaredExponential, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import dot
-from streamgp.settings import FloatArray, Part, number, positive_vector, real_matrix, whole
+from streamgp.settings import FloatArray, Part, Setting, optional, positive_vector, real_matrix, whole
+from streamgp.vocabulary import (
+    INPUTS,
+    Frequencies,
+    FrequencySeed,
+    GivenFrequencies,
+    Jitter,
+    Lengthscale,
+    Orthogonal,
+    SpectralOrder,
+    Variance,
+    positive,
+)
 
 Array = NDArray
 
@@ -31,54 +44,48 @@ class Features(Part):
 
 
 class Basis(Features):
-    """Kernel functions on basis points: a dictionary that grows and shrinks, or given points that stay.
+    """Kernel functions on basis points: a dictionary that grows and shrinks, or given points that stay."""
 
-    Args:
-        kernel: the covariance function; None: SquaredExponential().
-        jitter: independent variance of every function value, relative to its own and part of the prior: k(x, x) counts
-            (1 + jitter) times.
-        points: an (m, d) array: the basis stays on these points; None: rows of the stream become points.
-    """
-
-    def __init__(self, kernel: Kernel | None = None, jitter: float = 0.0, points: Any = None) -> None:
-        self.kernel = checked_kernel(kernel)
-        self.jitter = number("jitter", jitter, at_least=0)
-        self.points = None if points is None else real_matrix("points", points, "(m, d)")
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        jitter: Jitter = 0.0,
+        points: Annotated[
+            Any,
+            Setting(
+                "an (m, d) array: the basis stays on these points; None: rows of the stream become points",
+                INPUTS,
+                optional(partial(real_matrix, shape="(m, d)")),
+            ),
+        ] = None,
+    ) -> None:
+        self.kernel, self.jitter, self.points = kernel, jitter, points
         self.kind = DICTIONARY if points is None else POINTS
 
 
 class Fourier(Features):
-    """Random Fourier features of a stationary kernel: sqrt(variance / D) [cos(Ox); sin(Ox)] [gijsberts2013].
-
-    Args:
-        features: D, the number of frequencies; there are 2 D weights.
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function.
-        seed: of the frequencies.
-        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
-        order: None for the squared exponential; 0.5, 1.5 or 2.5 for the Matern kernel of that order.
-        orthogonal: draw the frequencies in orthogonal blocks: a better approximation of the kernel for the same D.
-    """
+    """Random Fourier features of a stationary kernel: sqrt(variance / D) [cos(Ox); sin(Ox)] [gijsberts2013]."""
 
     kind = FOURIER
 
     def __init__(
         self,
-        features: int = 100,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        seed: int = 0,
-        frequencies: Any = None,
-        order: float | None = None,
-        orthogonal: bool = False,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        order: SpectralOrder = None,
+        orthogonal: Orthogonal = False,
     ) -> None:
         if order not in (None, 0.5, 1.5, 2.5):
             raise ValueError(f"order must be None, 0.5, 1.5 or 2.5; got {order!r}")
         self.order = order
         self.orthogonal = bool(orthogonal)
         self.lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
-        self.variance = number("variance", variance, above=0)
-        self.seed = whole("seed", seed, at_least=0)
+        self.variance, self.seed = variance, seed
         self.given = None if frequencies is None else real_matrix("frequencies", frequencies, "(features, d)")
         self.features = whole("features", features) if self.given is None else self.given.shape[0]
 
@@ -101,17 +108,17 @@ class Fourier(Features):
 
 
 class Linear(Features):
-    """The function is linear in what the memory hands over, with independent weights of prior variance 1 / delta.
-
-    Args:
-        delta: precision of the weights' prior.
-        constant: add a feature that is always 1.
-    """
+    """The function is linear in what the memory hands over, with independent weights of prior variance 1 / delta."""
 
     kind = LINEAR
 
-    def __init__(self, delta: float = 1.0, constant: bool = True) -> None:
-        self.delta = number("delta", delta, above=0)
+    def __init__(
+        self,
+        delta: Annotated[float, Setting("precision of the weights' prior", check=positive)] = 1.0,
+        *,
+        constant: Annotated[bool, Setting("add a feature that is always 1")] = True,
+    ) -> None:
+        self.delta = delta
         self.constant = bool(constant)
 
 
@@ -123,14 +130,6 @@ def _orthogonal_blocks(draws: FloatArray) -> FloatArray:
         directions = np.linalg.qr(block.T)[0].T
         block[:] = directions * np.linalg.norm(block, axis=1, keepdims=True)
     return draws
-
-
-def checked_kernel(kernel: Any) -> Kernel:
-    if kernel is None:
-        return SquaredExponential()
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a kernel such as SquaredExponential(lengthscale=1.0); got {kernel!r}")
-    return kernel
 
 
 @compiled
@@ -167,5 +166,5 @@ def kernel_values(m: Record, f: Array, x: Array, n: int) -> float:
     operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
     scratch = vector(f, m.at.kernel_scratch)
     program.cross(operations, theta, matrix(f, m.at.basis), n, x, vector(f, m.at.k), scratch)
-    variance: float = program.diagonal(operations, theta, x, vector(f, m.at.one), scratch)
+    variance: float = program.diagonal(operations, theta, x, vector(f, m.at.kernel_value), scratch)
     return variance + variance * float(m.plan.jitter)

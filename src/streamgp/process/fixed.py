@@ -167,7 +167,7 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array) -> None:
     """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
     n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs
     operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
-    scratch, one, mean = vector(f, m.at.kernel_scratch), vector(f, m.at.one), vector(f, m.at.mean_now)
+    scratch, value, mean = vector(f, m.at.kernel_scratch), vector(f, m.at.kernel_value), vector(f, m.at.mean_now)
     mu, k = matrix(f, m.at.mu), vector(f, m.at.k)
     most = min(m.plan.batch, X.shape[0])
     Phi, H, rows = np.empty((most, n)), np.empty((most, n)), np.empty(most, np.int64)
@@ -194,8 +194,8 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array) -> None:
                 errors[i, o] = Y[rows[i], o] - mean[o]
             for c in range(i):
                 other = X[rows[c]]
-                program.cross(operations, theta, other.reshape(1, other.size), one.size, x, one, scratch)
-                V[i, c] = one[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
+                program.cross(operations, theta, other.reshape(1, other.size), value.size, x, value, scratch)
+                V[i, c] = value[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
             V[i, i] = kappa - dot(Phi[i], Phi[i], n) + dot(Phi[i], H[i], n) + noise
         # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
         if not triangular.factorize(V, b, R):

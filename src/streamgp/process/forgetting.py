@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamgp.settings import Part, number
+from streamgp.settings import Part
+from streamgp.vocabulary import Forgetting as Factor
 
 
 class Forgetting(Part):
@@ -29,13 +30,10 @@ class BackToPrior(Forgetting):
     """Every row the posterior moves towards the prior [vanvaerenbergh2016].
 
     S <- factor S + (1 - factor) I, mu <- sqrt(factor) mu.
-
-    Args:
-        factor: in (0, 1]; the memory is about 1 / (1 - factor) rows long.
     """
 
-    def __init__(self, factor: float = 0.999) -> None:
-        self.factor = number("forgetting", factor, above=0, at_most=1)
+    def __init__(self, factor: Factor = 0.999) -> None:
+        self.factor = factor
         self.covariance_scale = self.factor
         self.covariance_fresh = 1.0 - self.factor
         self.mean_scale = self.factor**0.5
@@ -46,13 +44,10 @@ class Injection(Forgetting):
 
     Directions that no row excites would grow without bound; the covariance is capped at the prior's, and
     ``model.health`` counts how often.
-
-    Args:
-        factor: in (0, 1]; the memory is about 1 / (1 - factor) rows long.
     """
 
     injects = True
 
-    def __init__(self, factor: float = 0.999) -> None:
-        self.factor = number("forgetting", factor, above=0, at_most=1)
+    def __init__(self, factor: Factor = 0.999) -> None:
+        self.factor = factor
         self.covariance_scale = 1.0 / self.factor

@@ -257,13 +257,13 @@ def least_missed(m: Record, f: Array) -> int:
 @inlined
 def kernel_weights(m: Record, f: Array, n: int) -> None:
     """alpha = R^-1 mu."""
-    R, mu, alpha, one = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)
+    R, mu, alpha, column = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)
     for o in range(m.plan.outputs):
         for i in range(n):
-            one[i] = mu[i, o]
-        triangular.solve(R, one, n, one)
+            column[i] = mu[i, o]
+        triangular.solve(R, column, n, column)
         for i in range(n):
-            alpha[i, o] = one[i]
+            alpha[i, o] = column[i]
 
 
 @compiled

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,18 @@ from numpy.typing import NDArray
 from streamgp.arrays import Layout, Numbers, Record, matrix, vector
 from streamgp.compiled import compiled
 from streamgp.linalg.vector import dot
-from streamgp.settings import FloatArray, Part, number, real_matrix, whole
+from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
+from streamgp.vocabulary import (
+    PER_INPUT,
+    Connectivity,
+    Depth,
+    Feedback,
+    InputScale,
+    Retention,
+    Seed,
+    SpectralRadius,
+    not_negative,
+)
 
 Array = NDArray
 
@@ -47,17 +59,14 @@ class ReservoirWeights(NamedTuple):
 class Window(Memory):
     """The last ``depth`` inputs, oldest first, zeros until it has filled.
 
-    Args:
-        depth: number of inputs kept, the present one included; 1 is no memory.
-
     Example:
         >>> import streamgp as sg
         >>> sg.Window(3).width(2)
         6
     """
 
-    def __init__(self, depth: int = 1) -> None:
-        self.depth = whole("depth", depth)
+    def __init__(self, depth: Depth = 1) -> None:
+        self.depth = depth
 
     def width(self, d: int) -> int:
         return self.depth * d
@@ -70,19 +79,6 @@ class Reservoir(Memory):
     start, the model's own mean where the target was missing). Given matrices are used as they are: no rescaling, no
     bias.
 
-    Args:
-        units: number of units; None: as many as the given matrices have rows, 100 without any.
-        spectral_radius: largest modulus of the eigenvalues of W; below 1 the past fades.
-        retention: the part of the old state that is kept, in [0, 1).
-        connectivity: the part of W that is not zero, in (0, 1].
-        input_scale: input weights are uniform in [-input_scale, input_scale].
-        bias_scale: biases are uniform in [-bias_scale, bias_scale].
-        feedback: None, a scale of random weights, or a (units, p) matrix fed with the last target.
-        seed: of the random weights.
-        recurrent: a (units, units) matrix in place of the random W.
-        input: a (units, d) matrix in place of the random input weights.
-        augment: hand over [state; x] instead of the state alone, Eq. (4).
-
     Example:
         >>> import streamgp as sg
         >>> sg.Reservoir(50).width(2)
@@ -91,29 +87,46 @@ class Reservoir(Memory):
 
     def __init__(
         self,
-        units: int | None = None,
-        spectral_radius: float = 0.9,
-        retention: float = 0.0,
-        connectivity: float = 0.1,
-        input_scale: float = 1.0,
-        bias_scale: float = 0.1,
-        feedback: Any = None,
-        seed: int = 0,
-        recurrent: Any = None,
-        input: Any = None,
-        augment: bool = True,
+        units: Annotated[
+            int | None,
+            Setting(
+                "number of units; None: as many as the given matrices have rows, 100 without any",
+                "units",
+                optional(whole),
+            ),
+        ] = None,
+        *,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        bias_scale: Annotated[
+            float, Setting("biases are uniform in [-bias_scale, bias_scale]", check=not_negative)
+        ] = 0.1,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        recurrent: Annotated[
+            Any,
+            Setting(
+                "a (units, units) matrix in place of the random recurrent weights, used as it is, without a bias",
+                check=optional(partial(real_matrix, shape="(units, units)")),
+            ),
+        ] = None,
+        input: Annotated[
+            Any,
+            Setting(
+                "a (units, d) matrix in place of the random input weights, used as it is, without a bias",
+                PER_INPUT,
+                optional(partial(real_matrix, shape="(units, d)")),
+            ),
+        ] = None,
+        augment: Annotated[bool, Setting("hand over [state; x] instead of the state alone, Eq. (4)")] = True,
     ) -> None:
-        self.spectral_radius = number("spectral_radius", spectral_radius, at_least=0)
-        self.retention = number("retention", retention, at_least=0)
+        self.spectral_radius, self.retention, self.connectivity = spectral_radius, retention, connectivity
+        self.input_scale, self.bias_scale, self.seed = input_scale, bias_scale, seed
+        self.recurrent, self.input, self.augment = recurrent, input, bool(augment)
         if self.retention >= 1:
             raise ValueError(f"retention must be at least 0 and below 1; got {retention!r}")
-        self.connectivity = number("connectivity", connectivity, above=0, at_most=1)
-        self.input_scale = number("input_scale", input_scale, above=0)
-        self.bias_scale = number("bias_scale", bias_scale, at_least=0)
-        self.seed = whole("seed", seed, at_least=0)
-        self.augment = bool(augment)
-        self.recurrent = None if recurrent is None else real_matrix("recurrent", recurrent, "(units, units)")
-        self.input = None if input is None else real_matrix("input", input, "(units, d)")
         self.feedback: float | FloatArray | None = None
         if feedback is not None:
             scale = np.ndim(feedback) == 0
@@ -122,10 +135,7 @@ class Reservoir(Memory):
             )
         named = {"recurrent": self.recurrent, "input": self.input, "feedback": self.feedback}
         given = {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
-        if units is None:
-            self.units = next((len(rows) for rows in given.values()), 100)
-        else:
-            self.units = whole("units", units)
+        self.units = next((len(rows) for rows in given.values()), 100) if units is None else units
         if self.recurrent is not None and self.recurrent.shape != (self.units, self.units):
             if units is None:
                 raise ValueError(f"recurrent must be square, (units, units); got {self.recurrent.shape}")
@@ -171,26 +181,12 @@ class Reservoir(Memory):
         return ReservoirWeights(W.copy(), W_i.copy(), b, W_b.copy())
 
 
-def described_reservoir(
-    reservoir: Any,
-    units: int,
-    spectral_radius: float,
-    retention: float,
-    connectivity: float,
-    input_scale: float,
-    feedback: Any,
-    seed: int,
-) -> Reservoir:
+ReservoirSetting = Annotated[Reservoir | None, Setting("a Reservoir(...); None: one of the settings that describe it")]
+
+
+def described_reservoir(reservoir: Any, **settings: Any) -> Reservoir:
     """The reservoir that is given, or the one the settings of a recipe describe; both at once are refused."""
-    described = Reservoir(
-        units=units,
-        spectral_radius=spectral_radius,
-        retention=retention,
-        connectivity=connectivity,
-        input_scale=input_scale,
-        feedback=feedback,
-        seed=seed,
-    )
+    described = Reservoir(**settings)
     if reservoir is None:
         return described
     if not isinstance(reservoir, Reservoir):

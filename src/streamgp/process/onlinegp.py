@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from threading import get_ident
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -29,32 +29,23 @@ from streamgp.process.joint import Draws
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
-from streamgp.settings import FloatArray, choice, number, positive_vector
+from streamgp.settings import FloatArray, Setting, number, positive_vector
+from streamgp.vocabulary import Form, Noise, Outputs
 
 REBUILD = 1
 TRACE_LENGTH = 512
-OUTPUTS = ("shared", "separate")
-FORMS = ("covariance", "cholesky")
 SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
+
+Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
 
 
 class OnlineGP(MemoryModel):
     """A Gaussian process learnt from a stream, put together from parts.
 
-    Args:
-        features: Basis(kernel), Fourier(...) or Linear(...).
-        memory: Window(depth) or Reservoir(...); None: no memory.
-        noise: variance of the observation noise; one for each output with outputs="separate".
-        budget: capacity, novelty, absorption and eviction of a growing Basis; None: Budget().
-        forgetting: BackToPrior(factor) or Injection(factor); None: nothing is forgotten.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
-        outputs: "shared" (one covariance for all outputs) or "separate" (one for each; any target may be missing).
-        form: "covariance", or "cholesky" (information form, for features with a fixed number of weights).
-
     Example:
         >>> import numpy as np
         >>> import streamgp as sg
-        >>> model = sg.OnlineGP(sg.Basis(sg.Matern(2.5, 2.0)), memory=sg.Window(2), noise=0.01)
+        >>> model = sg.OnlineGP(sg.Basis(sg.Matern(2.5, lengthscale=2.0)), memory=sg.Window(2), noise=0.01)
         >>> x = np.linspace(0.0, 6.0, 200)
         >>> p = model.track(x[:-1], np.sin(x[1:]))
         >>> p.mean.shape, model.size < 100
@@ -63,14 +54,26 @@ class OnlineGP(MemoryModel):
 
     def __init__(
         self,
-        features: Features,
-        memory: Memory | None = None,
-        noise: float | list[float] | FloatArray = 0.01,
-        budget: Budget | None = None,
-        forgetting: Forgetting | None = None,
-        adapt: SNGD | None = None,
-        outputs: str = "shared",
-        form: str = "covariance",
+        features: Annotated[Features, Setting("Basis(kernel), Fourier(...) or Linear(...)")],
+        *,
+        memory: Annotated[Memory | None, Setting("Window(depth) or Reservoir(...); None: no memory")] = None,
+        noise: Annotated[
+            Noise,
+            Setting(
+                'variance of the observation noise; one for each output with outputs="separate"; 0 with '
+                'Budget(absorb="dtc", evict="never"): least squares'
+            ),
+        ] = 0.01,
+        budget: Annotated[
+            Budget | None,
+            Setting("capacity, novelty, absorption and eviction of a growing Basis; None: Budget()"),
+        ] = None,
+        forgetting: Annotated[
+            Forgetting | None, Setting("BackToPrior(factor) or Injection(factor); None: nothing is forgotten")
+        ] = None,
+        adapt: Adapt = None,
+        outputs: Outputs = "shared",
+        form: Form = "covariance",
     ) -> None:
         self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form)
 
@@ -99,7 +102,7 @@ class OnlineGP(MemoryModel):
             if forgetting is None
             else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
         )
-        self._shared = choice("outputs", outputs, OUTPUTS) == 0
+        self._shared = outputs == "shared"
         growing = self._features.kind == feature_kinds.DICTIONARY
         self._least_squares = growing and np.ndim(noise) == 0 and noise == 0
         self._noise = np.zeros(1) if self._least_squares else positive_vector("noise", noise)
@@ -113,7 +116,7 @@ class OnlineGP(MemoryModel):
                 f"noise has {self._noise.size} values, but the outputs share one covariance; "
                 'give one value, or outputs="separate"'
             )
-        self._factored = choice("form", form, FORMS) == 1
+        self._factored = form == "cholesky"
         if self._factored and growing:
             raise ValueError(
                 'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
@@ -349,7 +352,7 @@ class OnlineGP(MemoryModel):
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
-        self._numbers.work.residuals[:] = 0.0  # what was predicted holds no longer
+        self._numbers.work.last_prediction[:] = 0.0  # what was predicted holds no longer
         n, state = self._weights_in_use(), self._state
         for j, S in enumerate(state.covariance):
             mean = state.mu[:, j : j + 1] if len(state.covariance) > 1 else state.mu

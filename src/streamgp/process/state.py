@@ -104,7 +104,7 @@ WORK = {
     "operations": "steps 4",  # of the kernel's program
     "seen": "width",
     "predicted": "width",  # what was seen when a row was last predicted
-    "residuals": "3",  # whether that still holds; its kappa and gamma2
+    "last_prediction": "3",  # whether that still holds; its kappa and gamma2
     "y": "outputs",
     "mean_now": "outputs",
     "variance_now": "covariances",
@@ -119,7 +119,7 @@ WORK = {
     "cosine": "weights",
     "sine": "weights",
     "carried": "weights",
-    "one": "1",
+    "kernel_value": "1",  # k(x, z) of one pair
     "prepared": "1",  # whether the derivatives are those of the present basis and hyperparameters
     "derivatives": "derivatives points points",  # of K on the frozen basis
     "growth": "derivatives",  # of the mean prior variance

@@ -43,7 +43,7 @@ def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bo
 def is_predicted(m: Record, f: Array) -> bool:
     """Whether the row seen was the last to be predicted, and nothing has been learnt since."""
     seen, predicted = vector(f, m.at.seen), vector(f, m.at.predicted)
-    same = bool(vector(f, m.at.residuals)[0] == 1.0)
+    same = bool(vector(f, m.at.last_prediction)[0] == 1.0)
     for j in range(seen.size):
         same = same and seen[j] == predicted[j]
     return same
@@ -52,9 +52,9 @@ def is_predicted(m: Record, f: Array) -> bool:
 @inlined
 def note_predicted(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Nothing but the work space remembers a prediction: the model is as it was."""
-    seen, residuals = vector(f, m.at.seen), vector(f, m.at.residuals)
+    seen, last = vector(f, m.at.seen), vector(f, m.at.last_prediction)
     copy(seen, seen.size, vector(f, m.at.predicted))
-    residuals[0], residuals[1], residuals[2] = 1.0, kappa, gamma2
+    last[0], last[1], last[2] = 1.0, kappa, gamma2
 
 
 @inlined
@@ -97,12 +97,12 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: 
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = residuals[1], residuals[2]
+                kappa, gamma2 = last[1], last[2]
             else:
                 kappa, gamma2 = growing.predict(m, f)
         if tracking:
@@ -110,7 +110,7 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: 
         if not advance:
             note_predicted(m, f, kappa, gamma2)
             continue
-        residuals[0] = 0.0
+        last[0] = 0.0
         remember_target(m, f)
         if learnt:
             growing.learn(m, f, kappa, gamma2)
@@ -129,12 +129,12 @@ def run_growing_adapting(
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = residuals[1], residuals[2]
+                kappa, gamma2 = last[1], last[2]
             else:
                 kappa, gamma2 = growing.predict(m, f)
         if tracking:
@@ -142,7 +142,7 @@ def run_growing_adapting(
         if not advance:
             note_predicted(m, f, kappa, gamma2)
             continue
-        residuals[0] = 0.0
+        last[0] = 0.0
         remember_target(m, f)
         if learnt:
             sngd.before(m, f)
@@ -161,12 +161,12 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: in
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = residuals[1], residuals[2]
+                kappa, gamma2 = last[1], last[2]
             else:
                 kappa, gamma2 = fixed.predict(m, f)
         if tracking:
@@ -174,7 +174,7 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: in
         if not advance:
             note_predicted(m, f, kappa, gamma2)
             continue
-        residuals[0] = 0.0
+        last[0] = 0.0
         remember_target(m, f)
         if m.plan.batch > 1:
             rest(m)
@@ -197,12 +197,12 @@ def run_fixed_adapting(
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = residuals[1], residuals[2]
+                kappa, gamma2 = last[1], last[2]
             else:
                 kappa, gamma2 = fixed.predict(m, f)
         if tracking:
@@ -210,7 +210,7 @@ def run_fixed_adapting(
         if not advance:
             note_predicted(m, f, kappa, gamma2)
             continue
-        residuals[0] = 0.0
+        last[0] = 0.0
         remember_target(m, f)
         if learnt:
             sngd.before(m, f)
@@ -229,12 +229,12 @@ def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
             return status, row
-    tracking, kappa, gamma2, residuals = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.residuals)
+    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
         learnt = arrive(m, f, X, Y, t, advance)
         if learnt or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = residuals[1], residuals[2]
+                kappa, gamma2 = last[1], last[2]
             else:
                 kappa, gamma2 = kept.predict(m, f)
         if tracking:
@@ -242,7 +242,7 @@ def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int
         if not advance:
             note_predicted(m, f, kappa, gamma2)
             continue
-        residuals[0] = 0.0
+        last[0] = 0.0
         remember_target(m, f)
         if learnt:
             kept.learn(m, f, kappa, gamma2)

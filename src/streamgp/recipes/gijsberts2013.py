@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Fourier
 from streamgp.process.memory import Window
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.settings import Setting
+from streamgp.vocabulary import (
+    Depth,
+    Form,
+    Frequencies,
+    FrequencySeed,
+    GivenFrequencies,
+    Lengthscale,
+    Noise,
+    Orthogonal,
+    Outputs,
+    SpectralOrder,
+    Variance,
+)
 
 if TYPE_CHECKING:
     from streamgp.batch import SSGPR
 
-Noise = float | list[float] | FloatArray
-
 
 class ISSGPR(OnlineGP):
     """Incremental sparse spectrum Gaussian process regression [gijsberts2013].
-
-    Args:
-        features: D, the number of frequencies; there are 2 D weights.
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function, in squared units of the target.
-        noise: variance of the observation noise, in squared units of the target.
-        seed: of the frequencies.
-        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
-        form: "cholesky" (a triangular factor, updated by rotations, as in the paper) or "covariance".
-        depth: inputs in the window, the present one included; 1 is no memory.
-        outputs: "shared" or "separate" covariance of several outputs.
-        order: None for the squared exponential; 0.5, 1.5 or 2.5 for the Matern kernel of that order.
-        orthogonal: draw the frequencies in orthogonal blocks.
-        adapt: SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -43,21 +39,35 @@ class ISSGPR(OnlineGP):
 
     def __init__(
         self,
-        features: int = 100,
-        lengthscale: Any = None,
-        variance: float = 1.0,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
         noise: Noise = 0.01,
-        seed: int = 0,
-        frequencies: Any = None,
-        form: str = "cholesky",
-        depth: int = 1,
-        outputs: str = "shared",
-        order: float | None = None,
-        orthogonal: bool = False,
-        adapt: SNGD | None = None,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        form: Form = "cholesky",
+        depth: Depth = 1,
+        outputs: Outputs = "shared",
+        order: SpectralOrder = None,
+        orthogonal: Orthogonal = False,
+        adapt: Annotated[
+            Adapt,
+            Setting(
+                "SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"
+            ),
+        ] = None,
     ) -> None:
         self._compose(
-            features=Fourier(features, lengthscale, variance, seed, frequencies, order, orthogonal),
+            features=Fourier(
+                features,
+                lengthscale=lengthscale,
+                variance=variance,
+                seed=seed,
+                frequencies=frequencies,
+                order=order,
+                orthogonal=orthogonal,
+            ),
             memory=Window(depth),
             noise=noise,
             form=form,
@@ -79,19 +89,6 @@ class ISSGPR(OnlineGP):
 class IRFRR(OnlineGP):
     """Incremental random-features ridge regression: the mean of I-SSGPR, its ancestor, no variance [gijsberts2013].
 
-    Args:
-        features: D, the number of frequencies; there are 2 D weights.
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        variance: prior variance of the function, in squared units of the target.
-        noise: the ridge: the weight of |w|^2 against the squared errors.
-        seed: of the frequencies.
-        frequencies: a (D, d) matrix of frequencies, already divided by the lengthscales, in place of random ones.
-        form: "cholesky" (a triangular factor, updated by rotations, as in the paper) or "covariance".
-        depth: inputs in the window, the present one included; 1 is no memory.
-        outputs: "shared" or "separate" covariance of several outputs.
-        order: None for the squared exponential; 0.5, 1.5 or 2.5 for the Matern kernel of that order.
-        orthogonal: draw the frequencies in orthogonal blocks.
-
     Example:
         >>> import streamgp as sg
         >>> model = sg.IRFRR(features=50, lengthscale=1.0, noise=0.01)
@@ -104,20 +101,29 @@ class IRFRR(OnlineGP):
 
     def __init__(
         self,
-        features: int = 100,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        noise: Noise = 0.01,
-        seed: int = 0,
-        frequencies: Any = None,
-        form: str = "cholesky",
-        depth: int = 1,
-        outputs: str = "shared",
-        order: float | None = None,
-        orthogonal: bool = False,
+        features: Frequencies = 100,
+        *,
+        lengthscale: Lengthscale = None,
+        variance: Variance = 1.0,
+        noise: Annotated[Noise, Setting("the ridge: the weight of |w|^2 against the squared errors")] = 0.01,
+        seed: FrequencySeed = 0,
+        frequencies: GivenFrequencies = None,
+        form: Form = "cholesky",
+        depth: Depth = 1,
+        outputs: Outputs = "shared",
+        order: SpectralOrder = None,
+        orthogonal: Orthogonal = False,
     ) -> None:
         self._compose(
-            features=Fourier(features, lengthscale, variance, seed, frequencies, order, orthogonal),
+            features=Fourier(
+                features,
+                lengthscale=lengthscale,
+                variance=variance,
+                seed=seed,
+                frequencies=frequencies,
+                order=order,
+                orthogonal=orthogonal,
+            ),
             memory=Window(depth),
             noise=noise,
             form=form,

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.prediction import Prediction
-from streamgp.kernels import Kernel
-from streamgp.process.adapt.sngd import SNGD
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.features import Basis
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, real_matrix, whole
-
-Noise = float | list[float] | FloatArray
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.settings import FloatArray, Setting, real_matrix, whole
+from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
 
 
 class RecursiveGP(OnlineGP):
     """Recursive Gaussian process regression on basis points that are given and stay [huber2013].
 
-    Args:
-        basis: (m, d) basis points; see ``grid`` and ``kmeans``.
-        kernel: covariance function; None: SquaredExponential().
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        mean: prior mean, a function of (n, d) rows that returns n numbers; None: 0. It is not saved: load(path,
-            mean=f).
-        batch: rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch of
-            one. Rows of a batch share their residual, so that other batches give (slightly) other results.
-        outputs: "shared" or "separate" covariance of several outputs.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
-
     Example:
         >>> import streamgp as sg
-        >>> model = sg.RecursiveGP(sg.grid(-3, 3, 13), sg.SquaredExponential(1.0), mean=lambda X: 2 * X[:, 0])
+        >>> model = sg.RecursiveGP(sg.grid(-3, 3, 13), kernel=sg.SquaredExponential(1.0), mean=lambda X: 2 * X[:, 0])
         >>> model.learn_one(0.2, 1.0)
         >>> round(model.predict_one(0.2).mean, 2), model.predict_one(100.0).mean
         (0.99, 200.0)
@@ -43,23 +30,43 @@ class RecursiveGP(OnlineGP):
 
     def __init__(
         self,
-        basis: Any,
-        kernel: Kernel | None = None,
+        basis: Annotated[
+            Any, Setting("(m, d) basis points; see grid and kmeans", INPUTS, partial(real_matrix, shape="(m, d)"))
+        ],
+        *,
+        kernel: KernelSetting = SquaredExponential(),
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
         noise: Noise = 0.01,
-        jitter: float = 0.0,
-        mean: Callable[[FloatArray], Any] | None = None,
-        batch: int = 1,
-        outputs: str = "shared",
-        adapt: SNGD | None = None,
+        jitter: Jitter = 0.0,
+        mean: Annotated[
+            Callable[[FloatArray], Any] | None,
+            Setting(
+                "prior mean, a function of (n, d) rows that returns n numbers; None: 0; it is not saved: "
+                "load(path, mean=f)",
+                "unit of the target",
+            ),
+        ] = None,
+        batch: Annotated[
+            int,
+            Setting(
+                "rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch "
+                "of one; rows of a batch share their residual, so that other batches give (slightly) other results",
+                "rows",
+                whole,
+            ),
+        ] = 1,
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
     ) -> None:
         if mean is not None and not callable(mean):
             raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
         self._mean = mean
         self._direct = mean is None
-        self._batch = whole("batch", batch)
-        points = real_matrix("basis", basis, "(m, d)")
+        self._batch = batch
+        kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
         self._compose(
-            features=Basis(kernel, jitter, points=points), memory=None, noise=noise, adapt=adapt, outputs=outputs
+            features=Basis(kernel, jitter=jitter, points=basis), memory=None, noise=noise, adapt=adapt, outputs=outputs
         )
 
     def insert(self, points: Any) -> None:
@@ -135,11 +142,6 @@ class _Above(Mapped):
 def grid(low: Any, high: Any, points: Any) -> FloatArray:
     """Return basis points on a regular grid, the ends included.
 
-    Args:
-        low: lower end, one number or one for each input.
-        high: upper end, likewise.
-        points: number of points along each input, likewise.
-
     Example:
         >>> import streamgp as sg
         >>> sg.grid([0, 0], [1, 2], [2, 3]).tolist()
@@ -154,12 +156,7 @@ def grid(low: Any, high: Any, points: Any) -> FloatArray:
 
 
 def kmeans(X: Any, count: int, seed: int = 0) -> FloatArray:
-    """Return basis points at the centres of clusters of rows, for example of a prefix of the stream.
-
-    Args:
-        X: (n, d) rows, at least ``count`` different ones.
-        count: number of basis points.
-        seed: of the clustering.
+    """Return basis points at the centers of clusters of rows, for example of a prefix of the stream.
 
     Example:
         >>> import numpy as np
@@ -173,7 +170,7 @@ def kmeans(X: Any, count: int, seed: int = 0) -> FloatArray:
     distinct = np.unique(rows, axis=0)
     if len(distinct) < whole("count", count):
         raise ValueError(f"X must have at least {count} different rows for {count} basis points; got {len(distinct)}")
-    # Start from rows: an empty cluster cannot arise at the first step, and a later one keeps its centre.
+    # Start from rows: an empty cluster cannot arise at the first step, and a later one keeps its center.
     start = distinct[np.random.default_rng(whole("seed", seed, at_least=0)).permutation(len(distinct))[:count]]
-    centres, _ = kmeans2(rows, start, minit="matrix", missing="raise" if len(distinct) == count else "warn")
-    return np.ascontiguousarray(centres)
+    centers, _ = kmeans2(rows, start, minit="matrix", missing="raise" if len(distinct) == count else "warn")
+    return np.ascontiguousarray(centers)

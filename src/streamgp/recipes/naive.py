@@ -87,7 +87,7 @@ class SeasonalValue(Naive):
 
     _season: FloatArray  # the last targets, (back, p), oldest first
 
-    def __init__(self, period: int = 1, ahead: int = 1) -> None:
+    def __init__(self, period: int = 1, *, ahead: int = 1) -> None:
         period, self._ahead = whole("period", period), whole("ahead", ahead)
         self._back = -(-self._ahead // period) * period  # whole seasons, so that the target is known by then
 

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from streamgp.kernels import Kernel, RecursiveSquaredExponential, SquaredExponential
-from streamgp.process.adapt.sngd import SNGD
+from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, NoForgetting
-from streamgp.process.memory import Reservoir, Window, described_reservoir
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, number
-
-Noise = float | list[float] | FloatArray
+from streamgp.process.memory import ReservoirSetting, Window, described_reservoir
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.settings import Setting
+from streamgp.vocabulary import (
+    Absorb,
+    Capacity,
+    Connectivity,
+    Depth,
+    Evict,
+    Feedback,
+    Forgetting,
+    InputScale,
+    Jitter,
+    Noise,
+    Novelty,
+    OneNoise,
+    Outputs,
+    Removal,
+    Retention,
+    Seed,
+    ShortLengthscale,
+    ShortVariance,
+    SpectralRadius,
+    StateLengthscale,
+    TemporalLengthscale,
+    Units,
+    positive,
+)
 
 
 class SOGP(OnlineGP):
@@ -21,20 +43,6 @@ class SOGP(OnlineGP):
 
     A row that is novel becomes a basis point, any other is absorbed into the posterior; when there are too many basis
     points the one with the lowest score leaves.
-
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        capacity: most basis points.
-        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        depth: inputs in the window, the present one included; 1 is no memory.
-        absorb: "fitc" (as printed: the residual counts as noise) or "dtc" (Csato and Opper's projection).
-        evict: who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q,
-            the "oldest", or "never" anyone.
-        removal: "marginal", Eqs. (26)-(28), or "kl", the other direction of the divergence.
-        outputs: "shared" or "separate" covariance of several outputs.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -46,23 +54,26 @@ class SOGP(OnlineGP):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        capacity: int = 100,
-        novelty: float = 1e-3,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
         noise: Noise = 0.01,
-        jitter: float = 0.0,
-        depth: int = 1,
-        absorb: str = "fitc",
-        evict: str = "paper",
-        removal: str = "marginal",
-        outputs: str = "shared",
-        adapt: SNGD | None = None,
+        jitter: Jitter = 0.0,
+        depth: Depth = 1,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
     ) -> None:
         self._compose(
-            features=Basis(kernel, jitter),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty, absorb, evict, removal),
+            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
         )
@@ -70,27 +81,6 @@ class SOGP(OnlineGP):
 
 class OESGP(OnlineGP):
     """Online echo-state Gaussian process: a sparse online GP on the state of a reservoir and the input [soh2014 III].
-
-    Args:
-        reservoir: a Reservoir(...); None: one of the settings that follow.
-        units: number of units.
-        spectral_radius: largest modulus of the eigenvalues of the recurrent weights; below 1 the past fades.
-        retention: the part of the old state that is kept, in [0, 1).
-        connectivity: the part of the recurrent weights that is not zero, in (0, 1].
-        input_scale: input weights are uniform in [-input_scale, input_scale].
-        feedback: None, a scale of random weights, or a (units, p) matrix fed with the last target.
-        seed: of the random weights.
-        lengthscale: one, or one for each unit and input; None: sqrt(units + d).
-        variance: prior variance of the function, in squared units of the target.
-        capacity: most basis points.
-        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        absorb: "fitc" or "dtc"; see SOGP.
-        evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
-        removal: "marginal" or "kl"; see SOGP.
-        outputs: "shared" or "separate" covariance of several outputs.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import numpy as np
@@ -103,33 +93,42 @@ class OESGP(OnlineGP):
 
     def __init__(
         self,
-        reservoir: Reservoir | None = None,
-        units: int = 100,
-        spectral_radius: float = 0.9,
-        retention: float = 0.0,
-        connectivity: float = 0.1,
-        input_scale: float = 1.0,
-        feedback: Any = None,
-        seed: int = 0,
-        lengthscale: Any = None,
-        variance: float = 1.0,
-        capacity: int = 100,
-        novelty: float = 1e-3,
+        reservoir: ReservoirSetting = None,
+        *,
+        units: Units = 100,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        kernel: KernelSetting = SquaredExponential(),
+        lengthscale: StateLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
         noise: Noise = 0.01,
-        jitter: float = 0.0,
-        absorb: str = "fitc",
-        evict: str = "paper",
-        removal: str = "marginal",
-        outputs: str = "shared",
-        adapt: SNGD | None = None,
+        jitter: Jitter = 0.0,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
     ) -> None:
         self._compose(
-            features=Basis(SquaredExponential(lengthscale, variance), jitter),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
             memory=described_reservoir(
-                reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed
+                reservoir,
+                units=units,
+                spectral_radius=spectral_radius,
+                retention=retention,
+                connectivity=connectivity,
+                input_scale=input_scale,
+                feedback=feedback,
+                seed=seed,
             ),
             noise=noise,
-            budget=Budget(capacity, novelty, absorb, evict, removal),
+            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
         )
@@ -137,21 +136,6 @@ class OESGP(OnlineGP):
 
 class OIESGP(OnlineGP):
     """Online infinite echo-state Gaussian process: a sparse online GP with a recursive kernel [soh2014 IV].
-
-    Args:
-        depth: inputs in the window, the present one included.
-        lengthscale: one, or one for each input (ARD), in the units of the inputs; None: sqrt(d).
-        temporal_lengthscale: sigma_rho, without unit; the nearer to 1 from above, the longer the memory.
-        variance: prior variance of the function, in squared units of the target.
-        capacity: most basis points.
-        novelty: a row is admitted when gamma2 >= novelty * k(x, x); 0 admits every row while there is room.
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        absorb: "fitc" or "dtc"; see SOGP.
-        evict: "paper", "kl", "error", "oldest" or "never"; see SOGP.
-        removal: "marginal" or "kl"; see SOGP.
-        outputs: "shared" or "separate" covariance of several outputs.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import numpy as np
@@ -164,25 +148,42 @@ class OIESGP(OnlineGP):
 
     def __init__(
         self,
-        depth: int = 20,
-        lengthscale: Any = None,
-        temporal_lengthscale: float = 1.2,
-        variance: float = 1.0,
-        capacity: int = 100,
-        novelty: float = 1e-3,
+        depth: Depth = 20,
+        *,
+        kernel: KernelSetting = RecursiveSquaredExponential(),
+        lengthscale: ShortLengthscale = None,
+        temporal_lengthscale: Annotated[
+            TemporalLengthscale | None,
+            Setting(
+                "sigma_rho of the default kernel, in place of a kernel of your own; the nearer to 1 from above, the "
+                "longer the memory; None: 1.2"
+            ),
+        ] = None,
+        variance: ShortVariance = None,
+        capacity: Capacity = 100,
+        novelty: Novelty = 1e-3,
         noise: Noise = 0.01,
-        jitter: float = 0.0,
-        absorb: str = "fitc",
-        evict: str = "paper",
-        removal: str = "marginal",
-        outputs: str = "shared",
-        adapt: SNGD | None = None,
+        jitter: Jitter = 0.0,
+        absorb: Absorb = "fitc",
+        evict: Evict = "paper",
+        removal: Removal = "marginal",
+        outputs: Outputs = "shared",
+        adapt: Adapt = None,
     ) -> None:
         self._compose(
-            features=Basis(RecursiveSquaredExponential(lengthscale, temporal_lengthscale, variance), jitter),
+            features=Basis(
+                described_kernel(
+                    kernel,
+                    RecursiveSquaredExponential(),
+                    lengthscale=lengthscale,
+                    temporal_lengthscale=temporal_lengthscale,
+                    variance=variance,
+                ),
+                jitter=jitter,
+            ),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty, absorb, evict, removal),
+            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
         )
@@ -190,20 +191,6 @@ class OIESGP(OnlineGP):
 
 class RLSESN(OnlineGP):
     """Echo-state network with a linear readout on [state; x; 1], learnt by recursive least squares [soh2014 II].
-
-    Args:
-        reservoir: a Reservoir(...); None: one of the settings that follow.
-        units: number of units.
-        delta: P starts as I / delta: small follows the first rows closely, large regularises.
-        forgetting: lambda in (0, 1]; the memory of the readout is about 1 / (1 - forgetting) rows long.
-        noise: variance of the observation noise, in squared units of the target; it scales the error bars only.
-        spectral_radius: largest modulus of the eigenvalues of the recurrent weights; below 1 the past fades.
-        retention: the part of the old state that is kept, in [0, 1).
-        connectivity: the part of the recurrent weights that is not zero, in (0, 1].
-        input_scale: input weights are uniform in [-input_scale, input_scale].
-        feedback: None, a scale of random weights, or a (units, p) matrix fed with the last target.
-        seed: of the random weights.
-        outputs: "shared" or "separate" covariance of several outputs.
 
     Example:
         >>> import numpy as np
@@ -216,25 +203,37 @@ class RLSESN(OnlineGP):
 
     def __init__(
         self,
-        reservoir: Reservoir | None = None,
-        units: int = 100,
-        delta: float = 1e-2,
-        forgetting: float = 1.0,
-        noise: float = 1.0,
-        spectral_radius: float = 0.9,
-        retention: float = 0.0,
-        connectivity: float = 0.1,
-        input_scale: float = 1.0,
-        feedback: Any = None,
-        seed: int = 0,
-        outputs: str = "shared",
+        reservoir: ReservoirSetting = None,
+        *,
+        units: Units = 100,
+        delta: Annotated[
+            float,
+            Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
+        ] = 1e-2,
+        forgetting: Forgetting = 1.0,
+        noise: Annotated[
+            OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
+        ] = 1.0,
+        spectral_radius: SpectralRadius = 0.9,
+        retention: Retention = 0.0,
+        connectivity: Connectivity = 0.1,
+        input_scale: InputScale = 1.0,
+        feedback: Feedback = None,
+        seed: Seed = 0,
+        outputs: Outputs = "shared",
     ) -> None:
         # [soh2014] Eq. (6) has noise 1; with noise s and P = s I / delta the means are the same.
-        delta, noise = number("delta", delta, above=0), number("noise", noise, above=0)
         self._compose(
             features=Linear(delta / noise, constant=True),
             memory=described_reservoir(
-                reservoir, units, spectral_radius, retention, connectivity, input_scale, feedback, seed
+                reservoir,
+                units=units,
+                spectral_radius=spectral_radius,
+                retention=retention,
+                connectivity=connectivity,
+                input_scale=input_scale,
+                feedback=feedback,
+                seed=seed,
             ),
             noise=noise,
             forgetting=NoForgetting() if forgetting == 1 else Injection(forgetting),

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from streamgp.kernels import Kernel
-from streamgp.process.adapt.sngd import SNGD
+from typing import Annotated
+
+from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
 from streamgp.process.memory import Window
-from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, choice
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.settings import Setting, choice, one_of
+from streamgp.vocabulary import (
+    Capacity,
+    Depth,
+    Jitter,
+    Noise,
+    Novelty,
+    OneNoise,
+    Outputs,
+    ShortLengthscale,
+    ShortVariance,
+    not_negative,
+)
+from streamgp.vocabulary import Forgetting as Factor
 
-Noise = float | list[float] | FloatArray
+MODES = ("back-to-prior", "injection")
+
+
+Kept = Annotated[Capacity, Setting("rows kept", "rows")]
+Regularization = Annotated[OneNoise, Setting("variance of the observation noise, the regularization")]
 
 
 class KRLS(OnlineGP):
     """Kernel recursive least squares with approximate linear dependency [vanvaerenbergh2016 3.1; Engel et al. 2004].
 
     A novel row joins the dictionary, any other is folded in. With noise 0 it is least squares on the dictionary.
-
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        novelty: a row joins the dictionary when gamma2 >= novelty * k(x, x).
-        noise: variance of the observation noise, in squared units of the target; 0: plain least squares.
-        capacity: most basis points; a full dictionary folds every row in.
-        depth: inputs in the window, the present one included; 1 is no memory.
 
     Example:
         >>> import streamgp as sg
@@ -36,17 +47,22 @@ class KRLS(OnlineGP):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        novelty: float = 1e-3,
-        noise: float = 0.01,
-        capacity: int = 100,
-        depth: int = 1,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        novelty: Annotated[Novelty, Setting("a row joins the dictionary when gamma2 >= novelty * k(x, x)")] = 1e-3,
+        noise: Annotated[
+            OneNoise, Setting("variance of the observation noise; 0: plain least squares", check=not_negative)
+        ] = 0.01,
+        capacity: Annotated[Capacity, Setting("most basis points; a full dictionary folds every row in")] = 100,
+        depth: Depth = 1,
     ) -> None:
         self._compose(
-            features=Basis(kernel),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty, absorb="dtc", evict="never"),
+            budget=Budget(capacity, novelty=novelty, absorb="dtc", evict="never"),
         )
 
 
@@ -54,19 +70,6 @@ class KRLST(OnlineGP):
     """Kernel recursive least squares tracker [vanvaerenbergh2016 2.2].
 
     Forgets, admits every row, and prunes the basis point whose loss changes the mean least.
-
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        capacity: most basis points.
-        forgetting: factor in (0, 1]; 1 forgets nothing, as a stream that never changes wants it (docs/drift.md).
-        mode: "back-to-prior" or "injection" (of uncertainty).
-        noise: variance of the observation noise, in squared units of the target.
-        jitter: independent variance of every function value, relative to its prior variance and part of the prior.
-        depth: inputs in the window, the present one included; 1 is no memory.
-        outputs: "shared" or "separate" covariance of several outputs.
-        estimate_power: noise and the kernel's variance count only as a ratio; the power of the signal is estimated from
-            the errors, discounted as the posterior is, and scales the error bars. The means do not change.
-        adapt: SNGD() keeps learning the hyperparameters; None: they stay.
 
     Example:
         >>> import streamgp as sg
@@ -78,20 +81,31 @@ class KRLST(OnlineGP):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        capacity: int = 100,
-        forgetting: float = 0.9995,
-        mode: str = "back-to-prior",
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Capacity = 100,
+        forgetting: Factor = 0.9995,
+        mode: Annotated[
+            str, Setting('of forgetting: "back-to-prior" or "injection" (of uncertainty)', check=one_of(*MODES))
+        ] = "back-to-prior",
         noise: Noise = 0.01,
-        jitter: float = 1e-6,
-        depth: int = 1,
-        outputs: str = "shared",
-        estimate_power: bool = False,
-        adapt: SNGD | None = None,
+        jitter: Jitter = 1e-6,
+        depth: Depth = 1,
+        outputs: Outputs = "shared",
+        estimate_power: Annotated[
+            bool,
+            Setting(
+                "noise and the kernel's variance count only as a ratio; the power of the signal is estimated from the "
+                "errors, discounted as the posterior is, and scales the error bars; the means do not change"
+            ),
+        ] = False,
+        adapt: Adapt = None,
     ) -> None:
         self._estimate_power = bool(estimate_power)
         self._compose(
-            features=Basis(kernel, jitter),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error"),
@@ -104,12 +118,6 @@ class KRLST(OnlineGP):
 class SWKRLS(OnlineGP):
     """Sliding-window kernel recursive least squares: the exact GP on the last ``capacity`` rows.
 
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        capacity: rows in the window.
-        noise: variance of the observation noise, in squared units of the target (the regularisation).
-        depth: inputs in the window of each row, the present one included; 1 is no memory.
-
     Example:
         >>> import streamgp as sg
         >>> model = sg.SWKRLS(capacity=2)
@@ -118,9 +126,18 @@ class SWKRLS(OnlineGP):
         [[1.0], [2.0]]
     """
 
-    def __init__(self, kernel: Kernel | None = None, capacity: int = 100, noise: float = 0.01, depth: int = 1) -> None:
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Kept = 100,
+        noise: Regularization = 0.01,
+        depth: Depth = 1,
+    ) -> None:
         self._compose(
-            features=Basis(kernel),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="oldest", removal="discard"),
@@ -130,12 +147,6 @@ class SWKRLS(OnlineGP):
 class FBKRLS(OnlineGP):
     """Fixed-budget kernel recursive least squares: the exact GP on rows of which the best predicted leaves.
 
-    Args:
-        kernel: covariance function; None: SquaredExponential().
-        capacity: rows kept.
-        noise: variance of the observation noise, in squared units of the target (the regularisation).
-        depth: inputs in the window of each row, the present one included; 1 is no memory.
-
     Example:
         >>> import streamgp as sg
         >>> model = sg.FBKRLS(capacity=2)
@@ -144,9 +155,18 @@ class FBKRLS(OnlineGP):
         2
     """
 
-    def __init__(self, kernel: Kernel | None = None, capacity: int = 100, noise: float = 0.01, depth: int = 1) -> None:
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        capacity: Kept = 100,
+        noise: Regularization = 0.01,
+        depth: Depth = 1,
+    ) -> None:
         self._compose(
-            features=Basis(kernel),
+            features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error", removal="discard"),
@@ -155,5 +175,5 @@ class FBKRLS(OnlineGP):
 
 def forgetting_of(mode: str, factor: float) -> Forgetting:
     """The forgetting of that name."""
-    kind = (BackToPrior, Injection)[choice("mode", mode, ("back-to-prior", "injection"))]
+    kind = (BackToPrior, Injection)[choice("mode", mode, MODES)]
     return NoForgetting() if factor == 1 else kind(factor)

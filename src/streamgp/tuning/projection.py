@@ -28,7 +28,7 @@ def spread_points(kernel: Kernel, X: FloatArray, count: int, jitter: float = 0.0
     residual = (1.0 + jitter) * kernel.diagonal(X)
     least = DISTINCT * residual.max()
     rows: list[int] = []
-    V = np.empty((min(count, len(X)), len(X)))  # of a pivoted Cholesky factorisation
+    V = np.empty((min(count, len(X)), len(X)))  # of a pivoted Cholesky factorization
     while len(rows) < len(V):
         i = int(np.argmax(residual))
         if residual[i] < least:

@@ -13,7 +13,7 @@ from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import Kernel
-from streamgp.process.features import Features, Fourier, checked_kernel
+from streamgp.process.features import Features, Fourier
 from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
@@ -47,7 +47,7 @@ def tune(
     """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
 
     The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
-    Fourier features: of the sparse spectrum process) is maximised over the kernel's hyperparameters and the noise.
+    Fourier features: of the sparse spectrum process) is maximized over the kernel's hyperparameters and the noise.
     Unless ``evidence`` has bounds, the search is in the units of the data: each term of a kernel may reach a prior
     variance, averaged over the rows, of ten times the variance of the targets, or that of the start; and a start that
     is off by more than a factor of 100 in those units begins at the scale of the data. A noise below 1e-5 of the prior
@@ -58,7 +58,7 @@ def tune(
             Of Standardize, Calibrated and DriftAware the model within is tuned, in the units that it will see.
         X: (n, d) rows of the stream, in order, from its beginning.
         Y: (n,) or (n, p) targets; NaN where missing.
-        evidence: how to maximise; None: Evidence().
+        evidence: how to maximize; None: Evidence().
         rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation.
         tune_frequencies: for Fourier features, tune the frequencies too.
 
@@ -203,7 +203,8 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
     else:
         found = batch.hyperparameters
         noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
-        changes = {part + "kernel": batch.kernel} if part or "kernel" in settings else found
+        short = {name: None for name in found if name in settings}  # the kernel has all that was given in short
+        changes = {part + "kernel": batch.kernel} | short
     if "noise" in settings:
         changes["noise"] = noise
     return model.replaced(**changes)  # type: ignore[no-any-return]
@@ -220,8 +221,8 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         width, depth = model._memory.width(d), model._memory.depth
         return SSGPR(
             parts.features,
-            parts.lengthscale,
-            parts.variance,
+            lengthscale=parts.lengthscale,
+            variance=parts.variance,
             seed=parts.seed,
             frequencies=parts.given if plain else parts.frequencies(width, depth),
             tune_frequencies=tune_frequencies,
@@ -241,8 +242,7 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
 def _kernel_of(model: StreamModel, settings: dict[str, Any]) -> tuple[Kernel | None, float]:
     if isinstance(model, OnlineGP):
         return model._features.kernel, model._features.jitter
-    kernel = checked_kernel(settings["kernel"]) if "kernel" in settings else None
-    return kernel, float(settings.get("jitter", 0.0))
+    return getattr(model, "_kernel", settings.get("kernel")), float(settings.get("jitter", 0.0))
 
 
 def _memory_of(model: StreamModel) -> Memory:

@@ -82,6 +82,7 @@ class Calibrated(Wrapper):
     def __init__(
         self,
         model: StreamModel,
+        *,
         level: float = 0.9,
         rates: Sequence[float] | FloatArray = (0.01, 0.03, 0.1, 0.3),
         memory: int = 500,

@@ -21,7 +21,7 @@ class Columns(Wrapper):
 
     Example:
         >>> import streamgp as sg
-        >>> model = sg.Columns(sg.KRLST(), [1])
+        >>> model = sg.Columns(sg.KRLST(), columns=[1])
         >>> model.learn_one([5.0, 1.0], 2.0)
         >>> model.basis.tolist()
         [[1.0]]
@@ -29,7 +29,7 @@ class Columns(Wrapper):
 
     _x: FloatArray  # the last row, (d,)
 
-    def __init__(self, model: StreamModel, columns: Sequence[int]) -> None:
+    def __init__(self, model: StreamModel, *, columns: Sequence[int]) -> None:
         self._wrap(model)
         self._columns = [whole("columns", column, at_least=0) for column in columns]
         if not self._columns:
@@ -86,7 +86,7 @@ class Differenced(Wrapper):
         30.0
     """
 
-    def __init__(self, model: StreamModel, column: int = 0) -> None:
+    def __init__(self, model: StreamModel, *, column: int = 0) -> None:
         self._wrap(model)
         self._column = whole("column", column, at_least=0)
 

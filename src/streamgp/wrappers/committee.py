@@ -58,7 +58,7 @@ class Committee(Composite):
     _slopes: FloatArray  # (p, 3, members)
     _scale: FloatArray  # (p, 2)
 
-    def __init__(self, models: Sequence[StreamModel], memory: int = 100, rule: str = "recent") -> None:
+    def __init__(self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent") -> None:
         given = models if isinstance(models, list | tuple) else [models]
         self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
         # Weighed by regret, a member without a variance has its mean squared error, as soon as there is one.

@@ -102,6 +102,7 @@ class DriftAware(Wrapper):
     def __init__(
         self,
         model: StreamModel,
+        *,
         false_alarm_rate: float = 1e-4,
         factor: float = 0.1,
         relax: float = 0.5,

@@ -61,7 +61,7 @@ class Standardize(Wrapper):
     _begins: np.ndarray  # 1 where a new sequence begins with the row
     _kept: np.ndarray  # how many rows have been kept
 
-    def __init__(self, model: StreamModel, warmup: int = 100) -> None:
+    def __init__(self, model: StreamModel, *, warmup: int = 100) -> None:
         self._wrap(model)
         self._largest = np.inf  # in standard units nothing is large
         self._warmup = whole("warmup", warmup, at_least=2)

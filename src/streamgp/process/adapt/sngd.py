@@ -7,6 +7,9 @@ interval.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +21,8 @@ from streamgp.process import features
 from streamgp.process.adapt.gradient import gather
 from streamgp.process.adapt.move import move_to
 from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING, STOPPED
-from streamgp.settings import Part, choice, number, whole
+from streamgp.settings import Part, Setting, number, one_of, optional, whole
+from streamgp.vocabulary import not_negative, positive
 
 Array = NDArray
 
@@ -30,19 +34,6 @@ class SNGD(Part):
 
     Adapted are the logarithms of the kernel's hyperparameters and of the noise. For Fourier features that is the
     variance and the noise: other lengthscales would need the rows that were absorbed, and those are not kept.
-
-    Args:
-        interval: rows over which a gradient is averaged, with the basis frozen.
-        rest: rows between two such intervals, in which the basis may change; None: as many.
-        rate: size of the first step, without unit; step j is rate / j^decay.
-        decay: in [0, 1].
-        damping: the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient
-            ascent.
-        clip: most that a logarithm may move in one step.
-        tolerance: adaptation stops when the squared length of the steps stays below this, 50 steps in a row; 0: never.
-        patience: how many steps in a row.
-        parameters_per_row: derivatives computed at each row, drawn at random; None: all.
-        on_move: "rebase" (nothing absorbed is lost) or "rebuild" (the paper's, from the basis points' own targets).
 
     Example:
         >>> import numpy as np
@@ -58,27 +49,52 @@ class SNGD(Part):
 
     def __init__(
         self,
-        interval: int = 50,
-        rest: int | None = None,
-        rate: float = 1.0,
-        decay: float = 0.25,
-        damping: float = 0.1,
-        clip: float = 0.2,
-        tolerance: float = 1e-4,
-        patience: int = 50,
-        parameters_per_row: int | None = None,
-        on_move: str = "rebase",
+        interval: Annotated[
+            int, Setting("rows over which a gradient is averaged, with the basis frozen", "rows", whole)
+        ] = 50,
+        *,
+        rest: Annotated[
+            int | None,
+            Setting(
+                "rows between two such intervals, in which the basis may change; None: as many", "rows", optional(whole)
+            ),
+        ] = None,
+        rate: Annotated[float, Setting("size of the first step; step j is rate / j^decay", check=positive)] = 1.0,
+        decay: Annotated[float, Setting("in [0, 1]", check=partial(number, at_least=0, at_most=1))] = 0.25,
+        damping: Annotated[
+            float,
+            Setting(
+                "the Fisher matrix starts every interval as this multiple of the identity; large is plain gradient "
+                "ascent",
+                check=positive,
+            ),
+        ] = 0.1,
+        clip: Annotated[float, Setting("most that a logarithm may move in one step", check=positive)] = 0.2,
+        tolerance: Annotated[
+            float,
+            Setting(
+                "adaptation stops when the squared length of the steps stays below this for patience steps; 0: never",
+                check=not_negative,
+            ),
+        ] = 1e-4,
+        patience: Annotated[int, Setting("how many such steps in a row", "steps", whole)] = 50,
+        parameters_per_row: Annotated[
+            int | None,
+            Setting("derivatives computed at each row, drawn at random; None: all", check=optional(whole)),
+        ] = None,
+        on_move: Annotated[
+            str,
+            Setting(
+                '"rebase" (nothing absorbed is lost) or "rebuild" (the paper\'s, from the basis points\' own targets)',
+                check=one_of(*MOVE),
+            ),
+        ] = "rebase",
     ) -> None:
-        self.interval = whole("interval", interval)
-        self.rest = self.interval if rest is None else whole("rest", rest)
-        self.rate = number("rate", rate, above=0)
-        self.decay = number("decay", decay, at_least=0, at_most=1)
-        self.damping = number("damping", damping, above=0)
-        self.clip = number("clip", clip, above=0)
-        self.tolerance = number("tolerance", tolerance, at_least=0)
-        self.patience = whole("patience", patience)
-        self.parameters_per_row = 0 if parameters_per_row is None else whole("parameters_per_row", parameters_per_row)
-        self.on_move = choice("on_move", on_move, MOVE)
+        self.interval, self.rest, self.patience = interval, rest or interval, patience
+        self.rate, self.decay, self.damping = rate, decay, damping
+        self.clip, self.tolerance = clip, tolerance
+        self.parameters_per_row = parameters_per_row or 0
+        self.on_move = MOVE.index(on_move)
 
 
 @inlined
