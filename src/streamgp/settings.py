@@ -63,6 +63,7 @@ class Configured:
             cls.__doc__ = _with_arguments(cls.__doc__, cls.described)
 
     @classmethod
+    @functools.cache
     def setting_names(cls) -> tuple[str, ...]:
         return tuple(inspect.signature(cls).parameters)
 

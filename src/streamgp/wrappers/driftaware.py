@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.atomic import undo_of, undone_on_error
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -189,7 +189,7 @@ class DriftAware(Wrapper):
         """Learn a block of rows, as far as the first alarm."""
         if Y is None:
             return self._within._advance(X, None, report), len(X)
-        before = self._within.copy() if len(X) > 1 else self._within
+        undo = undo_of(self._within) if len(X) > 1 else None
         prediction = self._within._advance(X, Y, report=True)
         assert prediction is not None
         at = self._rank(prediction, Y, self._enough(), self._state.evidence)
@@ -197,7 +197,8 @@ class DriftAware(Wrapper):
             return prediction, len(X)
         rows = at + 1
         if rows < len(X):
-            self._within = before
+            assert undo is not None
+            undo()
             prediction = self._within._advance(X[:rows], Y[:rows], report=True)
         self._raise_forgetting()
         return prediction, rows
