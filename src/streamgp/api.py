@@ -28,7 +28,7 @@ from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
-from streamgp.recipes.naive import RunningMean, SeasonalValue
+from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.tune import tune
@@ -73,6 +73,7 @@ __all__ = [
     "Evidence",
     "Fourier",
     "Injection",
+    "InputValue",
     "Linear",
     "LinearKernel",
     "LocalGP",

@@ -132,6 +132,7 @@ EXAMPLES = {
     ),
     "Committee by regret": lambda: sg.Committee([sg.SOGP(capacity=8), sg.IRFRR(features=10)], rule="ml-poly"),
     "SeasonalValue": lambda: sg.SeasonalValue(3),
+    "InputValue": lambda: sg.InputValue(1),
     "RunningMean": lambda: sg.RunningMean(),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), columns=[0]),
     "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),

@@ -146,33 +146,6 @@ def test_a_horizon_longer_than_the_warmup_waits_for_the_targets(model, horizon):
     assert len(pipeline.chosen.names) == (3 if model == "auto" else 1)
 
 
-def old_layout(data):
-    """A run as it was saved when a queue was a table of its rows and the past was held three times."""
-    header, tensors = snapshot.unpacked(data)
-    run = header["run"]
-    rows = tensors["waiting"][np.argsort(tensors["tickets"])]
-    waiting = rows[len(rows) - np.count_nonzero(tensors["tickets"] >= 0) :]
-    targets, ahead = tensors.pop("targets"), max(run["horizon"], 1)
-    del tensors["tickets"]
-    coming = np.full((run["horizon"], 7), np.nan)
-    coming[len(coming) - len(waiting) :] = waiting[:, -7:]
-    past = {"history": targets[len(targets) - run["lags"] :], "previous": targets[-ahead:], "last_y": targets[-1:]}
-    return snapshot.packed(header, tensors | past | {"waiting": waiting, "issued": coming})
-
-
-@pytest.mark.parametrize(("lags", "horizon"), CASES)
-@pytest.mark.parametrize("stop", [2, 29, 55])
-def test_a_run_saved_in_the_earlier_layout_goes_on_exactly(lags, horizon, stop):
-    X, y = stream()
-    whole = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
-    taken(whole, X, y, [stop])
-    first = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
-    taken(first, X[:stop], y[:stop])
-    second = Pipeline.from_bytes(old_layout(first.to_bytes()))
-    taken(second, X[stop:], y[stop:])
-    assert second.to_bytes() == whole.to_bytes()
-
-
 def test_predictions_of_rows_to_come_are_at_hand():
     X, y = stream(40)
     pipeline, live = (Pipeline(schema_of(2), "KRLST", SETTINGS, 1, 3) for _ in range(2))

@@ -14,7 +14,7 @@ from streamgp.wrappers.aggregation import ML_POLY, RECENT, RULES, STACKED, VOICE
 def state(K):
     return (
         np.zeros((3, 3, max(K, VOICES))),
-        np.zeros((2, K)),
+        np.zeros((4, K)),
         np.stack([0.09 * np.eye(K)] * 3),
         np.zeros((3, K)),
         np.zeros(2),

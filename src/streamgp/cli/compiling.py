@@ -14,6 +14,7 @@ MODULES = (
     "filters.rules",
     "local.localgp",
     "local.lwpr",
+    "wrappers.aggregation",
     "wrappers.conformal",
     "wrappers.drift",
     "wrappers.scaling",

@@ -20,7 +20,7 @@ from streamgp.evaluate.metrics import rmse
 from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, least_squares
 from streamgp.job.request import Request
 from streamgp.job.selection import FEWEST, Chosen, hyperparameters
-from streamgp.recipes.naive import RunningMean, SeasonalValue
+from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import with_hyperparameters
 from streamgp.wrappers.calibrated import Calibrated
@@ -33,7 +33,6 @@ LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
 # How many Gaussian processes stay after so many times the warm-up.
 STAY = {1: 8, 2: 6, 4: 4}
-RECENT = 300  # rows by whose errors they are ranked
 SEASONS = ("value a day ago", "value a week ago")
 
 
@@ -77,11 +76,13 @@ class Auto:
     def first(self) -> Calibrated:
         """The committee of those who need no rows to learn from."""
         ahead = max(self.request.horizon, 1)
-        naive: dict[str, StreamModel] = {"previous value": SeasonalValue(1, ahead=ahead), "mean": RunningMean()}
+        # Ahead of time the row's own target is the last one known, before any has been learnt.
+        previous = InputValue(self._own) if self.request.horizon else SeasonalValue(1)
+        naive: dict[str, StreamModel] = {"previous value": previous, "mean": RunningMean()}
         for name, period in zip(SEASONS[-len(self._seasons) :], self._seasons, strict=False):
             naive[name] = SeasonalValue(period, ahead=ahead)
         self.names = list(naive)
-        model: StreamModel = Committee(list(naive.values()), memory=RECENT, rule="stacked")
+        model: StreamModel = Committee(list(naive.values()), rule="stacked")
         if self.request.run["drift"]:
             model = DriftAware(model)
         return Calibrated(model, level=self.request.level)
@@ -199,9 +200,9 @@ class Auto:
         self.chosen = Chosen(stay, "", reason, scores)
 
     def _cut(self, committee: Committee, stay: int) -> None:
-        """Let the processes go that have erred most of late."""
+        """Let the processes go that have erred most over about the last thousand rows."""
         assert self.chosen is not None
-        errors = dict(zip(self.names, committee.recent_errors.tolist(), strict=True))
+        errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         order = sorted((name for name in self.chosen.names if name in self.names), key=errors.__getitem__)
         for name in order[stay:]:
             self._retire(committee, name)

@@ -141,7 +141,7 @@ class Pipeline:
         """
         n, h = len(rows.y), self.horizon
         X = np.column_stack([rows.X, self._lags.columns(rows.y)])
-        if self.request.model == AUTO:  # some experts predict from nothing but the targets
+        if self.request.model == AUTO and not h:  # experts that see no lags need not wait for them
             X = np.nan_to_num(X)
         ready = np.flatnonzero(~np.isnan(X).any(axis=1))
         unready = int(ready[0]) if len(ready) else n
@@ -341,7 +341,7 @@ class Pipeline:
         model = self._innermost()
         if not isinstance(model, Committee) or model._d is None:
             return []
-        errors = model.recent_errors
+        errors = model.errors
         far = DIVERGED * np.nanmedian(errors) if np.isfinite(errors).any() else np.inf
         return [name for name, error in zip(self.weights, errors, strict=True) if error > far > 0]
 

@@ -13,7 +13,7 @@ from streamgp.settings import FloatArray, whole
 
 
 class Naive(StreamModel):
-    """A prediction from past targets alone; the inputs play no part, and there is no variance."""
+    """A prediction without a model, and without a variance."""
 
     has_variance = False
     _rows: np.ndarray  # (1,) rows seen
@@ -34,14 +34,14 @@ class Naive(StreamModel):
     def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
         self._refuse_unfit(X, Y)
         Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
-        said = self._follow(Y)
+        said = self._follow(X, Y)
         self._rows += len(X)
         self._x[:], self._y[:] = X[-1], Y[-1]
         return _certain(said) if report else None
 
     @abc.abstractmethod
-    def _follow(self, Y: FloatArray) -> FloatArray:
-        """Take targets in order, (n, p); return what was said of each before."""
+    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Take rows in order, (n, d), and their targets, (n, p); return what was said of each before."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -98,7 +98,7 @@ class SeasonalValue(Naive):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"season": self._season}
 
-    def _follow(self, Y: FloatArray) -> FloatArray:
+    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         back, n = self._back, len(Y)
         known = np.concatenate([self._season, Y])
         for t in np.flatnonzero(np.isnan(Y).any(axis=1)):
@@ -113,6 +113,39 @@ class SeasonalValue(Naive):
         """Begin a new sequence: no season has passed yet."""
         if self._d is not None:
             self._season[:] = np.nan
+
+
+class InputValue(Naive):
+    """The value of an input column, such as the last target that is known.
+
+    Args:
+        column: of the inputs, the first one 0.
+
+    Example:
+        >>> import streamgp as sg
+        >>> sg.InputValue(1).predict_one([3.0, 5.0]).mean
+        5.0
+    """
+
+    def __init__(self, column: int = 0) -> None:
+        self._column = whole("column", column, at_least=0)
+
+    def _start(self, d: int, p: int) -> None:
+        if self._column >= d:
+            raise ValueError(f"column is {self._column}, but there are {d} columns, the first one 0")
+        super()._start(d, p)
+
+    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return self._values(X)
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        return _certain(self._values(X))
+
+    def _values(self, X: FloatArray) -> FloatArray:
+        return np.repeat(X[:, self._column : self._column + 1], len(self._y), axis=1)
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: nothing is remembered."""
 
 
 class RunningMean(Naive):
@@ -141,7 +174,7 @@ class RunningMean(Naive):
         super()._check_restored()
         require("count", self._count, at_least=0)
 
-    def _follow(self, Y: FloatArray) -> FloatArray:
+    def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         known = ~np.isnan(Y)
         counts = self._count + np.cumsum(known, axis=0)
         said = np.empty(Y.shape)

@@ -32,6 +32,7 @@ PRIOR = 0.3  # standard deviation of a regression's coefficients
 # One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of
 # members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
 FAR = 10.0
+LONG = 0.999  # discount of the errors by which members are compared in the long run
 SCALE = 0.99  # discount of the mean squared error that is this unit
 
 
@@ -58,7 +59,7 @@ def combine(
         means: (n, K) the members' predictions.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
-        errors: (2, K) discounted squared errors of each member, and rows.
+        errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
         covariances: (3, K, K) of the regressions' coefficients.
         slopes: (3, K) their means.
         scale: (2,) discounted squared errors of the first voice, and rows.
@@ -106,8 +107,9 @@ def combine(
         scale[1] = SCALE * scale[1] + 1.0
         for k in range(K):
             if not np.isnan(row[k]):
-                errors[0, k] = discount[0] * errors[0, k] + (y[t] - row[k]) ** 2
-                errors[1, k] = discount[0] * errors[1, k] + 1.0
+                for pair, factor in ((0, discount[0]), (2, LONG)):
+                    errors[pair, k] = factor * errors[pair, k] + (y[t] - row[k]) ** 2
+                    errors[pair + 1, k] = factor * errors[pair + 1, k] + 1.0
 
 
 @compiled

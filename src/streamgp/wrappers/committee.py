@@ -53,7 +53,7 @@ class Committee(Composite):
     _setting = "models"
     # Of each output, as aggregation.combine() takes them.
     _regrets: FloatArray  # (p, 3, 3, members or voices)
-    _errors: FloatArray  # (p, 2, members)
+    _errors: FloatArray  # (p, 4, members)
     _covariances: FloatArray  # (p, 3, members, members)
     _slopes: FloatArray  # (p, 3, members)
     _scale: FloatArray  # (p, 2)
@@ -127,7 +127,7 @@ class Committee(Composite):
         new = [i for i, k in enumerate(kept) if k >= 0]
         before = {name: array.copy() for name, array in self._arrays().items()} if old else {}
         self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
-        self._errors, self._slopes = np.zeros((p, 2, K)), np.zeros((p, 3, K))
+        self._errors, self._slopes = np.zeros((p, 4, K)), np.zeros((p, 3, K))
         self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
         self._scale = np.zeros((p, 2))
         if before:
@@ -221,10 +221,10 @@ class Committee(Composite):
         return [member.copy() for member in self._models]
 
     @property
-    def recent_errors(self) -> FloatArray:
-        """The root mean squared error of every member over about the last ``memory`` rows, averaged over outputs."""
+    def errors(self) -> FloatArray:
+        """The root mean squared error of every member over about the last thousand rows, over all outputs."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.sqrt((self._errors[:, 0] / self._errors[:, 1]).mean(0)))
+            return np.asarray(np.sqrt((self._errors[:, 2] / self._errors[:, 3]).mean(0)))
 
     def _shown(self) -> StreamModel:
         return self._models[self.leader]

@@ -1,0 +1,114 @@
+"""Auto: who predicts when, and that it is never worse than the obvious."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgp.job import Pipeline
+from streamgp.job.auto import STAY
+from streamgp.tables.columns import recognise
+from streamgp.tables.formats import Chunk
+from tests.job.test_pipeline import assert_same, schema_of, taken
+from tests.job.test_selection import rows
+
+SMALL = {"capacity": 10, "features": 10, "warmup": 100}
+PROCESSES = ("fast KRLST", "KRLST", "SOGP", "ISSGPR")
+
+
+def processes(pipeline):
+    return [name for name in pipeline.weights if name.startswith(PROCESSES)]
+
+
+def test_the_second_row_is_predicted_by_the_first_target():
+    X, y = rows(20)
+    for lags in (0, 3, None):
+        said = taken(Pipeline(schema_of(2), "auto", SMALL, lags), X, 100.0 + y)["mean"]
+        assert np.isnan(said[0])
+        assert said[1] == 100.0 + y[0]
+        assert np.isfinite(said[1:]).all()
+
+
+def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behind():
+    X, y = rows(450)
+    pipeline = Pipeline(schema_of(2), "auto", SMALL, 2)
+    taken(pipeline, X[:19], y[:19])
+    assert list(pipeline.weights) == ["previous value", "mean"]
+    taken(pipeline, X[19:20], y[19:20])
+    assert [name for name in pipeline.weights if name.startswith("least squares")] == [
+        f"least squares {forgetting}{view}"
+        for view in ("", " (change)", " (lags)")
+        for forgetting in ("1", "0.999", "0.99")
+    ]
+    assert processes(pipeline) == []
+    taken(pipeline, X[20:30], y[20:30])
+    assert processes(pipeline) == [
+        f"{name}{view}" for view in ("", " (change)", " (lags)", " (change, lags)") for name in PROCESSES
+    ]
+    assert pipeline.chosen is None
+    taken(pipeline, X[30:100], y[30:100])
+    assert sorted(processes(pipeline)) == sorted(pipeline.chosen.names)
+    assert len(pipeline.chosen.names) == STAY[1]
+    assert pipeline.chosen.names == sorted(pipeline.chosen.scores, key=pipeline.chosen.scores.__getitem__)[: STAY[1]]
+    for start, times in ((100, 2), (200, 4)):
+        taken(pipeline, X[start : times * 100], y[start : times * 100])
+        assert len(processes(pipeline)) == STAY[times]
+        assert sorted(processes(pipeline)) == sorted(pipeline.chosen.names)
+    assert {"previous value", "mean", "least squares 0.99 (lags)"} < set(pipeline.weights)
+
+
+def test_without_lags_no_expert_sees_the_past_but_for_the_last_value():
+    X, y = rows(120)
+    pipeline = Pipeline(schema_of(2), "auto", SMALL, 0)
+    taken(pipeline, X, y)
+    assert not any("lags" in name for name in pipeline.weights)
+    assert any("change" in name for name in pipeline.weights)
+    assert Pipeline(schema_of(2), "auto", SMALL).lags == 3
+
+
+@pytest.mark.parametrize(("hours", "seasons"), [(1, (24, 168)), (6, (4, 28)), (24, (7,)), (5, ())])
+def test_seasons_are_found_in_the_time_column(hours, seasons):
+    start = np.datetime64("2024-01-01T00", "h")
+    moments = [str(start + np.timedelta64(hours * i, "h")) for i in range(60)]
+    schema = recognise(Chunk({"at": moments, "x": list("12" * 30), "y": list("345" * 20)}, list(range(60))), "y")
+    assert schema.seasons == seasons
+    assert type(schema).from_dict(schema.to_dict()) == schema
+    named = list(Pipeline(schema).weights)
+    assert named == ["previous value", "mean", *["value a day ago", "value a week ago"][-len(seasons) or 2 :]]
+    assert Pipeline(schema).lags == (24 if hours == 1 else 4 if hours == 6 else 7 if hours == 24 else 3)
+
+
+def test_a_seasonal_signal_is_followed_by_its_season_before_anything_is_learnt():
+    day = np.random.default_rng(0).normal(size=24)
+    start = np.datetime64("2024-01-01T00", "h")
+    moments = [str(start + np.timedelta64(i, "h")) for i in range(90)]
+    schema = recognise(Chunk({"at": moments, "y": ["1.5"] * 90}, list(range(90))), "y")
+    pipeline = Pipeline(schema, settings=SMALL | {"warmup": 1000})
+    said = taken(pipeline, np.zeros((90, len(schema.input_names))), np.tile(day, 4)[:90])
+    np.testing.assert_allclose(said["mean"][60:], said["observed"][60:], atol=0.1)
+
+
+@pytest.mark.parametrize("lags", [0, 3])
+def test_a_slow_signal_is_predicted_as_well_as_by_its_previous_value(lags):
+    rng = np.random.default_rng(0)
+    y = 1e6 + np.cumsum(rng.normal(size=1500))
+    said = taken(Pipeline(schema_of(2), "auto", SMALL, lags), rng.normal(size=(1500, 2)), y)["mean"]
+    error, previous = ((value[20:] - y[20:]) ** 2 for value in (said, np.r_[np.nan, y[:-1]]))
+    assert np.sqrt(error.mean()) < 1.1 * np.sqrt(previous.mean())
+    assert np.sqrt(error[480:].mean()) < 1.02 * np.sqrt(previous[480:].mean())
+
+
+@pytest.mark.parametrize("horizon", [0, 3])
+def test_a_committee_is_saved_and_continued_exactly(horizon):
+    X, y = rows()
+    whole = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
+    expected = taken(whole, X, y)
+    for stop in (15, 25, 30, 100, 120):
+        first = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
+        before = taken(first, X[:stop], y[:stop])
+        second = Pipeline.from_bytes(first.to_bytes())
+        after = taken(second, X[stop:], y[stop:])
+        assert_same(expected, {name: np.concatenate([before[name], after[name]]) for name in before})
+        assert second.to_bytes() == whole.to_bytes()
+    assert sum(whole.weights.values()) == pytest.approx(1.0)
+    assert set(whole.chosen.names) < set(whole.weights)
