@@ -23,7 +23,8 @@ def state(K):
 
 def combined(rule, y, means, kept=None):
     out, weights = np.empty(len(y)), np.empty(means.shape)
-    aggregation.combine(rule, np.array([0.99]), y, means, *(kept or state(means.shape[1])), out, weights)
+    recent = np.empty(means.shape)
+    aggregation.combine(rule, np.array([0.99]), y, means, *(kept or state(means.shape[1])), out, weights, recent)
     return out, weights
 
 

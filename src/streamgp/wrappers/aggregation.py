@@ -36,7 +36,7 @@ LONG = 0.999  # discount of the errors by which members are compared in the long
 SCALE = 0.99  # discount of the mean squared error that is this unit
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, MATRIX)
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
 def combine(
     rule: int,
     discount: Array,
@@ -49,6 +49,7 @@ def combine(
     scale: Array,
     out: Array,
     weights: Array,
+    recent: Array,
 ) -> None:
     """One output: predict each row from the members' means, then learn from its target.
 
@@ -65,12 +66,15 @@ def combine(
         scale: (2,) discounted squared errors of the first voice, and rows.
         out: (n,) the predictions; NaN where all sleep.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
+        recent: (n, K) the members' mean squared errors of late, before each row; NaN before the first.
     """
     K = means.shape[1]
     each, share = np.empty(VOICES), np.empty(VOICES)
     shares, deviations, gain = np.zeros((3, K)), np.zeros(K), np.empty(K)
     for t in range(y.size):
         row = means[t]
+        for k in range(K):
+            recent[t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
         recent_weights(errors, row, shares[2])
         for v in range(2):
             regret_weights(regrets[v], row, shares[v])

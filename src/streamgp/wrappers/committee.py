@@ -173,9 +173,7 @@ class Committee(Composite):
         )
         with np.errstate(invalid="ignore"):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            recent = (self._errors[:, 0] / self._errors[:, 1]).T  # (members, p)
-        said, weights = self._said(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
+        said, weights, recent = self._said(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
         spread = _weighted(weights, (mean - said[:, None]) ** 2)
         if not self.has_variance:
             return Prediction(said, np.full_like(said, np.nan), np.full_like(said, np.nan))
@@ -187,17 +185,17 @@ class Committee(Composite):
         missing = np.where(np.isnan(weights).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
         return Prediction(said, _weighted(weights, variance) + spread + missing, _weighted(weights, noise) + missing)
 
-    def _said(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What is said of each row, (n, p), and the weights behind it, (n, members, p)."""
+    def _said(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What is said of each row, (n, p), the weights behind it, and recent squared errors, (n, members, p)."""
         n, K, p = mean.shape
-        said, weights = np.empty((n, p)), np.empty((n, K, p))
+        said, weights, recent = np.empty((n, p)), np.empty((n, K, p)), np.empty((n, K, p))
         for j in range(p):
-            out, shares = np.empty(n), np.empty((n, K))
+            out, shares, errors = np.empty(n), np.empty((n, K)), np.empty((n, K))
             kept = (self._regrets[j], self._errors[j], self._covariances[j], self._slopes[j], self._scale[j])
             columns = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(mean[:, :, j])
-            aggregation.combine(self._rule, self._discount, *columns, *kept, out, shares)
-            said[:, j], weights[:, :, j] = out, shares
-        return said, weights
+            aggregation.combine(self._rule, self._discount, *columns, *kept, out, shares, errors)
+            said[:, j], weights[:, :, j], recent[:, :, j] = out, shares, errors
+        return said, weights, recent
 
     # What can be read.
 
