@@ -173,7 +173,7 @@ def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
 def test_a_committees_trajectories_are_shared_by_weight():
     model = sg.Committee([sg.SOGP(SE, noise=0.05), sg.OnlineGP(sg.Linear())])
     learnt(model)
-    model._sums[:] = [[1.0, 1.0], [1.0, 1.0]]
+    model._errors[:, 0] = 1.0
     futures = model._trajectories(10, 2)
     step = futures.predict(np.repeat(NEW[:1], 10, axis=0))
     first, second = (one.predict_one(NEW[0]).mean for one in model.members)

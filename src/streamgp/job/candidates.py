@@ -15,6 +15,7 @@ from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
+from streamgp.recipes.naive import Naive
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import Configured, nearest
@@ -91,7 +92,7 @@ def model_names() -> list[str]:
         for name, kind in kinds.items()
         if inspect.isclass(kind)
         and issubclass(kind, StreamModel)
-        and not issubclass(kind, Wrapper)
+        and not issubclass(kind, Wrapper | Naive)
         and not inspect.isabstract(kind)
         and "models" not in kind.setting_names()
     )

@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, whole
+from streamgp.settings import FloatArray, number, whole
 
 
 class Naive(StreamModel):
@@ -43,6 +43,14 @@ class Naive(StreamModel):
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Take rows in order, (n, d), and their targets, (n, p); return what was said of each before."""
 
+    def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        return _certain(self._next(X))
+
+    @abc.abstractmethod
+    def _next(self, X: FloatArray) -> FloatArray:
+        """What is said of rows that would each come next, (n, p)."""
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
 
@@ -59,7 +67,7 @@ class Naive(StreamModel):
 
     @property
     def size(self) -> int:
-        return 0
+        return 1
 
     @property
     def basis(self) -> FloatArray:
@@ -106,8 +114,8 @@ class SeasonalValue(Naive):
         self._season[:] = known[n:]
         return known[self._ahead - 1 : self._ahead - 1 + n]
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return _certain(np.repeat(self._season[self._ahead - 1 : self._ahead], len(X), axis=0))
+    def _next(self, X: FloatArray) -> FloatArray:
+        return np.repeat(self._season[self._ahead - 1 : self._ahead], len(X), axis=0)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
@@ -136,12 +144,9 @@ class InputValue(Naive):
         super()._start(d, p)
 
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        return self._values(X)
+        return self._next(X)
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return _certain(self._values(X))
-
-    def _values(self, X: FloatArray) -> FloatArray:
+    def _next(self, X: FloatArray) -> FloatArray:
         return np.repeat(X[:, self._column : self._column + 1], len(self._y), axis=1)
 
     def reset_memory(self) -> None:
@@ -149,7 +154,10 @@ class InputValue(Naive):
 
 
 class RunningMean(Naive):
-    """The mean of all targets so far; NaN before the first.
+    """The mean of all targets so far, of which older ones may count less; NaN before the first.
+
+    Args:
+        forgetting: factor in (0, 1] by which what has been seen counts less at every target; 1: all count alike.
 
     Example:
         >>> import streamgp as sg
@@ -160,8 +168,8 @@ class RunningMean(Naive):
     _mean: FloatArray  # (p,)
     _count: FloatArray  # (p,) targets
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, forgetting: float = 1.0) -> None:
+        self._forgetting = number("forgetting", forgetting, above=0, at_most=1)
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
@@ -175,20 +183,19 @@ class RunningMean(Naive):
         require("count", self._count, at_least=0)
 
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        known = ~np.isnan(Y)
-        counts = self._count + np.cumsum(known, axis=0)
         said = np.empty(Y.shape)
-        for t in range(len(Y)):
+        for t, y in enumerate(Y):
             said[t] = self._said()
-            self._mean += np.where(known[t], (Y[t] - self._mean) / np.maximum(counts[t], 1.0), 0.0)
-            self._count[:] = counts[t]
+            known = ~np.isnan(y)
+            self._count[known] = self._forgetting * self._count[known] + 1.0
+            self._mean[known] += (y[known] - self._mean[known]) / self._count[known]
         return said
 
     def _said(self) -> FloatArray:
         return np.where(self._count > 0, self._mean, np.nan)
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return _certain(np.repeat(self._said()[None], len(X), axis=0))
+    def _next(self, X: FloatArray) -> FloatArray:
+        return np.repeat(self._said()[None], len(X), axis=0)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learnt stays."""

@@ -53,6 +53,7 @@ class Columns(Wrapper):
         return prediction
 
     def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
         return self._within._predict(self._seen(X))
 
     def _seen(self, X: FloatArray) -> FloatArray:

@@ -168,7 +168,7 @@ class Committee(Composite):
         p = self._scale.shape[0]
         shape = (len(predictions[0].mean), len(predictions), p)
         mean, variance, noise = (
-            np.broadcast_to(np.stack([getattr(prediction, name) for prediction in predictions], axis=1), shape)
+            np.stack([np.broadcast_to(getattr(prediction, name), (shape[0], p)) for prediction in predictions], axis=1)
             for name in ("mean", "variance", "noise")
         )
         with np.errstate(invalid="ignore"):
