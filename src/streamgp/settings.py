@@ -227,11 +227,11 @@ def optional(check: Check) -> Check:
 
 
 def one_of(*options: str) -> Check:
-    """One of these names, as it is; see choice()."""
-    return lambda name, value: options[choice(name, value, options)]
+    """One of these names, as it is; see option()."""
+    return lambda name, value: options[option(name, value, options)]
 
 
-def choice(name: str, value: Any, options: tuple[str, ...]) -> int:
+def option(name: str, value: Any, options: tuple[str, ...]) -> int:
     """The position of a named option; an unknown one is refused with the nearest."""
     if value not in options:
         listed = ", ".join(repr(option) for option in options)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.tables import BadRow, Chunk, Encoder, RowsError, Schema, recognise
+from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognise
 from streamgp.tables.columns import seconds
 
 
@@ -13,7 +13,7 @@ def chunk(**columns):
 
 
 def encoded(rows, target="y", inputs=None):
-    encoder = Encoder(recognise(rows, target, inputs))
+    encoder = RowEncoder(recognise(rows, target, inputs))
     return encoder.fill(encoder.encode(rows)), encoder
 
 
@@ -151,5 +151,5 @@ def test_columns_that_cannot_be_used_so_are_refused(target, inputs, message):
 
 def test_columns_that_were_not_asked_for_are_not_read():
     schema = recognise(chunk(x=["1"] * 3, z=["2"] * 3, y=["3"] * 3), "y", ["z"])
-    rows = Encoder(schema).encode(chunk(x=["text"], z=["4"], y=["5"]))
+    rows = RowEncoder(schema).encode(chunk(x=["text"], z=["4"], y=["5"]))
     assert (rows.X.tolist(), rows.bad) == ([[4.0]], [])

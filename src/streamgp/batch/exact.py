@@ -93,7 +93,7 @@ class FullGP(KernelModel):
         return mean, np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)
 
 
-class Committee(NamedTuple):
+class Experts(NamedTuple):
     """The posteriors of the experts."""
 
     kernel: Kernel
@@ -145,7 +145,7 @@ class BayesianCommitteeMachine(KernelModel):
         self._compose(kernel, lengthscale, variance, noise, jitter)
         self._experts, self._queries, self._seed = experts, queries, seed
 
-    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Committee:
+    def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Experts:
         if len(X) < self._experts:
             raise ValueError(f"{self._experts} experts need as many rows at least; got {len(X)}. Use fewer experts.")
         kernel, noise = self._bound(values, X)
@@ -153,13 +153,13 @@ class BayesianCommitteeMachine(KernelModel):
         experts = [
             solve(kernel, noise, self._jitter, X[part], Y[part]) for part in np.array_split(order, self._experts)
         ]
-        return Committee(kernel, experts, sum(expert.value for expert in experts))
+        return Experts(kernel, experts, sum(expert.value for expert in experts))
 
-    def _gradient(self, solution: Committee, X: FloatArray, Y: FloatArray) -> FloatArray:
+    def _gradient(self, solution: Experts, X: FloatArray, Y: FloatArray) -> FloatArray:
         total: FloatArray = np.sum([gradient(expert, self._jitter) for expert in solution.experts], axis=0)
         return total
 
-    def _predict(self, solution: Committee, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _predict(self, solution: Experts, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         whole_blocks = len(X) - len(X) % self._queries
         parts = [
             self._combine(solution, part, size)
@@ -169,7 +169,7 @@ class BayesianCommitteeMachine(KernelModel):
         means, variances = zip(*parts, strict=True)
         return np.concatenate(means), np.concatenate(variances)
 
-    def _combine(self, solution: Committee, X: FloatArray, b: int) -> tuple[FloatArray, FloatArray]:
+    def _combine(self, solution: Experts, X: FloatArray, b: int) -> tuple[FloatArray, FloatArray]:
         """Predict blocks of b rows together; arrays are (blocks, b, ...)."""
         kernel = solution.kernel
         prior = (

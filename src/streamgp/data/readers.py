@@ -14,7 +14,7 @@ from streamgp.settings import FloatArray
 Array = NDArray
 
 
-class Rows(NamedTuple):
+class RawTable(NamedTuple):
     """(n, d) inputs, (n, p) targets, and the rows at which a new sequence begins."""
 
     X: Array
@@ -22,13 +22,13 @@ class Rows(NamedTuple):
     starts: Sequence[int] | Array = (0,)
 
 
-Reader = Callable[[Path], Rows]
+Reader = Callable[[Path], RawTable]
 
 
 def text(inputs: Sequence[int], targets: Sequence[int], delimiter: str | None = ",", header: int = 0) -> Reader:
     """Columns of a text file, which may be gzipped; an empty cell is NaN."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         table = np.loadtxt(
             path,
             delimiter=delimiter,
@@ -37,7 +37,7 @@ def text(inputs: Sequence[int], targets: Sequence[int], delimiter: str | None = 
             converters=lambda cell: float(cell) if cell.strip() else np.nan,
             ndmin=2,
         )
-        return Rows(table[:, : len(inputs)], table[:, len(inputs) :])
+        return RawTable(table[:, : len(inputs)], table[:, len(inputs) :])
 
     return read
 
@@ -45,8 +45,8 @@ def text(inputs: Sequence[int], targets: Sequence[int], delimiter: str | None = 
 def arrays(inputs: Sequence[str], targets: Sequence[str]) -> Reader:
     """Arrays of an npz or mat file side by side as columns."""
 
-    def read(path: Path) -> Rows:
-        return Rows(*(np.hstack([_columns(array) for array in _arrays(path, *keys)]) for keys in (inputs, targets)))
+    def read(path: Path) -> RawTable:
+        return RawTable(*(np.hstack([_columns(array) for array in _arrays(path, *keys)]) for keys in (inputs, targets)))
 
     return read
 
@@ -54,7 +54,7 @@ def arrays(inputs: Sequence[str], targets: Sequence[str]) -> Reader:
 def parts(pairs: Sequence[tuple[str, str]]) -> Reader:
     """Pairs of arrays, inputs and targets, one after the other: the training part, then the test part."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         X, Y = ([_columns(array) for array in _arrays(path, *keys)] for keys in zip(*pairs, strict=True))
         return _sequences(X, Y)
 
@@ -64,33 +64,33 @@ def parts(pairs: Sequence[tuple[str, str]]) -> Reader:
 def columns_of(key: str, inputs: int) -> Reader:
     """One matrix: its first columns are the inputs, the others the targets."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         (table,) = _arrays(path, key)
-        return Rows(table[:, :inputs], table[:, inputs:])
+        return RawTable(table[:, :inputs], table[:, inputs:])
 
     return read
 
 
-def next_value(path: Path) -> Rows:
+def next_value(path: Path) -> RawTable:
     """A series, one value in each line: the next value from the present one."""
     x = np.loadtxt(path)[:, None]
-    return Rows(x[:-1], x[1:])
+    return RawTable(x[:-1], x[1:])
 
 
-def next_torques(path: Path) -> Rows:
+def next_torques(path: Path) -> RawTable:
     """Torques in millionths: the next ones from the present ones."""
     (millionths,) = _arrays(path, "tau_micro")
     torques = millionths / 1e6
-    return Rows(torques[:-1], torques[1:])
+    return RawTable(torques[:-1], torques[1:])
 
 
-def baxter_inverse(path: Path) -> Rows:
+def baxter_inverse(path: Path) -> RawTable:
     """Torques from position, velocity and the change of velocity until the next sample."""
     runs = _baxter(path)
     return _sequences([np.hstack([a[:, :14], a[:, 28:35] - a[:, 7:14]]) for a in runs], [a[:, 14:21] for a in runs])
 
 
-def baxter_forward(path: Path) -> Rows:
+def baxter_forward(path: Path) -> RawTable:
     """The next position and velocity from the present ones and the torques."""
     runs = _baxter(path)
     return _sequences([a[:, :21] for a in runs], [a[:, 21:35] for a in runs])
@@ -100,10 +100,10 @@ def _baxter(path: Path) -> list[Array]:
     return _arrays(path, *(f"baxtertraj{run}" for run in range(1, 11)))
 
 
-def gefcom_load(path: Path) -> Rows:
+def gefcom_load(path: Path) -> RawTable:
     """The hours of complete days; a sequence ends where days are missing."""
     temperature, load, complete = _arrays(path, "temperature_F", "load_kW", "complete_day")
-    return Rows(temperature[complete], load[complete], _runs(np.flatnonzero(complete)))
+    return RawTable(temperature[complete], load[complete], _runs(np.flatnonzero(complete)))
 
 
 def gefcom_wind(farms: Sequence[int]) -> Reader:
@@ -112,7 +112,7 @@ def gefcom_wind(farms: Sequence[int]) -> Reader:
     The hours are those of the competition's training file less the first 48, as [alshedivat2017] Table 1 counts them.
     """
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         forecasts, power, trained = _arrays(path, "forecast_hundredths", "power_thousandths", "in_kaggle_train")
         hours = np.flatnonzero(trained)[48:]
         # Issues start with the power series, one each 12 hours, for 1 to 48 hours ahead.
@@ -124,7 +124,7 @@ def gefcom_wind(farms: Sequence[int]) -> Reader:
         X = [forecasts[farm - 1, latest, lead].reshape(hours.size, 16) / 100.0 for farm in farms]
         Y = [power[hours, farm - 1][:, None] / 1000.0 for farm in farms]
         starts = np.concatenate([_runs(hours) + i * hours.size for i in range(len(farms))])
-        return Rows(np.vstack(X), np.vstack(Y), starts)
+        return RawTable(np.vstack(X), np.vstack(Y), starts)
 
     return read
 
@@ -132,7 +132,7 @@ def gefcom_wind(farms: Sequence[int]) -> Reader:
 def lasa(shape: str) -> Reader:
     """Velocity (forward difference) from position, demonstration after demonstration."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         position, time = _arrays(path, f"{shape}_pos", f"{shape}_t")
         position = position.transpose(0, 2, 1)
         velocity = np.diff(position, axis=1) / np.diff(time)[:, :, None]
@@ -141,7 +141,7 @@ def lasa(shape: str) -> Reader:
     return read
 
 
-def limit_cycles(path: Path) -> Rows:
+def limit_cycles(path: Path) -> RawTable:
     """Velocity from position, demonstration after demonstration."""
     (demonstrations,) = _arrays(path, "data")
     return _sequences(*([motion.T for motion in demonstrations[field].flat] for field in ("pos", "vel")))
@@ -150,13 +150,13 @@ def limit_cycles(path: Path) -> Rows:
 def udacity(segments: Sequence[str]) -> Reader:
     """Steering angle from torque and speed; a sequence ends with its segment and where the clock leaps."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         logs = _arrays(path, *(f"{segment}_angle_torque_speed" for segment in segments))
         clock = np.concatenate(_arrays(path, *(f"{segment}_t_ns" for segment in segments)))
         ends = np.cumsum([len(log) for log in logs])[:-1]
         leaps = np.flatnonzero(np.diff(clock) > 1e9) + 1  # samples come each 0.05 s
         table = np.vstack(logs)
-        return Rows(table[:, 1:], table[:, :1], np.union1d(np.append(ends, leaps), 0))
+        return RawTable(table[:, 1:], table[:, :1], np.union1d(np.append(ends, leaps), 0))
 
     return read
 
@@ -164,7 +164,7 @@ def udacity(segments: Sequence[str]) -> Reader:
 def comma(target: str, column: int, inputs: Sequence[tuple[str, str]]) -> Reader:
     """One sensor's column from other sensors, interpolated to its clock, where all of them were on."""
 
-    def read(path: Path) -> Rows:
+    def read(path: Path) -> RawTable:
         clock, response = _arrays(path, f"{target}_t", f"{target}_value")
         on = np.ones(clock.size, dtype=bool)
         X = []
@@ -172,12 +172,12 @@ def comma(target: str, column: int, inputs: Sequence[tuple[str, str]]) -> Reader
             t, channels = _arrays(path, *sensor)
             on &= (clock >= t[0]) & (clock <= t[-1])
             X += [np.interp(clock, t, channel) for channel in channels.T]
-        return Rows(np.stack(X, axis=1)[on], response[on, column : column + 1])
+        return RawTable(np.stack(X, axis=1)[on], response[on, column : column + 1])
 
     return read
 
 
-def weekly_co2(path: Path) -> Rows:
+def weekly_co2(path: Path) -> RawTable:
     """Concentration from the date in years; NaN where a week is missing."""
     rows = text([0], [1], header=1)(path)
     stamps = rows.X[:, 0].astype(np.int64).astype(str)
@@ -186,7 +186,7 @@ def weekly_co2(path: Path) -> Rows:
     first = years.astype("datetime64[D]")
     length = (years + np.timedelta64(1, "Y")).astype("datetime64[D]") - first
     X = 1970.0 + years.astype(np.int64) + (dates - first) / length
-    return Rows(X[:, None], rows.Y)
+    return RawTable(X[:, None], rows.Y)
 
 
 def _arrays(path: Path, *keys: str) -> list[Array]:
@@ -211,6 +211,6 @@ def _runs(hours: Array) -> Array:
     return np.flatnonzero(np.diff(hours, prepend=hours[0] - 2) != 1)
 
 
-def _sequences(X: list[Array], Y: list[Array]) -> Rows:
+def _sequences(X: list[Array], Y: list[Array]) -> RawTable:
     lengths = [len(x) for x in X]
-    return Rows(np.vstack(X), np.vstack(Y), np.cumsum([0, *lengths[:-1]]))
+    return RawTable(np.vstack(X), np.vstack(Y), np.cumsum([0, *lengths[:-1]]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from streamgp.encoded.encoder import GATES
-from streamgp.settings import Part, choice, number, whole
+from streamgp.settings import Part, number, option, whole
 
 
 class Encoder(Part, abc.ABC):
@@ -99,7 +99,7 @@ class NARX(Encoder):
         embedding: int | None = None,
     ) -> None:
         self._compose(units, layers, dropout, embedding)
-        choice("activation", activation, ("relu", "tanh"))
+        option("activation", activation, ("relu", "tanh"))
         self.activation = activation
 
     def build(self, d: int, depth: int) -> nn.Module:

@@ -22,9 +22,9 @@ from streamgp.deep.gp import Head
 from streamgp.deep.online import flat_weights
 from streamgp.deep.session import Session, digest
 from streamgp.deep.training import CHUNK, Epoch, Learner, Training, Windows, embed
-from streamgp.deep.windows import Series, Task, checked, task_of
+from streamgp.deep.windows import Recording, Task, checked, task_of
 from streamgp.evaluate.metrics import rmse
-from streamgp.settings import Configured, FloatArray, choice, whole
+from streamgp.settings import Configured, FloatArray, option, whole
 from streamgp.wrappers.standardize import Scaling, units_of
 
 PRECISIONS = ("single", "double")
@@ -64,7 +64,7 @@ class DeepModel(Configured, abc.ABC):
         self._mode = mode
         self._training = Training() if training is None else training
         self._standardize = bool(standardize)
-        self._type = (torch.float32, torch.float64)[choice("precision", precision, PRECISIONS)]
+        self._type = (torch.float32, torch.float64)[option("precision", precision, PRECISIONS)]
         self._device = found_device(device)
         self._seed = whole("seed", seed, at_least=0)
         self.history = []
@@ -214,7 +214,7 @@ class DeepModel(Configured, abc.ABC):
 
     def _divided(
         self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], validation: int | None
-    ) -> tuple[Scaling, Series, NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Scaling, Recording, NDArray[np.int64], NDArray[np.int64]]:
         """The units, the series in them, and the rows whose targets are learnt and kept for validation."""
         d, p = U.shape[1], Y.shape[1]
         units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
@@ -240,7 +240,7 @@ class DeepModel(Configured, abc.ABC):
             raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
         return self._units
 
-    def _seen(self, U: Any, Y: Any, starts: Any) -> Series:
+    def _seen(self, U: Any, Y: Any, starts: Any) -> Recording:
         """A series to predict, in standard units."""
         units = self._checked_units()
         if Y is None:
@@ -250,7 +250,7 @@ class DeepModel(Configured, abc.ABC):
         U, Y, began, _ = checked(U, Y, starts, self._width, self._outputs)
         return self._task.series(U, Y, began, units)
 
-    def _windows(self, series: Series, rows: NDArray[np.int64]) -> Windows:
+    def _windows(self, series: Recording, rows: NDArray[np.int64]) -> Windows:
         padded = np.vstack([series.rows, np.zeros((1, series.rows.shape[1]))])
         return Windows(
             torch.as_tensor(padded, dtype=self._type, device=self._device),
@@ -279,7 +279,7 @@ class DeepModel(Configured, abc.ABC):
 
     # Validation and free runs.
 
-    def _validation_rmse(self, learner: Learner, series: Series, kept: NDArray[np.int64]) -> float:
+    def _validation_rmse(self, learner: Learner, series: Recording, kept: NDArray[np.int64]) -> float:
         head = learner.ready()
         if self._mode != "simulation":
             mean, _ = head.predict(embed(learner.encoder, self._windows(series, kept)))
@@ -296,7 +296,7 @@ class DeepModel(Configured, abc.ABC):
         self,
         network: nn.Module,
         head: Head,
-        series: Series,
+        series: Recording,
         start: int,
         stop: int,
         count: int = 1,
@@ -369,7 +369,7 @@ def padded(rows: FloatArray, count: int) -> FloatArray:
 
 def found_device(device: str) -> torch.device:
     """The device by name; "auto" is a GPU if there is one."""
-    choice("device", device, ("auto", "cpu", "cuda"))
+    option("device", device, ("auto", "cpu", "cuda"))
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         raise ValueError('device="cuda" needs a GPU that PyTorch can use, and there is none; use device="auto"')

@@ -25,7 +25,7 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, choice, number, positive_vector, whole
+from streamgp.settings import FloatArray, number, option, positive_vector, whole
 from streamgp.tuning.projection import place, spread_points
 
 FEATURES = ("basis", "fourier")
@@ -123,8 +123,8 @@ class DeepKernelGP(DeepModel):
         )
         self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self._start = number("variance", variance, above=0), number("noise", noise, above=0)
-        choice("inference", inference, INFERENCE)
-        choice("solver", solver, SOLVERS)
+        option("inference", inference, INFERENCE)
+        option("solver", solver, SOLVERS)
         self._inference, self._solver = inference, solver
         self._grid = whole("grid", grid, at_least=12)
 
@@ -177,7 +177,7 @@ class DeepKernelGP(DeepModel):
             seed: of the frequencies.
         """
         units, windows, process = self._checked_units(), self._learnt, self._head
-        basis = choice("features", features, FEATURES) == 0
+        basis = option("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):
             forgetting = BackToPrior(number("forgetting", forgetting, above=0, at_most=1))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from streamgp.deep.encoders import below_one
 from streamgp.deep.gp import Head, LinearHead, ProcessHead
-from streamgp.settings import Part, choice, number, whole
+from streamgp.settings import Part, number, option, whole
 
 METHODS = ("semi-stochastic", "alternating", "full")
 CHUNK = 2048  # windows embedded at once where no gradient is needed
@@ -59,7 +59,7 @@ class Training(Part):
         pretrain: int = 0,
         finetune: int = 0,
     ) -> None:
-        choice("method", method, METHODS)
+        option("method", method, METHODS)
         self.method = method
         self.epochs = whole("epochs", epochs)
         self.batch = whole("batch", batch)

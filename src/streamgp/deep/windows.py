@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
-from streamgp.settings import FloatArray, choice, whole
+from streamgp.settings import FloatArray, option, whole
 from streamgp.wrappers.standardize import Scaling, standard
 
 MODES = ("regression", "autoregression", "simulation")
 
 
-class Series(NamedTuple):
+class Recording(NamedTuple):
     """Rows and targets in standard units; NaN where a target is missing."""
 
     rows: FloatArray  # (n, d), or (n, d + p) with the targets themselves
@@ -40,11 +40,11 @@ class Task(NamedTuple):
         """What windows hold."""
         return np.hstack([U, Y]) if self.feeds_back else U
 
-    def series(self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], units: Scaling) -> Series:
+    def series(self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], units: Scaling) -> Recording:
         U, Y = standard(U, units.input_shift, units.input_scale), standard(Y, units.target_shift, units.target_scale)
-        return Series(self.rows(U, Y), Y, began)
+        return Recording(self.rows(U, Y), Y, began)
 
-    def predictable(self, series: Series) -> NDArray[np.int64]:
+    def predictable(self, series: Recording) -> NDArray[np.int64]:
         """The rows that a whole window without gaps precedes, within their own sequence."""
         rows, _, began = series
         at = np.arange(len(rows))
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 
 def task_of(mode: str, depth: int, horizon: int, padding: bool) -> Task:
-    kind = choice("mode", mode, MODES)
+    kind = option("mode", mode, MODES)
     # In the own row a past target would be the target itself.
     ahead = whole("horizon", horizon, at_least=0 if kind == 0 else 1)
     return Task(whole("depth", depth), ahead, kind > 0, bool(padding))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from streamgp.settings import FloatArray, Part, choice, whole
+from streamgp.settings import FloatArray, Part, option, whole
 
 KINDS = ("lstm", "gru", "rnn", "feedforward")
 ACTIVATIONS = ("tanh", "relu")
@@ -62,8 +62,8 @@ class TrainedEncoder(WindowEncoder):
         embedding: int | None = None,
         activation: str = "tanh",
     ) -> None:
-        choice("kind", kind, KINDS)
-        choice("activation", activation, ACTIVATIONS)
+        option("kind", kind, KINDS)
+        option("activation", activation, ACTIVATIONS)
         self.kind, self.activation = kind, activation
         self.inputs, self.depth = whole("inputs", inputs), whole("depth", depth)
         self.units, self.layers = whole("units", units), whole("layers", layers)

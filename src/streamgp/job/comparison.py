@@ -15,7 +15,7 @@ from streamgp.job.job import BadRowError, first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names
 from streamgp.job.scores import RunningScores
-from streamgp.settings import choice, nearest
+from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognise
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.writing import PredictedRows
@@ -72,8 +72,8 @@ def compare_models(
         by: "rmse", or "density" of the observations.
         on_error: "stop" at a row that cannot be used, or "skip" it.
     """
-    choice("by", by, BY)
-    choice("on_error", on_error, ("stop", "skip"))
+    option("by", by, BY)
+    option("on_error", on_error, ("stop", "skip"))
     if len(set(models)) < max(len(models), 2):
         raise ValueError(f"give at least two different models, such as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
     known = {name: setting_names(name) for name in models}

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
-from streamgp.settings import choice
+from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognise
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
@@ -133,7 +133,7 @@ class Job:
 
     def run(self) -> Summary:
         """Read to the end, or until it is stopped; errors leave everything before them written."""
-        choice("on_error", self.on_error, ON_ERROR)
+        option("on_error", self.on_error, ON_ERROR)
         source = 0 if str(self.source) == "-" else self.source  # descriptors of standard input and output
         out = 1 if str(self.out) == "-" else self.out
         refuse_same({"the source": source, "--load": self.load, "--out": out, "--save": self.save})
@@ -154,10 +154,10 @@ class Job:
             "--horizon": (self.horizon or None, pipeline.horizon),
             "--model": (None if self.model == "auto" else self.model, pipeline.request.model),
         }
-        for option, (wanted, has) in asked.items():
+        for flag, (wanted, has) in asked.items():
             if wanted is not None and wanted != has:
                 raise ValueError(
-                    f"{self.load} was made with {option} {has}, not {wanted}; drop the option, or start a new run "
+                    f"{self.load} was made with {flag} {has}, not {wanted}; drop the option, or start a new run "
                     "without --load"
                 )
         if self.inputs is not None or self.settings:

@@ -19,7 +19,7 @@ from streamgp.job.scores import RunningScores
 from streamgp.job.selection import Chosen, Selection
 from streamgp.loading import from_bytes
 from streamgp.settings import FloatArray, whole
-from streamgp.tables.columns import EncodedRows, Encoder, Schema
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.calibrated import Calibrated
@@ -71,7 +71,7 @@ class Pipeline:
         lags: int | None = None,
         horizon: int = 0,
     ) -> None:
-        self.schema, self.encoder = schema, Encoder(schema)
+        self.schema, self.encoder = schema, RowEncoder(schema)
         self.horizon = whole("horizon", horizon, at_least=0)
         if horizon > MOST_AHEAD:
             raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")

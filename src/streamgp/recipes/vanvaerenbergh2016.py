@@ -10,7 +10,7 @@ from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.settings import Setting, choice, one_of
+from streamgp.settings import Setting, one_of, option
 from streamgp.vocabulary import (
     Capacity,
     Depth,
@@ -175,5 +175,5 @@ class FBKRLS(OnlineGP):
 
 def forgetting_of(mode: str, factor: float) -> Forgetting:
     """The forgetting of that name."""
-    kind = (BackToPrior, Injection)[choice("mode", mode, MODES)]
+    kind = (BackToPrior, Injection)[option("mode", mode, MODES)]
     return NoForgetting() if factor == 1 else kind(factor)

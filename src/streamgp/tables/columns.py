@@ -198,7 +198,7 @@ class EncodedRows(NamedTuple):
 
 
 @dataclass
-class Encoder:
+class RowEncoder:
     """Turns rows into numbers; a gap in a column of numbers is filled with its last value.
 
     Args:

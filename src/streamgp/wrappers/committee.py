@@ -13,7 +13,7 @@ from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, choice, whole
+from streamgp.settings import FloatArray, option, whole
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import PRIOR, RULES, VOICES
 from streamgp.wrappers.wrapper import Composite
@@ -64,7 +64,7 @@ class Committee(Composite):
         # Weighed by regret, a member without a variance has its mean squared error, as soon as there is one.
         self.has_variance = rule != "recent" or any(model.has_variance for model in self._models)
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
-        self._rule = choice("rule", rule, RULES)
+        self._rule = option("rule", rule, RULES)
         compile_now(aggregation.combine)
 
     # Members come and go.
