@@ -69,7 +69,10 @@ def test_before_any_data_it_returns_the_prior(build):
     model = build()
     before = state(model)
     p = model.predict_one(np.ones(D))
-    assert p.mean == 0.0
+    # Without a model there is nothing to say yet, but for those who repeat an input.
+    said = {"SeasonalValue": np.nan, "RunningMean": np.nan, "InputValue": 1.0, "Differenced": 1.0}
+    prior = said.get(type(model).__name__, 0.0)
+    np.testing.assert_equal(p.mean, prior)
     assert isinstance(p.mean, float)
     if model.has_variance:
         assert p.variance > 0
@@ -77,7 +80,7 @@ def test_before_any_data_it_returns_the_prior(build):
         assert p.std > 0  # inf for LWPR, which claims nothing where it has no field
     else:
         assert np.isnan(p.std)
-    assert model.predict_many(np.ones((4, D))).mean.tolist() == [0.0] * 4
+    np.testing.assert_array_equal(model.predict_many(np.ones((4, D))).mean, [prior] * 4)
     assert model.rows_seen == 0
     assert state(model) == before
 
