@@ -120,7 +120,7 @@ def sentences(summary: Summary) -> list[str]:
     if gaps:
         said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
     health = pipeline.model.health
-    if health.repairs:
+    if health.repairs > health.capped_directions:  # which injected uncertainty reaches as a matter of course
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:

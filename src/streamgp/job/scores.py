@@ -19,6 +19,7 @@ class RunningScores:
     density: float = 0.0
     inside: int = 0
     width: float = 0.0
+    raw_rows: int = 0
     raw_inside: int = 0
     raw_width: float = 0.0
     squared_previous: float = 0.0
@@ -38,8 +39,11 @@ class RunningScores:
         self.density = _added(self.density, predicted.log_density[known])
         self.inside += int(np.count_nonzero((predicted.lower[known] <= y) & (y <= predicted.upper[known])))
         self.width = _added(self.width, predicted.upper[known] - predicted.lower[known])
-        self.raw_inside += int(np.count_nonzero((predicted.raw_lower[known] <= y) & (y <= predicted.raw_upper[known])))
-        self.raw_width = _added(self.raw_width, predicted.raw_upper[known] - predicted.raw_lower[known])
+        lower, upper = predicted.raw_lower[known], predicted.raw_upper[known]
+        bounded = ~np.isnan(lower)  # a model without a variance has none of its own, and the first rows have no scale
+        self.raw_rows += int(np.count_nonzero(bounded))
+        self.raw_inside += int(np.count_nonzero((lower <= y) & (y <= upper)))
+        self.raw_width = _added(self.raw_width, (upper - lower)[bounded])
         comparable = known & np.isfinite(previous)
         self.rows_previous += int(np.count_nonzero(comparable))
         self.squared_previous = _added(
@@ -64,8 +68,8 @@ class RunningScores:
             "mean_log_density": self.density / n,
             "coverage": self.coverage,
             "mean_width": self.width / n,
-            "raw_coverage": self.raw_inside / n,
-            "raw_mean_width": self.raw_width / n,
+            "raw_coverage": self.raw_inside / (self.raw_rows or float("nan")),
+            "raw_mean_width": self.raw_width / (self.raw_rows or float("nan")),
         }
 
 
