@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from streamgp.job import Block, Job
+from streamgp.job import Block, Job, report
 from streamgp.job.recorder import Recorder
 from streamgp.job.report import write_plot, write_report
 from streamgp.tables import PredictedRows
@@ -132,6 +132,15 @@ def test_looks_at_the_model_are_thinned():
     assert recorder.paths()["noise"].shape == (len(recorder.samples), 1)
     assert recorder.relevance().shape == (len(recorder.samples), 0)
     assert recorder.weights()["SOGP"].tolist() == [0.75] * len(recorder.samples)
+
+
+def test_many_members_are_drawn_as_the_weightiest_and_the_others():
+    recorder = filled(np.zeros(300), np.zeros(300), 64)
+    for sample in recorder.samples:
+        sample["weights"] = {f"m{i}": np.array([weight]) for i, weight in enumerate([0.02, 0.5, 0.03, *[0.09] * 5])}
+    drawn = report._weights(recorder)
+    assert list(drawn) == ["m1", "m3", "m4", "m5", "m6", "m7", "others"]
+    assert drawn["others"] == pytest.approx([0.05] * len(recorder.samples))
 
 
 def test_buckets_must_be_even():

@@ -13,6 +13,7 @@ from streamgp.job.job import Summary
 from streamgp.job.recorder import Recorder
 from streamgp.tables.writing import WriteError, finite
 
+MOST_MEMBERS = 6  # of a committee that are drawn each by its own line
 WINDOW = 500  # rows over which errors and coverage are averaged
 SHOWN_INPUTS = 8
 SHOWN_PATHS = 8  # numbers of one hyperparameter
@@ -119,11 +120,21 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
         "relevance": _relevance(recorder, pipeline.input_names),
         "paths": _paths(recorder),
-        "weights": {name: values.tolist() for name, values in recorder.weights().items()},
+        "weights": _weights(recorder),
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
         "drift_note": "No drift detected." if pipeline.watches_drift else "Drift detection: off.",
         "notes": summary.notes,
     }
+
+
+def _weights(recorder: Recorder) -> dict[str, list[float]]:
+    """The weights of the members that had the most to say, and those of the others together."""
+    weights = recorder.weights()
+    if len(weights) <= MOST_MEMBERS:
+        return {name: values.tolist() for name, values in weights.items()}
+    order = sorted(weights, key=lambda name: -np.nansum(weights[name]))
+    others = np.nansum([weights[name] for name in order[MOST_MEMBERS:]], axis=0)
+    return {name: weights[name].tolist() for name in order[:MOST_MEMBERS]} | {"others": others.tolist()}
 
 
 def _relevance(recorder: Recorder, names: list[str]) -> dict[str, Any]:
