@@ -33,7 +33,6 @@ LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
 # How many Gaussian processes stay after so many times the warm-up.
 STAY = {1: 8, 2: 6, 4: 4}
-SEASONS = ("value a day ago", "value a week ago")
 
 
 class View(NamedTuple):
@@ -79,8 +78,7 @@ class Auto:
         # Ahead of time the row's own target is the last one known, before any has been learnt.
         previous = InputValue(self._own) if self.request.horizon else SeasonalValue(1)
         naive: dict[str, StreamModel] = {"previous value": previous, "mean": RunningMean()}
-        for name, period in zip(SEASONS[-len(self._seasons) :], self._seasons, strict=False):
-            naive[name] = SeasonalValue(period, ahead=ahead)
+        naive |= {f"value {period} rows ago": SeasonalValue(period, ahead=ahead) for period in self._seasons}
         self.names = list(naive)
         model: StreamModel = Committee(list(naive.values()), rule="stacked")
         if self.request.run["drift"]:

@@ -300,6 +300,9 @@ class Pipeline:
                 f"the snapshot's model is not one of {inputs} inputs and one target: {model!r}"
             )
         pipeline.model = model
+        committee = pipeline._innermost()
+        if isinstance(committee, Committee) and len(committee._models) != len(pipeline._selection.names):
+            raise snapshot.SnapshotError("the snapshot does not name all members of its committee")
         return pipeline
 
     @property

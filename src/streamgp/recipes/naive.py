@@ -56,6 +56,7 @@ class Naive(StreamModel):
 
     def forget(self, factor: float) -> None:
         """There is no certainty that could fade: nothing happens."""
+        number("factor", factor, above=0, at_most=1)
 
     @property
     def _cannot_forget_because(self) -> str:

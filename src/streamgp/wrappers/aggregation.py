@@ -3,8 +3,9 @@
 Three kinds of voices, for one output at a time. NaN is a member that sleeps: not born yet, or not defined at this row.
 
 - **Regret.** A member's weight is its regret, positive part, over the sum of the squares: ML-Poly with the gradient
-  trick [Gaillard, Stoltz and van Erven 2014, Corollary 4]. In the long run its squared error is that of the best convex
-  combination of the members plus O(sqrt(log K / n)). Members that sleep neither gain nor lose [ibid., section 4].
+  trick [Gaillard et al. 2014]. With K members and n rows the mean squared error exceeds that of their best convex
+  combination by O(sqrt(K log n / n)), as long as no error is bounded (FAR below). Members that sleep neither gain nor
+  lose.
 - **Recent errors.** The likelihood of a member's last hundred or so errors under a Gaussian of their mean square.
 - **Regression.** Bayesian least squares of the first voice's error on the deviations of the members from it, so that
   weights may be negative and need not sum to one; back-to-prior forgetting as in process/forgetting.py.
@@ -125,10 +126,10 @@ def regret_weights(regret: Array, row: Array, weights: Array) -> None:
         if not np.isnan(row[k]) and regret[0, k] > 0.0:
             weights[k] = regret[0, k] / (regret[1, k] + regret[2, k])
             total += weights[k]
-    for k in range(row.size):
-        if total > 0.0:
+    if total > 0.0:
+        for k in range(row.size):
             weights[k] /= total
-    if total <= 0.0:
+    else:  # also where squares overflowed
         median_weights(row, weights)
 
 
@@ -142,8 +143,8 @@ def median_weights(row: Array, weights: Array) -> None:
         below = 0  # those before k in the order of values
         for j in range(row.size):
             below += 1 if row[j] < row[k] or (row[j] == row[k] and j < k) else 0
-        if not np.isnan(row[k]) and (below == awake // 2 or below == (awake - 1) // 2):
-            weights[k] = 1.0 if awake % 2 else 0.5
+        middle = not np.isnan(row[k]) and (below == awake // 2 or below == (awake - 1) // 2)
+        weights[k] = (1.0 if awake % 2 else 0.5) if middle else 0.0
 
 
 @compiled

@@ -35,7 +35,7 @@ class Committee(Composite):
     Args:
         models: the stream models, which have learnt nothing.
         memory: rows over which errors count as recent.
-        rule: how members are weighed (docs/models/wrappers.md): by "recent" errors, the likelihood of the last ones
+        rule: how members are weighed (docs/models/committee.md): by "recent" errors, the likelihood of the last ones
             under a Gaussian of their mean square [Raftery et al. 2010]; by "ml-poly", regret, which comes close to the
             best fixed weights whatever the stream does [Gaillard et al. 2014]; or "stacked", regressions on top of
             both, weighed by regret once more.
@@ -77,6 +77,15 @@ class Committee(Composite):
         if self._d is not None:
             assert self._p is not None
             self._resize([*range(len(self._models) - 1), -1], self._p)
+            self._count_as_the_worst()
+
+    def _count_as_the_worst(self) -> None:
+        """Give the newest member the errors of the worst other one: a single lucky row is no evidence."""
+        for errors in self._errors:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                recent = errors[0, :-1] / errors[1, :-1]
+            if np.isfinite(recent).any():
+                errors[:, -1] = errors[:, np.nanargmax(recent)]
 
     def replace(self, index: int, model: StreamModel) -> None:
         """Put a model in a member's place, with the weight that this one has earned."""
