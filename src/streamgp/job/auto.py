@@ -4,35 +4,53 @@ Naive predictions exist at once, least squares from row 20. On the first hundred
 the level of the target and for its change, with and without its past as inputs; at the end of the warm-up the better
 half is tuned again and stays, and later those that have fallen behind leave. All of them are members of one committee,
 which never starts anew: whoever is better earns weight, and nobody has to be chosen.
+
+When errors grow beside those of the previous value, the stream may have changed. Then a new generation of processes
+learns only from what comes after, and joins the committee; it stays if it errs less than the old one. A false alarm
+costs time and changes no prediction for the worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.signal import lfilter
 
 from streamgp.batch import SSGPR, FullGP
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.evaluate.metrics import rmse
 from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, least_squares
 from streamgp.job.request import Request
 from streamgp.job.selection import FEWEST, Chosen, hyperparameters
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, whole
 from streamgp.tuning.tune import with_hyperparameters
+from streamgp.wrappers import drift
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
 # How many Gaussian processes stay after so many times the warm-up.
 STAY = {1: 8, 2: 6, 4: 4}
+# A new generation is born when it has an early tuning's rows, and heard when it has so many times as many.
+HEARD = 3
+ALARM = 1e4  # evidence of larger errors: without a change it takes so many rows on average
+FADING = 0.97  # by which the errors of the previous value, the unit of ours, are discounted
+MOST_REFUTED = 6  # each false alarm squares the evidence that makes the next; so often at most
+CLOSE = 1.1  # a generation stays for the time being if it errs at most so many times as much as the others
+RETUNED = 4  # of a later generation, so many at most are tuned again
+MOST_EVENTS = 100  # that are listed
+FROM = ", from row "  # in the names of later generations
+
+
+# What is done with the committee, given the inputs and targets of the generation under way.
+Stage = Callable[[Committee, FloatArray, FloatArray], None]
 
 
 class View(NamedTuple):
@@ -49,8 +67,24 @@ class View(NamedTuple):
     change: bool
 
 
+class Clock(NamedTuple):
+    """Which row it is, and of what rows; all counted from the first one on.
+
+    Args:
+        seen: rows so far.
+        generation: the row after which the generation under way began; -1: none is.
+        settled: the row after which the last one that is not under way any more began.
+        refuted: generations that were no better, one after the other.
+    """
+
+    seen: int = 0
+    generation: int = 0
+    settled: int = 0
+    refuted: int = 0
+
+
 class Auto:
-    """Keeps the first rows, and changes the members of the committee as more is known.
+    """Keeps the last rows, and changes the members of the committee as more is known, or when the stream has changed.
 
     Args:
         request: what was asked for.
@@ -63,14 +97,14 @@ class Auto:
         self.request, self._own, self._past, self._seasons = request, own, lags, seasons
         self.chosen: Chosen | None = None
         self.names: list[str] = []
+        self.events: list[int] = []  # rows at which the stream changed
         self._inputs = own + max(lags, 1)
-        self._kept = np.empty((0, self._inputs + 1))  # inputs and target of the first rows
-        self._seen = np.zeros(1, dtype=np.int64)
-        warmup, late = request.warmup, request.horizon
-        births = {LINES_FROM, max(FEWEST, warmup // EARLY)}
-        self._births = [birth + late for birth in sorted(births) if birth < warmup]
-        self._warmup = warmup + late
-        self._cuts = {times * warmup + late: stay for times, stay in STAY.items() if times > 1}
+        self._early = max(FEWEST, request.warmup // EARLY)
+        self._clock = Clock()
+        self._kept = np.empty((0, self._inputs + 1))  # inputs and target of the last rows
+        self._ranks = np.zeros(drift.BINS)  # how large errors have been, in units of those of the previous value
+        self._evidence = np.zeros(1)  # that they have grown
+        self._unit = np.zeros(2)  # discounted sums of the squared errors of the previous value, and of 1
 
     def first(self) -> Calibrated:
         """The committee of those who need no rows to learn from."""
@@ -80,16 +114,32 @@ class Auto:
         naive: dict[str, StreamModel] = {"previous value": previous, "mean": RunningMean()}
         naive |= {f"value {period} rows ago": SeasonalValue(period, ahead=ahead) for period in self._seasons}
         self.names = list(naive)
-        model: StreamModel = Committee(list(naive.values()), rule="stacked")
-        if self.request.run["drift"]:
-            model = DriftAware(model)
-        return Calibrated(model, level=self.request.level)
+        return Calibrated(Committee(list(naive.values()), rule="stacked"), level=self.request.level)
 
     def before_next(self, n: int) -> int:
         """How many of the next n rows come before members change."""
-        seen = int(self._seen[0])
-        stages = (*self._births, self._warmup, *self._cuts)
-        return min([n, *(stage - seen for stage in stages if stage > seen)])
+        seen = self._clock.seen
+        # An alarm within these rows is answered at a row that comes after them.
+        watched = self._early - seen % self._early
+        return min([n, watched, *(stage - seen for stage in self._stages() if stage > seen)])
+
+    def _stages(self) -> dict[int, Stage]:
+        """What is done after so many rows."""
+        clock, warmup, late = self._clock, self.request.warmup, self.request.horizon
+        stages: dict[int, Stage] = {}
+        if clock.generation >= 0:
+            begin = clock.generation + late
+            if clock.generation == 0:
+                stages = {begin + LINES_FROM: self._draw_lines, begin + self._early: self._bear}
+            else:
+                stages = {begin + self._early: self._bear, begin + HEARD * self._early: self._hear}
+            stages = {row: stage for row, stage in stages.items() if row < begin + warmup}
+            stages[begin + warmup] = self._settle
+        if self.chosen is not None:
+            for times, stay in STAY.items():
+                if times > 1:
+                    stages.setdefault(clock.settled + times * warmup + late, partial(self._cut, stay=stay))
+        return stages
 
     def keep(self, X: FloatArray, y: FloatArray, model: Calibrated) -> Calibrated:
         """Keep rows that were predicted; change the members of the model where that is due.
@@ -99,20 +149,76 @@ class Auto:
             y: (n,) targets as they came with these rows, NaN where missing.
             model: that predicted them.
         """
-        self._seen += len(y)
-        seen, horizon = int(self._seen[0]), self.request.horizon
-        if self.chosen is None:
-            self._kept = np.concatenate([self._kept, np.column_stack([X, y])])
-            X, y = self._kept[: seen - horizon, :-1], self._kept[horizon:, -1].copy()
-            y[: min(max(self._past, 1), max(len(y) - FEWEST, 1))] = np.nan  # their lags are made up
-        if seen in self._births:
-            model._revise(lambda committee: self._bear(committee, X, y, first=seen == self._births[0]))
-        elif seen == self._warmup:
-            model._revise(lambda committee: self._settle(committee, X, y))
-            self._kept = self._kept[:0]
-        elif seen in self._cuts:
-            model._revise(lambda committee: self._cut(committee, self._cuts[seen]))
+        horizon = self.request.horizon
+        self._kept = np.concatenate([self._kept, np.column_stack([X, y])])[-self.request.warmup - horizon :]
+        self._clock = self._clock._replace(seen=self._clock.seen + len(y))
+        clock = self._clock
+        if clock.seen in (stages := self._stages()):
+            rows = self._kept[-(clock.seen - max(clock.generation, 0)) :]
+            X, y = rows[: len(rows) - horizon, :-1], rows[horizon:, -1].copy()
+            if clock.generation == 0:
+                y[: min(max(self._past, 1), max(len(y) - FEWEST, 1))] = np.nan  # their lags are made up
+            model._revise(lambda committee: stages[clock.seen](committee, X, y))
         return model
+
+    # Changes of the stream.
+
+    def watch(self, y: FloatArray, mean: FloatArray, previous: FloatArray) -> None:
+        """Begin a new generation where errors have grown beside those of the previous value.
+
+        Args:
+            y: (n,) targets of rows that are kept next.
+            mean: (n,) what was predicted of them.
+            previous: (n,) the previous value as a prediction of them.
+        """
+        if not self.request.run["drift"]:
+            return
+        known = np.isfinite(y) & np.isfinite(mean) & np.isfinite(previous)
+        rows = np.flatnonzero(known)
+        if not len(rows):
+            return
+        squares = np.stack([(y - previous)[known] ** 2, np.ones(len(rows))])
+        sums, _ = lfilter([1.0], [1.0, -FADING], squares, zi=FADING * self._unit[:, None])
+        self._unit[:] = sums[:, -1]
+        clock = self._clock
+        if clock.generation >= 0:
+            return
+        unit = (sums[0] / sums[1])[:, None]
+        enough = ALARM**2.0**clock.refuted
+        at = drift.watch(
+            mean[known, None],
+            unit,
+            np.zeros_like(unit),
+            y[known, None],
+            False,
+            enough,
+            self._ranks,
+            self._evidence,
+        )
+        if at >= 0:
+            self._clock = clock._replace(generation=clock.seen + int(rows[at]) + 1)
+
+    def _conclude(self, changed: bool) -> None:
+        """No generation is under way any more; one that was no better makes the next alarm harder."""
+        refuted = 0 if changed else min(self._clock.refuted + 1, MOST_REFUTED)
+        self._clock = self._clock._replace(generation=-1, refuted=refuted)
+        self._ranks[:], self._evidence[:] = 0.0, 0.0
+
+    def _hear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+        """Let the new generation go if all of it erred more of late than the others."""
+        errors = dict(zip(self.names, committee.recent_errors.tolist(), strict=True))
+        young = [name for name in self._processes() if name in errors]
+        new, old = (min(errors[name] for name in names) for names in (young, errors.keys() - set(young)))
+        if new > CLOSE * old:
+            for name in young:
+                self._retire(committee, name)
+            self._conclude(changed=False)
+        elif new < old:
+            self._note_change()
+
+    def _note_change(self) -> None:
+        if self._clock.generation not in self.events:
+            self.events = [*self.events, self._clock.generation][-MOST_EVENTS:]
 
     # Members.
 
@@ -122,15 +228,19 @@ class Auto:
         past = [View("lags", None, False), View("change, lags", None, True)] if self._past else []
         return own + past
 
+    def _processes(self) -> dict[str, tuple[View, str]]:
+        """Those that the generation under way may have, by name."""
+        begin = self._clock.generation
+        since = f"{FROM}{begin + 1}" if begin else ""
+        return {_named(kind, view) + since: (view, kind) for view in self._views() for kind in CANDIDATES}
+
     def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
         """Least squares; with the past among the inputs a line for the change is one for the level."""
         for view in self._views():
             if not (view.change and view.columns is None):
                 for forgetting in LEAST_SQUARES:
-                    yield (
-                        _named(f"least squares {forgetting:g}", view),
-                        self._seeing(view, least_squares(forgetting), rows),
-                    )
+                    name = _named(f"least squares {forgetting:g}", view)
+                    yield name, self._seeing(view, least_squares(forgetting), rows)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2))
@@ -138,30 +248,22 @@ class Auto:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
-    def _tuned(self, view: View, name: str, X: FloatArray, y: FloatArray, found: dict[Any, Any]) -> StreamModel:
-        """A Gaussian process, with the hyperparameters of its family on these rows."""
-        columns = list(range(self._inputs)) if view.columns is None else view.columns
-        model = self.request.build(name, len(columns))
-        if self.request.run["tune"] and np.count_nonzero(~np.isnan(y)) >= FEWEST:
-            key = view.label, CANDIDATES[name].family
-            if key not in found:
-                target = y - X[:, self._own] if view.change else y
-                found[key] = hyperparameters(model, np.ascontiguousarray(X[:, columns]), target)
-            batch: FullGP | SSGPR | None = found[key]
-            model = model if batch is None else with_hyperparameters(model, batch)
-        return self._seeing(view, model, len(y))
-
-    def _bear(self, committee: Committee, X: FloatArray, y: FloatArray, first: bool) -> None:
-        """Add least squares, or renew it in new units and add Gaussian processes."""
-        self._renew(committee, self._lines(len(y)), X, y)
-        if not first or len(self._births) == 1:
-            found: dict[Any, Any] = {}
-            processes = (
-                (_named(name, view), self._tuned(view, name, X, y, found))
-                for view in self._views()
-                for name in CANDIDATES
-            )
-            self._renew(committee, processes, X, y)
+    def _tuned(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+        """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
+        found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
+        processes = self._processes()
+        for name in names:
+            view, kind = processes[name]
+            columns = list(range(self._inputs)) if view.columns is None else view.columns
+            model = self.request.build(kind, len(columns))
+            if self.request.run["tune"] and np.count_nonzero(~np.isnan(y)) >= FEWEST:
+                key = view.label, CANDIDATES[kind].family
+                if key not in found:
+                    target = y - X[:, self._own] if view.change else y
+                    found[key] = hyperparameters(model, np.ascontiguousarray(X[:, columns]), target)
+                batch = found[key]
+                model = model if batch is None else with_hyperparameters(model, batch)
+            yield name, self._seeing(view, model, len(y))
 
     def _renew(
         self, committee: Committee, members: Iterator[tuple[str, StreamModel]], X: FloatArray, y: FloatArray
@@ -175,29 +277,47 @@ class Auto:
                 committee.add(member)
                 self.names.append(name)
 
+    def _draw_lines(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+        """Add least squares, or renew it in new units."""
+        self._renew(committee, self._lines(len(y)), X, y)
+
+    def _bear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+        """Add Gaussian processes."""
+        if self._clock.generation == 0:
+            self._draw_lines(committee, X, y)
+        processes = self._processes()
+        if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
+            stayed = {name.partition(FROM)[0] for name in self.chosen.names}
+            worth = {view.label for view in self._views() for kind in CANDIDATES if _named(kind, view) in stayed}
+            processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
+        self._renew(committee, self._tuned(list(processes), X, y), X, y)
+
     def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
-        """Of the processes, keep those with the lowest errors on the later half of the rows, tuned on all of them."""
-        views = {_named(name, view): (view, name) for view in self._views() for name in CANDIDATES}
-        scores: dict[str, float] = {}
-        half = len(y) // 2
-        for name, member in zip(self.names, committee._models, strict=True):
-            if name in views:
-                error = rmse(y[half:], member.clone().track(X, y).mean[half:])
-                scores[name] = error if np.isfinite(error) else np.inf
-        order = sorted(scores, key=scores.__getitem__)
-        if not order:  # a warm-up too short for any to be born before
-            order = list(views)
+        """Of all processes keep those with the lowest errors; of this generation tuned on all of its rows."""
+        processes = self._processes()
+        errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
+        old = [] if self.chosen is None else self.chosen.names
+        scores = {name: errors[name] for name in (*old, *processes) if name in errors}
+        order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
+        order = order or list(processes)  # a warm-up too short for any to be born before
         stay = order[: STAY[1]]
         for name in order[STAY[1] :]:
             self._retire(committee, name)
-        self._renew(committee, self._lines(len(y)), X, y)
-        found: dict[Any, Any] = {}
-        self._renew(committee, ((name, self._tuned(*views[name], X, y, found)) for name in stay), X, y)
-        listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order[: STAY[1]] if name in scores)
-        reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}" if listed else "too few rows to compare"
+        tuned = [name for name in stay if name in processes]
+        if self._clock.generation == 0:
+            self._draw_lines(committee, X, y)
+        else:
+            tuned = tuned[:RETUNED]
+            if stay[0] in processes:
+                self._note_change()
+        self._renew(committee, self._tuned(tuned, X, y), X, y)
+        listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
+        reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
+        self._clock = self._clock._replace(settled=self._clock.generation)
+        self._conclude(changed=self._clock.generation in (0, *self.events))
 
-    def _cut(self, committee: Committee, stay: int) -> None:
+    def _cut(self, committee: Committee, X: FloatArray, y: FloatArray, stay: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""
         assert self.chosen is not None
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
@@ -215,22 +335,30 @@ class Auto:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        return {"kept": self._kept, "seen": self._seen}
+        return {"kept": self._kept, "ranks": self._ranks, "evidence": self._evidence, "unit": self._unit}
 
     def header(self) -> dict[str, Any]:
         """The rest of it."""
-        return {"choice": None if self.chosen is None else self.chosen._asdict(), "experts": self.names}
+        choice = None if self.chosen is None else self.chosen._asdict()
+        return {"choice": choice, "experts": self.names, "clock": list(self._clock), "changes": self.events}
 
     def restore(self, tensors: dict[str, np.ndarray], saved: dict[str, Any]) -> None:
         """Go on from saved rows, and from what was chosen."""
-        kept, seen, chosen = tensors["kept"], tensors["seen"], saved["choice"]
+        kept, chosen = tensors["kept"], saved["choice"]
         if kept.ndim != 2 or kept.shape[1] != self._kept.shape[1] or kept.dtype != self._kept.dtype:
             raise SnapshotError(f"the array kept has shape {kept.shape}, the run needs {self._kept.shape}")
-        if seen.shape != (1,) or seen.dtype != self._seen.dtype or seen[0] < 0:
-            raise SnapshotError(f"the snapshot must say how many rows were seen; it says {seen}")
-        self._kept, self._seen = kept.copy(), seen.copy()
+        for name in ("ranks", "evidence", "unit"):
+            array, tensor = getattr(self, f"_{name}"), tensors[name]
+            if tensor.shape != array.shape or tensor.dtype != array.dtype or not np.all(tensor >= 0):
+                raise SnapshotError(f"the array {name} must hold {array.size} numbers from 0 on; it is {tensor}")
+            array[:] = tensor
+        self._kept = kept.copy()
+        self._clock = Clock(*(whole("clock", value, at_least=-1) for value in saved["clock"]))
+        if len(kept) != min(self._clock.seen, self.request.warmup + self.request.horizon):
+            raise SnapshotError(f"the snapshot holds {len(kept)} rows of {self._clock.seen}")
         self.chosen = None if chosen is None else Chosen(**chosen)
         self.names = [str(name) for name in saved["experts"]]
+        self.events = [whole("changes", row, at_least=0) for row in saved["changes"]]
 
 
 def _named(name: str, view: View) -> str:

@@ -43,7 +43,6 @@ class Summary:
         rows: rows of this run.
         interrupted: whether it was stopped before the end.
         notes: what was recognised and decided, for people.
-        drift_until: the row of the last change that was told.
     """
 
     pipeline: Pipeline
@@ -54,7 +53,6 @@ class Summary:
     rows: int = 0
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
-    drift_until: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -179,7 +177,7 @@ class Job:
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
-        summary = Summary(pipeline, unit=reader.unit, drift_until=pipeline.rows)
+        summary = Summary(pipeline, unit=reader.unit)
         self._introduce(reader, summary, loaded is not None)
         if self.out is not None:
             after = None if loaded is None else pipeline.extra.get("out", {})
@@ -262,7 +260,7 @@ class Job:
     def _predict(self, rows: EncodedRows, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         began = time.perf_counter()
-        undecided = pipeline.chosen is None
+        undecided, told = pipeline.chosen is None, pipeline.drift
         predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
@@ -270,9 +268,8 @@ class Job:
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
         for row, event in pipeline.drift:
-            if row > summary.drift_until:
+            if (row, event) not in told:
                 self._tell(summary, f"row {row}: {event}")
-                summary.drift_until = row
         if self._writer is not None:
             self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])

@@ -38,6 +38,7 @@ DRIFT = {
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
+CHANGED = "the stream changed: models that learnt only what came since err less"
 
 
 class Pipeline:
@@ -147,16 +148,19 @@ class Pipeline:
         unready = int(ready[0]) if len(ready) else n
         coming = self._coming()
         self._unready += unready
-        issued = np.full((n, ISSUED), np.nan)
+        resolved = np.concatenate([coming, np.full((n, ISSUED), np.nan)])
+        issued = resolved[h:]
         start = unready
         while start < n:
             stop = start + self._selection.before_next(n - start)
-            issued[start:stop] = self._step(self.rows + start, X[start:stop], rows.y[start:stop])
-            self.model = self._selection.keep(X[start:stop], rows.y[start:stop], self.model)
+            block = slice(start, stop)
+            issued[block] = self._step(self.rows + start, X[block], rows.y[block])
+            if isinstance(self._selection, Auto):
+                self._selection.watch(rows.y[block], resolved[block, 0], self.previous[block])
+            self.model = self._selection.keep(X[block], rows.y[block], self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
-        resolved = np.concatenate([coming, issued])[:n]
-        predicted = self._predicted(resolved, numbers, rows.times, rows.y)
+        predicted = self._predicted(resolved[:n], numbers, rows.times, rows.y)
         self.scores.add(predicted, self.previous)
         self.rows += n
         if h and ahead:
@@ -308,11 +312,15 @@ class Pipeline:
     @property
     def watches_drift(self) -> bool:
         """Whether changes are looked for: if it was not switched off, and the model can forget."""
+        if isinstance(self._selection, Auto):
+            return bool(self.request.run["drift"])
         return isinstance(self.model._within, DriftAware)
 
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
+        if isinstance(self._selection, Auto):
+            return [(row + self._unready, CHANGED) for row in self._selection.events]
         watcher = self.model._within
         if not isinstance(watcher, DriftAware):
             return []

@@ -18,6 +18,8 @@ from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import PRIOR, RULES, VOICES
 from streamgp.wrappers.wrapper import Composite
 
+# A new member has so many rows on which its squared errors were so many times those of the best.
+NEWCOMER, BEHIND = 10.0, 2.0
 # A mean beyond this is no prediction: its square would not be a number.
 FAR = 1e75
 
@@ -77,15 +79,16 @@ class Committee(Composite):
         if self._d is not None:
             assert self._p is not None
             self._resize([*range(len(self._models) - 1), -1], self._p)
-            self._count_as_the_worst()
+            self._start_behind()
 
-    def _count_as_the_worst(self) -> None:
-        """Give the newest member the errors of the worst other one: a single lucky row is no evidence."""
+    def _start_behind(self) -> None:
+        """Give the newest member some rows on which it erred more than the best: one lucky row is no evidence."""
         for errors in self._errors:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                recent = errors[0, :-1] / errors[1, :-1]
-            if np.isfinite(recent).any():
-                errors[:, -1] = errors[:, np.nanargmax(recent)]
+            for squares, rows in (errors[:2], errors[2:]):
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    known = (squares / rows)[:-1]
+                if np.isfinite(known).any():
+                    squares[-1], rows[-1] = BEHIND * NEWCOMER * np.nanmin(known), NEWCOMER
 
     def replace(self, index: int, model: StreamModel) -> None:
         """Put a model in a member's place, with the weight that this one has earned."""
@@ -232,6 +235,12 @@ class Committee(Composite):
         """The root mean squared error of every member over about the last thousand rows, over all outputs."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.sqrt((self._errors[:, 2] / self._errors[:, 3]).mean(0)))
+
+    @property
+    def recent_errors(self) -> FloatArray:
+        """The root mean squared error of every member over about the last ``memory`` rows, over all outputs."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.sqrt((self._errors[:, 0] / self._errors[:, 1]).mean(0)))
 
     def _shown(self) -> StreamModel:
         return self._models[self.leader]

@@ -26,6 +26,9 @@ MEAN_LOG = 0.6351814227307391
 START = 10.0
 # Steps begin at this over the number of rows and shrink to a tracker's own rate.
 FIRST_STEP = 3.0
+# Few errors say little of their tails: at n rows the share that is to lie beyond an end is n / (n + CAUTION) of the one
+# asked for.
+CAUTION = 40.0
 # No tracker goes farther than e^20 from the raw interval, or it would take long to come back.
 FARTHEST = 20.0
 # One row counts at most as so many average losses.
@@ -185,6 +188,7 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     corrected, own_loss = matrix(f, m.at.corrected)[j], matrix(f, m.at.loss)[j]
     kind_rows, log_unit = matrix(f, m.at.kind_rows)[j], vector(f, m.at.log_unit)[j]
     rates, a, discount = vector(f, m.at.rates), m.plan.tail, m.plan.discount
+    aim = a * kind_rows[ABSOLUTE] / (kind_rows[ABSOLUTE] + CAUTION)
     # The loss of a quantile, in the form in which both ends add up to the interval score [Gneiting and Raftery 2007].
     mine = h + max(x - h, 0.0) / a
     average = own_loss[side] / vector(f, m.at.recent_rows)[j] if own_loss[side] > 0.0 else mine
@@ -199,12 +203,12 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
             losses[k] = discount * losses[k] + min(loss / average, WORST)
             if k > 0 and kind_rows[kind] > m.plan.warmup:
                 rate = max(rates[(k - 1) % rates.size], FIRST_STEP / kind_rows[kind])
-                moved = trackers[k] + rate * ((1.0 if x > bound else 0.0) - a)
+                moved = trackers[k] + rate * ((1.0 if x > bound else 0.0) - aim)
                 trackers[k] = min(max(moved, -FARTHEST), FARTHEST)
         if losses[k] < least:
             least = losses[k]
     for k in range(losses.size):
         losses[k] -= least
-    moved = corrected[side] + m.plan.correction * ((1.0 if x > h else 0.0) - a)
+    moved = corrected[side] + m.plan.correction * ((1.0 if x > h else 0.0) - aim)
     corrected[side] = min(max(moved, -FARTHEST), FARTHEST)
     own_loss[side] = discount * own_loss[side] + mine
