@@ -19,6 +19,7 @@ import re
 import statistics
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib.util import find_spec
@@ -406,6 +407,11 @@ def gathered(folder: Path, former: dict[str, float]) -> dict[str, Any]:
     for key, score in former.items():
         if key in runs:
             runs[key]["auto"]["interval score of the former version"] = score
+    whole = {
+        key: run for key, run in runs.items() if run["auto"] and runs.get(key_of(run["stream"], 0), {}).get("experts")
+    }
+    if left_out := set(runs) - set(whole):
+        print(f"left out, as auto or its experts are missing: {', '.join(sorted(left_out))}")
     return {
         "machine": " and ".join(sorted({cell["environment"]["machine"] for cell in found})),
         "blas": found[0]["environment"]["blas"],
@@ -413,8 +419,15 @@ def gathered(folder: Path, former: dict[str, float]) -> dict[str, Any]:
         "seed": SEED,
         "most rows": found[0]["most rows"],
         "chosen on": list(CHOSEN_ON),
-        "cells": {key: run for key, run in runs.items() if run["auto"]},
+        "cells": whole,
     }
+
+
+def missing(folder: Path, rows: int) -> str:
+    """Which groups a folder does not have all cells of: the best expert may be among them."""
+    cells = [cell for name in STREAMS for cell in cells_of(name, rows) if not cell.path(folder).exists()]
+    counts = Counter(cell.group for cell in cells)
+    return ", ".join(f"{group} ({count})" for group, count in counts.items())
 
 
 def key_of(name: str, lags: int) -> str:
@@ -546,7 +559,7 @@ def rivals_table(results: dict[str, Any]) -> str:
     for rows in (FROM, 1000):
         header += [f"better than auto, after row {rows}", "median rival / auto", "smallest"]
     said = (
-        "Auto is never worse after row 1 000." if not lost else "A rival's error is lower than auto's after row 1 000:"
+        "No rival is better after row 1 000." if not lost else "A rival's error is lower than auto's after row 1 000:"
     )
     return "\n\n".join(
         [table([*header, "median seconds"], lines), "\n".join([said, "", *lost]).strip(), where(results)]
@@ -605,7 +618,12 @@ def main() -> None:
     if asked.command == "rules":
         write(RESULTS / "auto_rules.json", auto_rules.measure())
     elif asked.out is not None:
-        write(RESULTS / "auto.json", gathered(asked.out, former_scores(asked.former)))
+        results = gathered(asked.out, former_scores(asked.former))
+        if absent := missing(asked.out, results["most rows"]):
+            print(
+                f"{asked.out} lacks cells of {absent}; to measure them: python benchmarks/auto.py run --out {asked.out}"
+            )
+        write(RESULTS / "auto.json", results)
     render()
 
 

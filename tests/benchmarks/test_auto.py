@@ -42,6 +42,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_missing_cells(tmp_path, capsys)
     auto.run(tmp_path, 1, "experts,auto", ["tiny"], 90)
     assert "6 of 6 cells" in capsys.readouterr().out
     next(iter(tmp_path.glob("*mean.json"))).unlink()
+    assert auto.missing(tmp_path, 90) == "experts (1)"
     auto.run(tmp_path, 1, "experts", ["tiny"], 90)
     assert "1 of 4 cells" in capsys.readouterr().out
     results = auto.gathered(tmp_path, {"tiny; 3 lags": 2.0})
@@ -96,6 +97,13 @@ def test_a_missing_package_is_named(monkeypatch, capsys):
 def test_an_empty_folder_says_what_to_run_first(tmp_path):
     with pytest.raises(SystemExit, match="holds no results; first: python benchmarks/auto.py run"):
         auto.gathered(tmp_path, {})
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_run_without_its_experts_is_left_out(tmp_path, capsys):
+    auto.run(tmp_path, 1, "auto", ["tiny"], 90)
+    assert auto.gathered(tmp_path, {})["cells"] == {}
+    assert "left out, as auto or its experts are missing: tiny; 0 lags, tiny; 3 lags" in capsys.readouterr().out
 
 
 def test_results_of_different_rows_are_not_put_together(tmp_path):
