@@ -238,8 +238,12 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
 
 
 def page_with(page: str, report: dict[str, Any]) -> str:
+    return filled(page, rendered(report))
+
+
+def filled(page: str, tables: dict[str, str]) -> str:
     """A page with those tables that it has room for."""
-    for name, text in rendered(report).items():
+    for name, text in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         if begin in page:
             before, _, rest = page.partition(begin)
