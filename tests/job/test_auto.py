@@ -112,3 +112,66 @@ def test_a_committee_is_saved_and_continued_exactly(horizon):
         assert second.to_bytes() == whole.to_bytes()
     assert sum(whole.weights.values()) == pytest.approx(1.0)
     assert set(whole.chosen.names) < set(whole.weights)
+
+
+CHANGE = {"capacity": 30, "features": 20, "warmup": 200}
+
+
+def changing(n=900, at=500, seed=0):
+    """From row ``at`` on another input decides."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 3))
+    y = np.where(np.arange(n) < at, np.sin(2 * X[:, 0]), np.sin(2 * X[:, 1] + 1.0)) + 0.05 * rng.normal(size=n)
+    return X, y
+
+
+def error(said, rows):
+    return float(np.sqrt(np.mean((said["mean"] - said["observed"])[rows] ** 2)))
+
+
+def test_a_new_generation_is_born_when_the_stream_has_changed():
+    X, y = changing()
+    pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
+    said = taken(pipeline, X, y)
+    ((row, sentence),) = pipeline.drift
+    assert 500 < row < 530
+    assert sentence.startswith("the stream changed")
+    assert any(name.endswith(f", from row {row + 1}") for name in pipeline.chosen.names)
+    assert len(processes(pipeline)) <= STAY[1]
+    fixed = Pipeline(schema_of(3), "auto", CHANGE | {"drift": False}, 0)
+    without = taken(fixed, X, y)
+    assert fixed.drift == []
+    assert not fixed.watches_drift
+    assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
+
+
+@pytest.mark.parametrize("horizon", [0, 2])
+def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon):
+    X, y = changing(760)
+    y[[3, 480, 510, 640]] = np.nan
+    if horizon:  # the target's future is in the inputs
+        X = np.roll(X, -horizon, axis=0)
+    whole = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+    expected = taken(whole, X, y)
+    assert len(whole.drift) == 1
+    pieces = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+    assert_same(expected, taken(pieces, X, y, cuts=[7, 333, 505, 506, 600, 701]))
+    for stop in (450, 520, 560, 620, 720):
+        first = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+        before = taken(first, X[:stop], y[:stop])
+        second = Pipeline.from_bytes(first.to_bytes())
+        after = taken(second, X[stop:], y[stop:])
+        assert_same(expected, {name: np.concatenate([before[name], after[name]]) for name in before})
+        assert second.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bursts_of_noise_are_told_as_no_change(seed):
+    rng = np.random.default_rng(seed)
+    X, y = changing(1200, at=1200, seed=seed)
+    for start in (400, 600, 900):
+        y[start : start + 15] += rng.normal(size=15)
+    pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
+    taken(pipeline, X, y)
+    assert pipeline.drift == []
+    assert not any("from row" in name for name in pipeline.chosen.names)

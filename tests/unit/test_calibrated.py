@@ -67,6 +67,7 @@ class PlainCalibration:
                         if name[0] == kind:
                             # 0.635...: minus the mean of the log of the size of a standard Gaussian
                             side["log"][name] = self.size[kind] + math.log(self.z) + 0.6351814227307391
+        aim = self.a * self.seen["unit"] / (self.seen["unit"] + 40)  # cautious while errors are few
         for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
             if not known:
                 continue
@@ -81,10 +82,10 @@ class PlainCalibration:
                 side["loss"][name] = self.keep * side["loss"][name] + min(loss / average, 100)
                 count = self.seen["std" if name[0] == "raw" else name[0]]
                 if name[0] != "raw" and count > self.warmup:
-                    side["log"][name] += max(name[1], 3 / count) * ((x > bound) - self.a)
+                    side["log"][name] += max(name[1], 3 / count) * ((x > bound) - aim)
             least = min(side["loss"].values())
             side["loss"] = {name: loss - least for name, loss in side["loss"].items()}
-            side["b"] += self.correction * ((x > h) - self.a)
+            side["b"] += self.correction * ((x > h) - aim)
             side["sum"] = self.keep * side["sum"] + mine
         self.weight = self.keep * self.weight + 1
         return mean - reach[0], mean + reach[1]

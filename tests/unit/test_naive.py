@@ -118,7 +118,7 @@ def test_one_lucky_row_does_not_make_a_newcomer_the_leader():
     model.add(sg.InputValue())
     model.learn_one(1.0, 1.0)  # the newcomer happens to be right
     assert model.leader == 0
-    assert model.weights[2] < 1e-6
+    assert model.weights[2] < 0.05
 
 
 def test_a_factor_out_of_range_is_refused_although_nothing_fades():

@@ -43,7 +43,9 @@ HEARD = 3
 ALARM = 1e4  # evidence of larger errors: without a change it takes so many rows on average
 FADING = 0.97  # by which the errors of the previous value, the unit of ours, are discounted
 MOST_REFUTED = 6  # each false alarm squares the evidence that makes the next; so often at most
-CLOSE = 1.1  # a generation stays for the time being if it errs at most so many times as much as the others
+# A generation stays for the time being if it errs at most so many times as much as the others, and is told of if at
+# most so many times.
+CLOSE, CLEAR = 1.1, 0.9
 RETUNED = 4  # of a later generation, so many at most are tuned again
 MOST_EVENTS = 100  # that are listed
 FROM = ", from row "  # in the names of later generations
@@ -131,6 +133,7 @@ class Auto:
             begin = clock.generation + late
             if clock.generation == 0:
                 stages = {begin + LINES_FROM: self._draw_lines, begin + self._early: self._bear}
+                stages[begin + HEARD * self._early] = self._bear  # with better hyperparameters
             else:
                 stages = {begin + self._early: self._bear, begin + HEARD * self._early: self._hear}
             stages = {row: stage for row, stage in stages.items() if row < begin + warmup}
@@ -198,26 +201,29 @@ class Auto:
         if at >= 0:
             self._clock = clock._replace(generation=clock.seen + int(rows[at]) + 1)
 
-    def _conclude(self, changed: bool) -> None:
-        """No generation is under way any more; one that was no better makes the next alarm harder."""
-        refuted = 0 if changed else min(self._clock.refuted + 1, MOST_REFUTED)
+    def _conclude(self) -> None:
+        """No generation is under way any more; one that was not clearly better makes the next alarm harder."""
+        clear = self._clock.generation in (0, *self.events)
+        refuted = 0 if clear else min(self._clock.refuted + 1, MOST_REFUTED)
         self._clock = self._clock._replace(generation=-1, refuted=refuted)
         self._ranks[:], self._evidence[:] = 0.0, 0.0
 
     def _hear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
-        errors = dict(zip(self.names, committee.recent_errors.tolist(), strict=True))
-        young = [name for name in self._processes() if name in errors]
-        new, old = (min(errors[name] for name in names) for names in (young, errors.keys() - set(young)))
-        if new > CLOSE * old:
-            for name in young:
+        ratio = self._young_to_old(committee.recent_errors)
+        if ratio > CLOSE:
+            for name in self._processes():
                 self._retire(committee, name)
-            self._conclude(changed=False)
-        elif new < old:
-            self._note_change()
+            self._conclude()
+        self._tell_if_clear(ratio)
 
-    def _note_change(self) -> None:
-        if self._clock.generation not in self.events:
+    def _young_to_old(self, errors: FloatArray) -> float:
+        """The lowest error of the generation under way over that of all others."""
+        young = np.isin(self.names, list(self._processes()))
+        return float(np.nanmin(errors[young]) / np.nanmin(errors[~young]))
+
+    def _tell_if_clear(self, ratio: float) -> None:
+        if ratio < CLEAR and self._clock.generation not in self.events:
             self.events = [*self.events, self._clock.generation][-MOST_EVENTS:]
 
     # Members.
@@ -294,7 +300,7 @@ class Auto:
 
     def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
         """Of all processes keep those with the lowest errors; of this generation tuned on all of its rows."""
-        processes = self._processes()
+        processes, ratio = self._processes(), self._young_to_old(committee.recent_errors)
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         old = [] if self.chosen is None else self.chosen.names
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
@@ -308,14 +314,13 @@ class Auto:
             self._draw_lines(committee, X, y)
         else:
             tuned = tuned[:RETUNED]
-            if stay[0] in processes:
-                self._note_change()
+            self._tell_if_clear(ratio)
         self._renew(committee, self._tuned(tuned, X, y), X, y)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
         self._clock = self._clock._replace(settled=self._clock.generation)
-        self._conclude(changed=self._clock.generation in (0, *self.events))
+        self._conclude()
 
     def _cut(self, committee: Committee, X: FloatArray, y: FloatArray, stay: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""

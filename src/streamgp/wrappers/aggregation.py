@@ -3,9 +3,10 @@
 Three kinds of voices, for one output at a time. NaN is a member that sleeps: not born yet, or not defined at this row.
 
 - **Regret.** A member's weight is its regret, positive part, over the sum of the squares: ML-Poly with the gradient
-  trick [Gaillard et al. 2014]. With K members and n rows the mean squared error exceeds that of their best convex
-  combination by O(sqrt(K log n / n)), as long as no error is bounded (FAR below). Members that sleep neither gain nor
-  lose.
+  trick [Gaillard et al. 2014]. Squared errors count in units of the recent ones, so that what was gained while all
+  erred a thousand times as much does not decide now. With K members and n rows their mean exceeds that of the best
+  convex combination by O(sqrt(K log n / n)), as long as no error is bounded (FAR below). Members that sleep neither
+  gain nor lose.
 - **Recent errors.** The likelihood of a member's last hundred or so errors under a Gaussian of their mean square.
 - **Regression.** Bayesian least squares of the first voice's error on the deviations of the members from it, so that
   weights may be negative and need not sum to one; back-to-prior forgetting as in process/forgetting.py.
@@ -34,7 +35,7 @@ PRIOR = 0.3  # standard deviation of a regression's coefficients
 # members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
 FAR = 10.0
 LONG = 0.999  # discount of the errors by which members are compared in the long run
-SCALE = 0.99  # discount of the mean squared error that is this unit
+SCALE = 0.99  # discount of the mean squared errors that are units
 
 
 @entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
@@ -64,7 +65,7 @@ def combine(
         errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
         covariances: (3, K, K) of the regressions' coefficients.
         slopes: (3, K) their means.
-        scale: (2,) discounted squared errors of the first voice, and rows.
+        scale: (4,) discounted squared errors of the first voice, and rows; the same of what was said.
         out: (n,) the predictions; NaN where all sleep.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
         recent: (n, K) the members' mean squared errors of late, before each row; NaN before the first.
@@ -100,16 +101,18 @@ def combine(
         if np.isnan(y[t]) or np.isnan(each[0]):
             continue
         limit = FAR * unit if unit > 0.0 else np.inf
+        for pair, said in ((0, each[0]), (2, out[t])):
+            scale[pair] = SCALE * scale[pair] + bounded(y[t] - said, 10.0 * limit) ** 2
+            scale[pair + 1] = SCALE * scale[pair + 1] + 1.0
+        square = scale[2] / scale[3]
         if rule == STACKED:
-            regret_learn(regrets[2], each, out[t], y[t], 1.0, limit)
+            regret_learn(regrets[2], each, out[t], y[t], 1.0, limit, square)
             if unit > 0.0:
                 error = bounded((y[t] - each[0]) / unit, FAR)
                 for v in range(3):
                     regress(covariances[v], slopes[v], deviations, error, FORGETTING[v], gain)
         for v in range(2):
-            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v], limit)
-        scale[0] = SCALE * scale[0] + bounded(y[t] - each[0], 10.0 * limit) ** 2
-        scale[1] = SCALE * scale[1] + 1.0
+            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v], limit, square)
         for k in range(K):
             if not np.isnan(row[k]):
                 for pair, factor in ((0, discount[0]), (2, LONG)):
@@ -148,12 +151,19 @@ def median_weights(row: Array, weights: Array) -> None:
 
 
 @compiled
-def regret_learn(regret: Array, row: Array, said: float, y: float, discount: float, limit: float) -> None:
-    """The loss is the slope of the squared error at what was said; a member that sleeps has no regret of this row."""
+def regret_learn(
+    regret: Array, row: Array, said: float, y: float, discount: float, limit: float, square: float
+) -> None:
+    """The loss is the slope of the squared error at what was said, in units of the recent ones, this row's included.
+
+    A member that sleeps has no regret of this row.
+    """
+    if square == 0.0:  # all that was said was right
+        return
     for k in range(row.size):
         if np.isnan(row[k]):
             continue
-        r = 2.0 * bounded(said - y, limit) * bounded(said - row[k], limit)
+        r = 2.0 * bounded(said - y, limit) * bounded(said - row[k], limit) / square
         regret[0, k] = discount * regret[0, k] + r
         regret[1, k] = discount * regret[1, k] + r * r
         regret[2, k] = max(discount * regret[2, k], r * r)

@@ -58,7 +58,7 @@ class Committee(Composite):
     _errors: FloatArray  # (p, 4, members)
     _covariances: FloatArray  # (p, 3, members, members)
     _slopes: FloatArray  # (p, 3, members)
-    _scale: FloatArray  # (p, 2)
+    _scale: FloatArray  # (p, 4)
 
     def __init__(self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent") -> None:
         given = models if isinstance(models, list | tuple) else [models]
@@ -141,7 +141,7 @@ class Committee(Composite):
         self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
         self._errors, self._slopes = np.zeros((p, 4, K)), np.zeros((p, 3, K))
         self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
-        self._scale = np.zeros((p, 2))
+        self._scale = np.zeros((p, 4))
         if before:
             self._regrets[:, :2][..., new] = before["regrets"][:, :2][..., old]
             self._regrets[:, 2, :, :VOICES] = before["regrets"][:, 2, :, :VOICES]
