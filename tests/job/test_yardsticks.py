@@ -66,7 +66,9 @@ def said_of(X, y, lags, horizon, seasons):
             inputs[s] = [*X[s], *past]
     for t in range(horizon, n):
         s = t - horizon
-        rows = [(inputs[r], y[r + horizon]) for r in range(s) if r in inputs and r + horizon <= (s if horizon else s - 1)]
+        rows = [
+            (inputs[r], y[r + horizon]) for r in range(s) if r in inputs and r + horizon <= (s if horizon else s - 1)
+        ]
         if s in inputs and len(rows) >= 20 and (t < 60 or t % 7 == 0):  # every seventh row is enough
             said["least squares"][t] = straight_line(rows, inputs[s])
     for period in seasons:
@@ -128,7 +130,9 @@ def test_a_part_compares_all_on_the_same_rows():
         for k, yardstick in enumerate(compared):
             expected = np.sqrt(np.mean([(said[t, k] - y[t]) ** 2 for t in same]))
             assert found["yardsticks"][yardstick] == pytest.approx(expected, abs=1e-12)
-        assert found["coverage"] == pytest.approx(np.mean([abs(y[t] - mean[t]) <= width[t] for t in counted]), abs=1e-12)
+        assert found["coverage"] == pytest.approx(
+            np.mean([abs(y[t] - mean[t]) <= width[t] for t in counted]), abs=1e-12
+        )
         assert found["mean_width"] == pytest.approx(np.mean([2 * width[t] for t in counted]), abs=1e-12)
 
 

@@ -8,7 +8,7 @@ which never starts anew: whoever is better earns weight, and nobody has to be ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +63,7 @@ class Auto:
         self.request, self._own, self._past, self._seasons = request, own, lags, seasons
         self.chosen: Chosen | None = None
         self.names: list[str] = []
+        self.doing: Callable[[str], None] = lambda _: None
         self._inputs = own + max(lags, 1)
         self._kept = np.empty((0, self._inputs + 1))  # inputs and target of the first rows
         self._seen = np.zeros(1, dtype=np.int64)
@@ -155,6 +156,7 @@ class Auto:
         """Add least squares, or renew it in new units and add Gaussian processes."""
         self._renew(committee, self._lines(len(y)), X, y)
         if not first or len(self._births) == 1:
+            self._say_tuning(len(self._views()) * len(CANDIDATES), len(y))
             found: dict[Any, Any] = {}
             processes = (
                 (_named(name, view), self._tuned(view, name, X, y, found))
@@ -177,6 +179,7 @@ class Auto:
 
     def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
         """Of the processes, keep those with the lowest errors on the later half of the rows, tuned on all of them."""
+        self.doing(f"comparing Gaussian processes on {len(y):,} rows")
         views = {_named(name, view): (view, name) for view in self._views() for name in CANDIDATES}
         scores: dict[str, float] = {}
         half = len(y) // 2
@@ -191,11 +194,16 @@ class Auto:
         for name in order[STAY[1] :]:
             self._retire(committee, name)
         self._renew(committee, self._lines(len(y)), X, y)
+        self._say_tuning(len(stay), len(y))
         found: dict[Any, Any] = {}
         self._renew(committee, ((name, self._tuned(*views[name], X, y, found)) for name in stay), X, y)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order[: STAY[1]] if name in scores)
         reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
+
+    def _say_tuning(self, processes: int, rows: int) -> None:
+        verb = "tuning" if self.request.run["tune"] else "building"
+        self.doing(f"{verb} {processes} Gaussian processes on {rows:,} rows")
 
     def _cut(self, committee: Committee, stay: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""

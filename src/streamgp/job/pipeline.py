@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,14 @@ class Pipeline:
         else:
             self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
         self.model: Calibrated = self._selection.first()
+
+    def report_to(self, doing: Callable[[str], None]) -> None:
+        """Say from now on what the pipeline does, where that takes seconds.
+
+        Args:
+            doing: takes the sentences.
+        """
+        self._selection.doing = doing
 
     def _default_lags(self, auto: bool) -> int:
         """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""

@@ -14,6 +14,7 @@ from streamgp.tables.writing import PredictedRows
 START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
 
+
 @dataclass
 class RunningScores:
     """Sums over all predictions so far, each made before its target was known, and the scores that follow from them."""

@@ -47,7 +47,7 @@ class Yardsticks:
         return self._models.get(LINE)
 
     def track(self, row: int, X: FloatArray, y: FloatArray) -> FloatArray:
-        """What least squares says of rows, of which it learns each before the next; the first has this number, from 0."""
+        """What least squares says of rows, learning each before the next; the first has this number, from 0."""
         said, line = np.full(len(y), np.nan), self._line
         start = max(self.skipped - row, 0)
         if line is not None and start < len(y):
