@@ -13,6 +13,7 @@ from streamgp.tables.writing import PredictedRows
 
 START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
+COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
 @dataclass
@@ -81,8 +82,8 @@ class RunningScores:
 class PartScores:
     """Scores of the first rows and of those after them, beside yardsticks on the same rows.
 
-    A part compares all predictions on the rows of which each says something; a yardstick that says nothing of most of
-    a part's rows, and those after it, are left out of that part.
+    A part compares all predictions on the rows of which each says something; a yardstick that says nothing of a quarter
+    of a part's rows is left out of that part, and so are those after it.
 
     Args:
         names: of the yardsticks, those that begin first before the others.
@@ -125,7 +126,7 @@ class PartScores:
     def _part(self, sums: FloatArray) -> dict[str, Any]:
         at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least so many yardsticks
         rows, inside, width = at_least[0, :3]
-        most = int(np.flatnonzero(2 * at_least[:, 0] >= rows)[-1]) if rows else 0
+        most = int(np.flatnonzero(at_least[:, 0] >= COMPARED * rows)[-1]) if rows else 0
         compared = at_least[most, 0]
         errors = np.sqrt(at_least[most, 3 : 4 + most] / (compared or np.nan)).tolist()
         return {
