@@ -30,6 +30,8 @@ def test_a_report_is_one_page_with_all_it_needs_inside(tmp_path):
     assert (data["rows"], data["stride"], data["first"]) == (80, 1, 1)
     assert data["times"][-1] == "2024-01-04T07:00"
     assert sum(data["pit"]) == 80
+    assert data["scores"][0] == ["", "rows 1-80"]
+    assert [line[0] for line in data["scores"][1:3]] == ["RMSE, streamgp", "RMSE, previous value"]
     assert data["samples"]["row"] == [80]
     assert data["relevance"]["names"][0] in ("x", "kind=b", "time of day (sin)")
     assert {path["name"] for path in data["paths"]} == {"lengthscale", "variance", "noise"}
@@ -181,6 +183,7 @@ def test_the_page_loads_without_complaint_and_without_scrolling_sideways(browser
     browser.open(long_page, width)
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.value("document.querySelectorAll('canvas').length") >= 8
+    assert browser.value("get('scores').rows[1].cells[0].textContent") == "RMSE, streamgp"
     pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
     names = ["predictions", "error", "coverage", "pit", "latency", "size"]
     assert browser.value(f"{names}.map(get).every(c => {pixels}.some(v => v))")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -65,7 +66,8 @@ def test_one_prediction_a_row_goes_to_standard_output_and_words_to_standard_erro
         "lags: none",
         "model after 30 rows: KRLST (as requested)",
         "rows: 80 in",
-        "90% intervals: coverage",
+        "RMSE, previous value",
+        "coverage of 90% intervals",
     ):
         assert sentence in done.stderr
 
@@ -133,6 +135,58 @@ def test_json_is_one_object_a_line_and_the_summary_comes_last(tmp_path):
     assert 0 < summary["scores"]["rmse"] < 1
     only = streamgp("--json", "run", source, "--target", "y", "--out", tmp_path / "o.csv", *SMALL).stdout
     assert set(json.loads(only)) == {"summary"}
+
+
+def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path, monkeypatch):
+    source = table(tmp_path / "a.csv", 600)
+    saved = tmp_path / "m.sgp"
+    monkeypatch.setenv("COLUMNS", "80")
+    done = streamgp("run", source, "--target", "y", "--out", tmp_path / "o.csv", "--save", saved, *SMALL)
+    shown = done.stderr.splitlines()
+    start = next(i for i, line in enumerate(shown) if line.endswith("rows 1-500   after row 500"))
+    assert [line.rsplit("  ", 2)[0].split("  ")[0] for line in shown[start + 2 : start + 9]] == [
+        "RMSE, streamgp",
+        "RMSE, previous value",
+        "RMSE, least squares",
+        "RMSE, value 24 rows ago",
+        "RMSE, value 168 rows ago",
+        "coverage of 90% intervals",
+        "mean width of 90% intervals",
+    ]
+    assert max(map(len, shown[start : start + 9])) <= 60
+    assert "\x1b" not in done.stderr
+    scores = json.loads(streamgp("run", source, "--target", "y", "--json", *SMALL).stdout.splitlines()[-1])["summary"][
+        "scores"
+    ]
+    assert scores["rows"] == scores["start_up"]["rows"] + scores["steady"]["rows"] == 600
+    assert (scores["steady"]["from_row"], scores["steady"]["to_row"]) == (501, 600)
+    assert shown[start + 2].split()[-2:] == [f"{scores[part]['rmse']:.4g}" for part in ("start_up", "steady")]
+    inspected = streamgp("inspect", saved).stdout.splitlines()
+    assert inspected[-9:] == shown[start : start + 9]
+    assert json.loads(streamgp("inspect", saved, "--json").stdout)["scores"] == scores
+
+
+def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
+    terminal, seen_by_run = os.openpty()
+    running = process_on(
+        seen_by_run, "run", table(tmp_path / "a.csv", 300), "--target", "y", "--out", tmp_path / "o.csv"
+    )
+    os.close(seen_by_run)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while part := os.read(terminal, 1 << 16):
+            shown += part
+    os.close(terminal)
+    assert running.wait(timeout=60) == 0
+    text = shown.decode()
+    for sentence in ("reading the first rows", "tuning KRLST on 50 rows", "tuning KRLST on 250 rows", "RMSE, streamgp"):
+        assert sentence in text
+
+
+def process_on(terminal, *arguments):
+    """A small run that believes to be watched."""
+    command = [sys.executable, "-m", "streamgp", *map(str, arguments), "--model", "KRLST", "--set", "warmup=250"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal, env=os.environ | {"TERM": "xterm"})
 
 
 def test_a_horizon_says_what_was_predicted_of_each_row_and_then_of_rows_to_come(tmp_path):

@@ -16,6 +16,7 @@ import typer
 
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
+from streamgp.job.scores import as_table
 
 REFRESH = 0.2  # seconds
 
@@ -51,27 +52,40 @@ class Screen(Observer):
         else:
             typer.echo(sentence, err=True)
 
+    def doing(self, sentence: str) -> None:
+        """Show what takes long."""
+        self._show(sentence)
+
     def block(self, block: Block) -> None:
-        """Show how much has been read, how fast, and how good the predictions are."""
+        """Show how much has been read, how fast, and which model leads."""
         pipeline = block.pipeline
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = pipeline.rows, now
-        if not self._wanted or now - self._shown < REFRESH:
+        if now - self._shown < REFRESH:
             return
         self._shown = now
-        if self._bar is None:
-            self._bar = _bar(block.total)
-            self._bar.start()
         speed = (pipeline.rows - self._first) / max(now - self._began, 1e-9)
-        scores = pipeline.scores
-        text = f"{pipeline.rows} rows  {speed:,.0f}/s  RMSE {scores.rmse:.4g}  coverage {100 * scores.coverage:.1f}%"
-        self._bar.update(self._bar.task_ids[0], completed=block.read, total=block.total, text=text)
+        weights = pipeline.weights
+        name = max(weights, key=weights.__getitem__)
+        leading = f"leading: {name} {100 * weights[name]:.0f}%" if len(weights) > 1 else name
+        self._show(f"row {pipeline.rows:,}, {speed:,.0f} rows/s, {leading}", completed=block.read, total=block.total)
+
+    def _show(self, text: str, **progress: int | None) -> None:
+        """One line on a terminal, which the next one overwrites."""
+        if not self._wanted:
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], text=text, refresh=True, **progress)
 
     def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
-        """Say what was done, and where it is."""
+        """Say what was done, how good it was, and where it is."""
         for sentence in sentences(summary):
             self.note(sentence)
+        if not self.quiet:
+            show_scores(summary.pipeline.score_summary(), summary.pipeline.level, stderr=True)
         if out is not None:
             self.note(f"predictions: {out}")
         if save is not None and not summary.interrupted:
@@ -104,18 +118,8 @@ class Screen(Observer):
 def sentences(summary: Summary) -> list[str]:
     """What a run did, for people."""
     pipeline = summary.pipeline
-    scores = pipeline.scores.summary()
     speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
     said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
-    if pipeline.scores.rows:
-        previous = scores["rmse_previous_value"]
-        beside = f" (previous value: {previous:.4g})" if previous == previous else ""
-        said.append(f"RMSE: {scores['rmse']:.4g}{beside}")
-        said.append(
-            f"{100 * pipeline.level:g}% intervals: coverage {100 * scores['coverage']:.1f}%, mean width "
-            f"{scores['mean_width']:.4g} (before calibration: {100 * scores['raw_coverage']:.1f}%, "
-            f"{scores['raw_mean_width']:.4g})"
-        )
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
         said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
@@ -130,6 +134,22 @@ def sentences(summary: Summary) -> list[str]:
         rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
         said.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
     return said
+
+
+def show_scores(scores: dict[str, Any], level: float, stderr: bool) -> None:
+    """Print the scores of the first rows and of those after them, if there are any."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    headings, *lines = as_table(scores, level) or [[]]
+    if lines:
+        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for heading in headings:
+            shown.add_column(heading, justify="right" if heading else "left")
+        for line in lines:
+            shown.add_row(*line)
+        Console(stderr=stderr).print(shown)
 
 
 @contextlib.contextmanager
@@ -153,16 +173,17 @@ def stopping(screen: Screen) -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _bar(total: int | None) -> Any:
+def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        BarColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeRemainingColumn(),
+        SpinnerColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
+        BarColumn(bar_width=10),
+        TimeRemainingColumn(compact=True),
         console=Console(stderr=True),
         transient=True,
     )
-    bar.add_task("", total=total, text="")
+    bar.add_task("", total=None, text="")
     return bar

@@ -100,6 +100,7 @@ class Auto:
         self.chosen: Chosen | None = None
         self.names: list[str] = []
         self.events: list[int] = []  # rows at which the stream changed
+        self.doing: Callable[[str], None] = lambda _: None
         self._inputs = own + max(lags, 1)
         self._early = max(FEWEST, request.warmup // EARLY)
         self._clock = Clock()
@@ -258,6 +259,8 @@ class Auto:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
         found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
         processes = self._processes()
+        what = "tuning" if self.request.run["tune"] else "building"
+        self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
             view, kind = processes[name]
             columns = list(range(self._inputs)) if view.columns is None else view.columns
@@ -300,7 +303,7 @@ class Auto:
 
     def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
         """Of all processes keep those with the lowest errors; of this generation tuned on all of its rows."""
-        processes, ratio = self._processes(), self._young_to_old(committee.recent_errors)
+        processes = self._processes()
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         old = [] if self.chosen is None else self.chosen.names
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
@@ -314,7 +317,7 @@ class Auto:
             self._draw_lines(committee, X, y)
         else:
             tuned = tuned[:RETUNED]
-            self._tell_if_clear(ratio)
+            self._tell_if_clear(self._young_to_old(committee.recent_errors))
         self._renew(committee, self._tuned(tuned, X, y), X, y)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"

@@ -43,7 +43,8 @@ def described(path: str | Path) -> dict[str, Any]:
         "requested": pipeline.request.model,
         "chosen": "not yet: too few rows" if chosen is None else f"{chosen.name} ({chosen.reason})",
         "rows": pipeline.rows,
-        "scores": pipeline.scores.summary(),
+        "level": pipeline.level,
+        "scores": pipeline.score_summary(),
         "gaps": pipeline.encoder.gaps,
     }
     return found | _model(pipeline.model, pipeline.input_names) | {"health": pipeline.health}

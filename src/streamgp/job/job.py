@@ -71,7 +71,7 @@ class Summary:
             "level": pipeline.level,
             "model": pipeline.request.model if chosen is None else chosen.name,
             "choice": None if chosen is None else chosen._asdict(),
-            "scores": pipeline.scores.summary(),
+            "scores": pipeline.score_summary(),
             "gaps": pipeline.encoder.gaps,
             "health": pipeline.health,
             "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
@@ -165,6 +165,7 @@ class Job:
         return pipeline
 
     def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
+        self._doing("reading the first rows")
         chunks = reader.chunks()
         if loaded is not None and reader.live:  # nothing is to be decided, and the next row may be long in coming
             first = next(chunks, Chunk())
@@ -177,6 +178,7 @@ class Job:
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
+        pipeline.report_to(self._doing)
         summary = Summary(pipeline, unit=reader.unit)
         self._introduce(reader, summary, loaded is not None)
         if self.out is not None:
@@ -184,6 +186,7 @@ class Job:
             timed = bool(pipeline.schema.time)
             self._writer = write_rows(self.out, timed=timed, as_json=self.as_json, after=after)
             opened.callback(self._writer.close)
+        self._doing("predicting the first rows")
         started = saved = time.monotonic()
         chunk: Chunk | None = first
         try:
@@ -213,6 +216,7 @@ class Job:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
             raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
         schema = recognise(first, self.target, self.inputs)
+        self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
     def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
@@ -238,6 +242,10 @@ class Job:
         summary.notes.append(sentence)
         for observer in self.observers:
             observer.note(sentence)
+
+    def _doing(self, sentence: str) -> None:
+        for observer in self.observers:
+            observer.doing(sentence)
 
     def _take(self, chunk: Chunk, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
@@ -290,6 +298,7 @@ class Job:
         summary.pipeline.position = reader.position(max(summary.pipeline.position.lines, bad[-1].line))
 
     def _save(self, pipeline: Pipeline, place: str | Path) -> None:
+        self._doing(f"saving {place}")
         try:
             if self._writer is not None and str(self.out) != "-":
                 pipeline.extra["out"] = self._writer.written()

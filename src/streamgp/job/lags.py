@@ -34,6 +34,7 @@ class Lags:
         self._targets = np.full(max(count, horizon, 1), np.nan)  # the last ones, gaps bridged, newest last
         self._ahead = max(horizon, 1)
         self.previous = np.empty(0)  # of every row of the last block, the last target known when it was predicted
+        self.made_up = 0  # rows of the last block whose lags reach back beyond the first target
 
     def columns(self, y: FloatArray) -> FloatArray:
         """The lags of a block of rows, (n, count), newest first.
@@ -48,6 +49,8 @@ class Lags:
         def back(rows: int) -> FloatArray:
             return known[kept - rows : kept - rows + n]
 
+        oldest = back(self.first + self.count - 1) if self.count else np.empty(0)
+        self.made_up = int(np.count_nonzero(np.isnan(oldest)))
         lagged = np.empty((n, self.count))
         for k in range(self.count):
             lagged[:, k] = back(self.first + k)

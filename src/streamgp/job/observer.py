@@ -32,5 +32,8 @@ class Observer:
     def note(self, sentence: str) -> None:
         """Something was recognised, decided or noticed, for people."""
 
+    def doing(self, sentence: str) -> None:
+        """What the run is doing from now on, until the next such sentence or block: something that takes seconds."""
+
     def block(self, block: Block) -> None:
         """A block of rows was predicted, learnt and written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from streamgp.job.auto import Auto
 from streamgp.job.delay import Delay
 from streamgp.job.lags import Lags
 from streamgp.job.request import AUTO, Request
-from streamgp.job.scores import RunningScores
+from streamgp.job.scores import PartScores, RunningScores
 from streamgp.job.selection import Chosen, Selection
+from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import from_bytes
 from streamgp.settings import FloatArray, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
@@ -32,7 +33,8 @@ DIVERGED = 1e6  # times the median error of the members of a committee
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # of auto beside other inputs; a day of them where it has no more rows than this
-ISSUED = 7  # numbers of a prediction: mean, variance, noise, lower, upper, and the model's own variance and noise
+# Numbers of a prediction: mean, variance, noise, lower, upper, the model's own variance and noise, and least squares.
+ISSUED = 8
 DRIFT = {
     "raised": "drift suspected, forgetting faster",
     "kept": "drift confirmed, keeping the faster model",
@@ -92,7 +94,8 @@ class Pipeline:
             )
         self.rows = 0
         self._unready = 0  # first rows without anything to predict from
-        self.scores = RunningScores()
+        self.yardsticks = Yardsticks(own + self.lags, self.horizon, schema.seasons)
+        self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
@@ -104,6 +107,14 @@ class Pipeline:
         else:
             self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
         self.model: Calibrated = self._selection.first()
+
+    def report_to(self, doing: Callable[[str], None]) -> None:
+        """Say from now on what the pipeline does, where that takes seconds.
+
+        Args:
+            doing: takes the sentences.
+        """
+        self._selection.doing = doing
 
     def _default_lags(self, auto: bool) -> int:
         """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
@@ -122,6 +133,10 @@ class Pipeline:
     def previous(self) -> FloatArray:
         """The previous value as a prediction of the rows taken last."""
         return self._lags.previous
+
+    def score_summary(self) -> dict[str, Any]:
+        """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
+        return self.scores.summary() | self.parts.summary(self.rows)
 
     @property
     def input_names(self) -> list[str]:
@@ -148,6 +163,7 @@ class Pipeline:
         unready = int(ready[0]) if len(ready) else n
         coming = self._coming()
         self._unready += unready
+        self.yardsticks.skipped += max(self._lags.made_up if self.lags else 0, unready)
         resolved = np.concatenate([coming, np.full((n, ISSUED), np.nan)])
         issued = resolved[h:]
         start = unready
@@ -162,6 +178,7 @@ class Pipeline:
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         predicted = self._predicted(resolved[:n], numbers, rows.times, rows.y)
         self.scores.add(predicted, self.previous)
+        self.parts.add(predicted, self.yardsticks.said(self.previous, resolved[:n, -1], rows.y))
         self.rows += n
         if h and ahead:
             return self._predicted(issued, numbers + h, None, np.full(n, np.nan))
@@ -188,9 +205,11 @@ class Pipeline:
         done = 0
         if self._delay.places == 1 and n > early:  # each prediction's own target follows it: one compiled loop
             done = n - early
-            issued[:done] = _table(self.model.track(X[:done], y[early:]))
+            issued[:done, :-1] = _table(self.model.track(X[:done], y[early:]))
+            issued[:done, -1] = self.yardsticks.track(row, X[:done], y[early:])
         for t in range(done, n):
-            issued[t] = _table(self.model.predict_many(X[t : t + 1]))[0]
+            issued[t, :-1] = _table(self.model.predict_many(X[t : t + 1]))[0]
+            issued[t, -1] = self.yardsticks.predict(row + t, X[t])
             self._delay.put(row + t, np.concatenate([X[t], issued[t]]))
             if t + early < n:
                 self._learn(row + t + early - h, y[t + early])
@@ -203,6 +222,7 @@ class Pipeline:
             # Where nothing was learnt in between, the model would predict the same now.
             issued = None if self._delay.places == 1 else _prediction(waited[-ISSUED:], self.level)
             self.model.learn_one(waited[:-ISSUED], y, issued=issued)
+            self.yardsticks.learn(row, waited[:-ISSUED], y)
 
     def _predicted(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> PredictedRows:
         p = _prediction(issued, self.level)
@@ -220,7 +240,7 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays()
+        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays() | self.parts.arrays()
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
@@ -236,6 +256,7 @@ class Pipeline:
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
                 "unready": self._unready,
+                "skipped": self.yardsticks.skipped,
                 "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
@@ -243,7 +264,7 @@ class Pipeline:
             | self._selection.header(),
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self._selection.arrays() | model
+        arrays = self._arrays() | self._selection.arrays() | self.yardsticks.arrays() | model
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -297,6 +318,7 @@ class Pipeline:
                 raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
             array[...] = tensor
         pipeline._delay.check_restored()
+        pipeline.yardsticks.restore(tensors, saved["skipped"])
         model = from_bytes(tensors["model"].tobytes())
         inputs = len(pipeline.input_names)
         if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
@@ -369,7 +391,7 @@ def _table(p: Prediction) -> FloatArray:
 
 
 def _prediction(table: FloatArray, level: float) -> CalibratedPrediction:
-    mean, variance, noise, lower, upper, raw_variance, raw_noise = table.T
+    mean, variance, noise, lower, upper, raw_variance, raw_noise, _ = table.T
     return CalibratedPrediction(
         mean, variance, noise, lower, upper, level, raw=Prediction(mean, raw_variance, raw_noise)
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamgp.job.job import Summary
 from streamgp.job.recorder import Recorder
+from streamgp.job.scores import as_table
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 6  # of a committee that are drawn each by its own line
@@ -85,7 +86,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
 
 def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, Any]:
     pipeline = summary.pipeline
-    scores = pipeline.scores.summary()
+    scores = pipeline.score_summary()
     samples = recorder.samples
     running = recorder.running(WINDOW)
     series = recorder.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
@@ -98,15 +99,12 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "numbers": [
             ["rows", f"{pipeline.rows:,}"],
             ["rows per second", summary.rows / summary.seconds if summary.seconds else None],
-            ["RMSE", scores["rmse"]],
-            ["RMSE of the previous value", scores["rmse_previous_value"]],
-            [f"coverage of the {100 * pipeline.level:g}% intervals", f"{100 * scores['coverage']:.1f}%"],
-            ["mean width", scores["mean_width"]],
             ["coverage before calibration", f"{100 * scores['raw_coverage']:.1f}%"],
             ["mean log density", scores["mean_log_density"]],
             ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
             *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
         ],
+        "scores": as_table(scores, pipeline.level),
         "level": f"{100 * pipeline.level:g}%",
         "level_number": pipeline.level,
         "window": max(WINDOW, recorder.stride),

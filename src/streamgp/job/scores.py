@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from streamgp.settings import FloatArray
 from streamgp.tables.writing import PredictedRows
+
+START_UP = 500  # first rows that are scored on their own
+PARTS = ("start_up", "steady")
+COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
 @dataclass
@@ -71,6 +77,99 @@ class RunningScores:
             "raw_coverage": self.raw_inside / (self.raw_rows or float("nan")),
             "raw_mean_width": self.raw_width / (self.raw_rows or float("nan")),
         }
+
+
+class PartScores:
+    """Scores of the first rows and of those after them, beside yardsticks on the same rows.
+
+    A part compares all predictions on the rows of which each says something; a yardstick that says nothing of a quarter
+    of a part's rows is left out of that part, and so are those after it.
+
+    Args:
+        names: of the yardsticks, those that begin first before the others.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        # By part, and by how many of the first yardsticks say something: rows, inside, width, squared errors of all.
+        self._sums = np.zeros((len(PARTS), len(names) + 1, len(names) + 4))
+
+    def add(self, predicted: PredictedRows, said: FloatArray) -> None:
+        """Count a block of predictions.
+
+        Args:
+            predicted: the block.
+            said: (n, names) predictions of the yardsticks, NaN where there is none.
+        """
+        y, mean, lower, upper = predicted.observed, predicted.mean, predicted.lower, predicted.upper
+        usable = np.logical_and.accumulate(np.isfinite(said), axis=1)
+        errors = np.where(usable, said - y[:, None], 0.0)
+        counted = np.column_stack(
+            [np.ones(len(y)), (lower <= y) & (y <= upper), upper - lower, (mean - y) ** 2, errors**2]
+        )
+        part = (predicted.row > START_UP).astype(np.int64)
+        known = np.isfinite(mean) & np.isfinite(y)
+        np.add.at(self._sums, (part[known], usable.sum(axis=1)[known]), counted[known])
+
+    def summary(self, rows: int) -> dict[str, dict[str, Any]]:
+        """The scores of both parts; NaN where there are no rows.
+
+        Args:
+            rows: so far.
+        """
+        ends = (1, min(rows, START_UP)), (START_UP + 1, max(rows, START_UP))
+        return {
+            name: {"from_row": first, "to_row": last} | self._part(sums)
+            for name, (first, last), sums in zip(PARTS, ends, self._sums, strict=True)
+        }
+
+    def _part(self, sums: FloatArray) -> dict[str, Any]:
+        at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least so many yardsticks
+        rows, inside, width = at_least[0, :3]
+        most = int(np.flatnonzero(at_least[:, 0] >= COMPARED * rows)[-1]) if rows else 0
+        compared = at_least[most, 0]
+        errors = np.sqrt(at_least[most, 3 : 4 + most] / (compared or np.nan)).tolist()
+        return {
+            "rows": int(rows),
+            "compared_rows": int(compared),
+            "rmse": errors[0],
+            "yardsticks": dict(zip(self.names, errors[1:], strict=False)),
+            "coverage": float(inside / (rows or np.nan)),
+            "mean_width": float(width / (rows or np.nan)),
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name."""
+        return {"part_sums": self._sums}
+
+
+def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
+    """The scores of both parts as text, headings first; only one part where the other has no rows.
+
+    Args:
+        scores: of a run.
+        level: of its intervals.
+    """
+    parts = [scores[name] for name in PARTS if scores[name]["rows"]]
+    if not parts:
+        return []
+    intervals = f"{100 * level:g}% intervals"
+    names = max((list(part["yardsticks"]) for part in parts), key=len)
+    return [
+        ["", *(_rows_of(part) for part in parts)],
+        ["RMSE, streamgp", *(f"{part['rmse']:.4g}" for part in parts)],
+        *([f"RMSE, {name}", *(_shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
+        [f"coverage of {intervals}", *(f"{100 * part['coverage']:.1f}%" for part in parts)],
+        [f"mean width of {intervals}", *(f"{part['mean_width']:.4g}" for part in parts)],
+    ]
+
+
+def _rows_of(part: Mapping[str, Any]) -> str:
+    return f"after row {START_UP}" if part["from_row"] > START_UP else f"rows 1-{part['to_row']}"
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def _added(total: float, values: FloatArray) -> float:

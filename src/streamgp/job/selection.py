@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class Selection:
     def __init__(self, request: Request, inputs: int, made_up: int = 0) -> None:
         self.request, self.made_up = request, made_up
         self.names = [request.model]
+        self.doing: Callable[[str], None] = lambda _: None
         self.chosen: Chosen | None = None
         self._kept = np.empty((0, inputs + 1))  # inputs and target of the first rows
 
@@ -88,6 +90,7 @@ class Selection:
             y[: self.made_up] = np.nan
         built = self.request.build(self.request.model, X.shape[1])
         if self.request.run["tune"] and np.count_nonzero(~np.isnan(y)) >= FEWEST:
+            self.doing(f"tuning {self.request.model} on {len(y):,} rows")
             batch = hyperparameters(built, X, y)
             built = built if batch is None else with_hyperparameters(built, batch)
         if rows == self.request.stages()[1]:

@@ -1,0 +1,194 @@
+"""The two parts of a run's scores, and what its predictions are compared with, against plain loops."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from streamgp.job import Pipeline
+from streamgp.job.scores import PartScores, as_table
+from streamgp.tables import PredictedRows
+from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
+
+SMALL = {"KRLST": SETTINGS, "auto": {"capacity": 5, "features": 5, "warmup": 40, "tune": False}}
+
+
+def seasonal_schema(*seasons):
+    schema = schema_of(2)
+    return type(schema)(schema.columns, schema.target, schema.inputs, seasons=seasons)
+
+
+def pipeline_of(model, lags, horizon, seasons=(4, 12)):
+    return Pipeline(seasonal_schema(*seasons), model, SMALL[model], lags, horizon)
+
+
+def bridged(y, period):
+    """Missing values are taken from as many rows ago."""
+    y = list(y)
+    for t in range(len(y)):
+        if np.isnan(y[t]) and t >= period:
+            y[t] = y[t - period]
+    return y
+
+
+def straight_line(rows, x):
+    """What exponentially weighted ridge regression on these rows says of x, in the units of the first 2^k of them."""
+    units = 1
+    while 2 * units <= min(len(rows), 500):
+        units *= 2
+    units = 500 if len(rows) >= 500 else units
+    first = np.array([[*inputs, target] for inputs, target in rows[:units]])
+    shift, scale = np.nanmean(first, axis=0), np.nanstd(first, axis=0, ddof=1)
+    A, b = 0.01 * np.eye(len(x) + 1), np.zeros(len(x) + 1)
+    for inputs, target in rows:
+        if not np.isnan(target):
+            phi = np.array([*(np.array(inputs) - shift[:-1]) / scale[:-1], 1.0])
+            A, b = 0.999 * A + np.outer(phi, phi), 0.999 * b + phi * (target - shift[-1]) / scale[-1]
+    phi = np.array([*(np.array(x) - shift[:-1]) / scale[:-1], 1.0])
+    return shift[-1] + scale[-1] * float(phi @ np.linalg.solve(A, b))
+
+
+def said_of(X, y, lags, horizon, seasons):
+    """By yardstick, what it says of every row with what is known when the row is predicted."""
+    n, ahead = len(y), max(horizon, 1)
+    said = {"previous value": [np.nan] * n, "least squares": [np.nan] * n}
+    for t in range(ahead, n):
+        known = [value for value in y[: t - ahead + 1] if not np.isnan(value)]
+        said["previous value"][t] = known[-1] if known else np.nan
+    last = bridged(y, 1)
+    # Row s predicts row s + horizon; with a horizon its own target is the newest lag.
+    inputs = {}
+    for s in range(n):
+        past = [last[s - k + (horizon > 0)] if s - k + (horizon > 0) >= 0 else np.nan for k in range(1, lags + 1)]
+        if not np.isnan(past).any():
+            inputs[s] = [*X[s], *past]
+    for t in range(horizon, n):
+        s = t - horizon
+        rows = [
+            (inputs[r], y[r + horizon]) for r in range(s) if r in inputs and r + horizon <= (s if horizon else s - 1)
+        ]
+        if s in inputs and len(rows) >= 20 and (t < 60 or t % 7 == 0):  # every seventh row is enough
+            said["least squares"][t] = straight_line(rows, inputs[s])
+    for period in seasons:
+        back = period * (1 + (ahead - 1) // period)
+        past = bridged(y, back)
+        said[f"value {back} rows ago"] = [past[t - back] if t >= back else np.nan for t in range(n)]
+    return {name: np.array(values) for name, values in said.items()}
+
+
+@pytest.mark.parametrize(("lags", "horizon"), [(0, 0), (3, 0), (2, 1), (3, 6)])
+@pytest.mark.parametrize("model", ["KRLST", "auto"])
+def test_yardsticks_say_what_plain_loops_say(monkeypatch, model, lags, horizon):
+    X, y = stream(540, seed=1)
+    y = 50.0 + 3.0 * y
+    y[[0, 33, 40, 41, 300]] = np.nan
+    heard = []
+    add = PartScores.add
+    monkeypatch.setattr(PartScores, "add", lambda self, p, said: (heard.append(said), add(self, p, said)))
+    pipeline = pipeline_of(model, lags, horizon)
+    taken(pipeline, X, y, [1, 2, 25, 60, 400])
+    expected = said_of(X, y, lags, horizon, (4, 12))
+    said = dict(zip(pipeline.parts.names, np.concatenate(heard).T, strict=True))
+    assert list(said) == list(expected)
+    for name in expected:
+        known = np.isfinite(expected[name])
+        assert known.sum() > 60, name
+        np.testing.assert_allclose(said[name][known], expected[name][known], rtol=0, atol=1e-8, err_msg=name)
+        if name != "least squares":
+            np.testing.assert_array_equal(np.isfinite(said[name]), known, err_msg=name)
+    first = [np.flatnonzero(np.isfinite(values["least squares"]))[0] for values in (said, expected)]
+    assert first[0] == first[1]
+
+
+def test_a_part_compares_all_on_the_same_rows():
+    rng = np.random.default_rng(0)
+    n = 900
+    y, mean, said = rng.normal(size=n), rng.normal(size=n), rng.normal(size=(n, 3))
+    y[7], mean[[0, 9]] = np.nan, np.nan
+    said[:30, 0], said[:100, 1], said[:300, 2] = np.nan, np.nan, np.nan
+    said[600, 0] = np.nan
+    width = rng.uniform(1.0, 3.0, size=n)
+    nothing = np.full(n, np.nan)
+    rows = PredictedRows(np.arange(1, n + 1), None, mean, mean - width, mean + width, nothing, y, *[nothing] * 3)
+    parts = PartScores(["a", "b", "c"])
+    for a, b in ((0, 1), (1, 480), (480, 700), (700, n)):
+        part = PredictedRows(*(None if column is None else column[a:b] for column in rows))
+        parts.add(part, said[a:b])
+    known = ~np.isnan(y) & ~np.isnan(mean)
+    for name, rows_of_part, compared in (
+        ("start_up", range(500), ["a", "b"]),  # c says nothing of most rows
+        ("steady", range(500, n), ["a", "b", "c"]),
+    ):
+        found = parts.summary(n)[name]
+        counted = [t for t in rows_of_part if known[t]]
+        same = [t for t in counted if np.isfinite(said[t, : len(compared)]).all()]
+        assert (found["rows"], found["compared_rows"]) == (len(counted), len(same))
+        assert found["rmse"] == pytest.approx(np.sqrt(np.mean([(mean[t] - y[t]) ** 2 for t in same])), abs=1e-12)
+        assert list(found["yardsticks"]) == compared
+        for k, yardstick in enumerate(compared):
+            expected = np.sqrt(np.mean([(said[t, k] - y[t]) ** 2 for t in same]))
+            assert found["yardsticks"][yardstick] == pytest.approx(expected, abs=1e-12)
+        assert found["coverage"] == pytest.approx(
+            np.mean([abs(y[t] - mean[t]) <= width[t] for t in counted]), abs=1e-12
+        )
+        assert found["mean_width"] == pytest.approx(np.mean([2 * width[t] for t in counted]), abs=1e-12)
+
+
+@pytest.mark.parametrize(("model", "horizon"), [("KRLST", 0), ("KRLST", 3), ("auto", 0), ("auto", 1)])
+def test_parts_and_yardsticks_do_not_depend_on_blocks_and_are_resumed_exactly(model, horizon):
+    X, y = stream(560)
+    whole = pipeline_of(model, 2, horizon)
+    taken(whole, X, y)
+    for stop in (1, 30, 490, 520):
+        first = pipeline_of(model, 2, horizon)
+        taken(first, X[:stop], y[:stop], [1] if stop > 1 else [])
+        second = Pipeline.from_bytes(first.to_bytes())
+        taken(second, X[stop:], y[stop:])
+        assert second.score_summary() == whole.score_summary()
+        assert second.to_bytes() == whole.to_bytes()
+
+
+def test_a_season_longer_than_the_horizon_is_counted_in_whole_seasons():
+    assert pipeline_of("KRLST", 2, 6).parts.names == [
+        "previous value",
+        "least squares",
+        "value 8 rows ago",
+        "value 12 rows ago",
+    ]
+    assert pipeline_of("KRLST", 2, 12).parts.names[2:] == ["value 12 rows ago"]
+
+
+def test_with_very_many_inputs_there_is_no_least_squares():
+    X, y = stream(60)
+    pipeline = Pipeline(schema_of(2), "QKLMS", {"warmup": 30, "tune": False}, 300)
+    assert pipeline.parts.names == ["previous value"]
+    taken(pipeline, X, y)
+    assert list(pipeline.score_summary()["start_up"]["yardsticks"]) == ["previous value"]
+
+
+def test_the_table_shows_both_parts_or_the_one_there_is():
+    X, y = stream(540)
+    pipeline = pipeline_of("KRLST", 0, 0)
+    taken(pipeline, X[:80], y[:80])
+    short = as_table(pipeline.score_summary(), 0.9)
+    assert short[0] == ["", "rows 1-80"]
+    taken(pipeline, X[80:], y[80:])
+    scores = pipeline.score_summary()
+    table = as_table(scores, 0.9)
+    assert [row[0] for row in table] == [
+        "",
+        "RMSE, streamgp",
+        "RMSE, previous value",
+        "RMSE, least squares",
+        "RMSE, value 4 rows ago",
+        "RMSE, value 12 rows ago",
+        "coverage of 90% intervals",
+        "mean width of 90% intervals",
+    ]
+    assert table[0] == ["", "rows 1-500", "after row 500"]
+    assert table[1][1:] == [f"{scores[part]['rmse']:.4g}" for part in ("start_up", "steady")]
+    assert table[-2][1:] == [f"{100 * scores[part]['coverage']:.1f}%" for part in ("start_up", "steady")]
+    assert json.loads(json.dumps(scores)) == scores
+    assert as_table(pipeline_of("KRLST", 0, 0).score_summary(), 0.9) == []
