@@ -479,7 +479,7 @@ def test_joint_predictions_are_those_of_many_with_the_covariance_or_refused(buil
         joint, many = model.predict_joint(rows), model.predict_many(rows)
         shape = Y[:7].shape if learnt else (7,)
         assert joint.mean.shape == joint.noise.shape == shape
-        assert joint.covariance.shape == shape[1:] + (7, 7)
+        assert joint.covariance.shape == (*shape[1:], 7, 7)
         for got, expected in zip(values(joint.marginal), values(many), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_array_equal(joint.covariance, np.swapaxes(joint.covariance, -1, -2))
