@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,15 +213,11 @@ class Committee(Composite):
             member._joint(X) if member.has_variance else certain(member._predict(X).mean) for member in self._models
         ]
         voices = self._weighed([joint.marginal for joint in joints], None)
-        weights = voices.heard[0]
-        noises = voices.noise.transpose(1, 0, 2)
-        parts = [
-            (joint.mapped(0.0, 1.0, noise), own)
-            for joint, noise, own in zip(joints, noises, weights, strict=True)
-            if np.any(own > 0)
-        ]
-        if np.all(voices.heard == weights) and parts:
-            mixture = JointMixture.of([part for part, _ in parts], np.array([own for _, own in parts]))
+        weights = voices.heard[0]  # (members, p)
+        heard = np.flatnonzero(np.any(weights > 0, axis=1))
+        if heard.size and np.all(voices.heard == weights):
+            parts = [replace(joints[k], noise=voices.noise[:, k]) for k in heard]
+            mixture = JointMixture.of(parts, weights[heard])
             if np.allclose(mixture.mean, voices.said, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
                 return mixture
         raise ValueError(
