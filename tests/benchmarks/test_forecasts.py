@@ -9,7 +9,7 @@ import forecasts
 
 def test_forecasts_cover_what_they_say_if_the_prior_is_right():
     covered = []
-    for seed in range(forecasts.ORIGINS):
+    for seed in range(20):
         model, truth = forecasts.learnt_supposed(seed)
         covered.append(forecasts.scored(model, 2, truth)[0].mean())
     # Steps of one forecast err together: the error is that of independent series.
