@@ -27,6 +27,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "forecasts.json"
 PAGE = ROOT / "docs" / "forecasts.md"
 BEGIN, END = "<!-- table of forecasts.py -->", "<!-- end of table -->"
 LEVEL, STEPS, ORIGINS = 0.9, (10, 50), 40
+WAYS = ("drawn anew", "one draw")
 
 
 def synthetic() -> np.ndarray:
@@ -46,6 +47,36 @@ SERIES: dict[str, tuple[Callable[[], np.ndarray], int, int, int]] = {
 }
 
 
+# Series that follow a draw of the process that the model supposes: lengthscale and variance, noise, rows learnt.
+SUPPOSED, NOISE, LEARNT = 1.5, 0.0025, 12
+
+
+def supposed(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two lags and targets; the function is drawn as the series goes, by dense matrices of all rows so far."""
+    rng = np.random.default_rng(seed)
+
+    def kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return np.asarray(SUPPOSED * np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(2) / SUPPOSED**2))
+
+    y, X, f = list(0.5 * rng.standard_normal(2)), np.empty((0, 2)), np.empty(0)
+    for _ in range(LEARNT + max(STEPS)):
+        x = np.array([y[-1:-3:-1]])
+        gain = np.linalg.solve(kernel(X, X) + 1e-9 * np.eye(len(X)), kernel(X, x))[:, 0]
+        left = max(SUPPOSED - gain @ kernel(X, x)[:, 0], 1e-9)
+        f = np.append(f, gain @ f + np.sqrt(left) * rng.standard_normal())
+        X = np.vstack([X, x])
+        y.append(f[-1] + np.sqrt(NOISE) * rng.standard_normal())
+    return X, np.array(y[2:])
+
+
+def learnt_supposed(seed: int) -> tuple[sg.StreamModel, np.ndarray]:
+    """A model that has learnt such a series with the right kernel and noise, and the targets to come."""
+    X, Y = supposed(seed)
+    model = sg.SOGP(sg.SquaredExponential(SUPPOSED, variance=SUPPOSED), capacity=LEARNT, novelty=0, noise=NOISE)
+    model.learn_many(X[:LEARNT], Y[:LEARNT])
+    return model, Y[LEARNT:]
+
+
 @contextmanager
 def drawn_anew() -> Iterator[None]:
     """Every step draws the function anew."""
@@ -62,27 +93,52 @@ def run(name: str) -> dict[str, Any]:
     y = load()[: first + ORIGINS * every + max(STEPS) + lags]
     X, Y = np.column_stack([y[lags - 1 - j : len(y) - 1 - j] for j in range(lags)]), y[lags:]
     model = sg.tune(sg.Standardize(sg.SOGP(capacity=100), warmup=first), X[:first], Y[:first])
-    found: dict[str, list[Any]] = {"one draw": [], "drawn anew": []}
-    learnt = 0
-    for origin in range(first, first + ORIGINS * every, every):
+    model.learn_many(X[:first], Y[:first])
+    learnt, last, found = first, first + ORIGINS * every, []
+    ahead = intervals(model.copy().track(X[first:last], Y[first:last]), Y[first:last])
+    for origin in range(first, last, every):
         model.learn_many(X[learnt:origin], Y[learnt:origin])
-        learnt, truth = origin, Y[origin : origin + max(STEPS)]
-        found["one draw"].append(scored(model, lags, truth))
-        with drawn_anew():
-            found["drawn anew"].append(scored(model, lags, truth))
-    result: dict[str, Any] = {"lags": lags, "first": first, "every": every}
-    for way, forecasts in found.items():
-        inside, width = (np.array(part) for part in zip(*forecasts, strict=True))
-        scale = float(np.std(Y))
-        result[way] = {
-            str(n): {"coverage": float(inside[:, :n].mean()), "width": float(width[:, :n].mean() / scale)}
-            for n in STEPS
-        }
+        learnt = origin
+        found.append(both_ways(model, lags, Y[origin : origin + max(STEPS)]))
+    result = {"title": f"{name}, {lags} lags, from row {first} on", **summary(found, float(np.std(Y)))}
+    for way in WAYS:  # all rows, one step ahead: there both ways are the same
+        result[way]["1"] = {"coverage": float(ahead[0].mean()), "width": float(ahead[1].mean() / np.std(Y))}
     return result
 
 
+def run_supposed() -> dict[str, Any]:
+    series = [learnt_supposed(seed) for seed in range(ORIGINS)]
+    spread = float(np.std([truth for _, truth in series]))
+    found = [both_ways(model, 2, truth) for model, truth in series]
+    return {"title": f"{ORIGINS} draws of the supposed process, 2 lags, from row {LEARNT} on", **summary(found, spread)}
+
+
+def both_ways(model: sg.StreamModel, lags: int, truth: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What lies inside, and the widths, in each of WAYS."""
+    with drawn_anew():
+        before = scored(model, lags, truth)
+    return [before, scored(model, lags, truth)]
+
+
+def summary(found: list[Any], spread: float) -> dict[str, Any]:
+    """Coverage and width by way and steps, over all forecasts."""
+    inside, width = np.moveaxis(np.array(found, dtype=float), 2, 0)
+    return {
+        way: {
+            str(n): {"coverage": float(inside[:, w, :n].mean()), "width": float(width[:, w, :n].mean() / spread)}
+            for n in (1, *STEPS)
+        }
+        for w, way in enumerate(WAYS)
+    }
+
+
 def scored(model: sg.StreamModel, lags: int, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = model.forecast(len(truth), feedback=list(range(lags))).interval(LEVEL)
+    return intervals(model.forecast(len(truth), feedback=list(range(lags))), truth)
+
+
+def intervals(prediction: sg.Prediction, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which targets lie inside, and the widths."""
+    low, high = prediction.interval(LEVEL)
     return (low <= truth) & (truth <= high), np.asarray(high - low)
 
 
@@ -96,8 +152,8 @@ def measure() -> dict[str, Any]:
         | {"streamgp": sg.__version__},
         "series": {},
     }
-    for name in SERIES:
-        report["series"][name] = run(name)
+    for name in ("supposed", *SERIES):
+        report["series"][name] = run_supposed() if name == "supposed" else run(name)
         print(name, report["series"][name], flush=True)
     return report
 
@@ -107,12 +163,12 @@ def table(report: dict[str, Any]) -> str:
         "| series | steps | coverage, drawn anew | coverage, one draw | width, drawn anew | width, one draw |",
         "|---|---|---|---|---|---|",
     ]
-    for name, series in report["series"].items():
-        title = f"{name}, {series['lags']} lags, from row {series['first']} on"
-        for n in STEPS:
+    for series in report["series"].values():
+        title = series["title"]
+        for n in (1, *STEPS):
             old, new = series["drawn anew"][str(n)], series["one draw"][str(n)]
-            shares = f"{old['coverage']:.1%}", f"{new['coverage']:.1%}", f"{old['width']:.2f}", f"{new['width']:.2f}"
-            lines.append(f"| {' | '.join((title, f'1 to {n}', *shares))} |")
+            cells = f"{old['coverage']:.1%}", f"{new['coverage']:.1%}", f"{old['width']:.2f}", f"{new['width']:.2f}"
+            lines.append(f"| {' | '.join((title, '1' if n == 1 else f'1 to {n}', *cells))} |")
             title = ""
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}; seed 0."])

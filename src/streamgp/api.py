@@ -3,6 +3,7 @@
 from streamgp import batch, data
 from streamgp.batch import ESGP, SSGPR
 from streamgp.batch.evidence import Evidence
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError
@@ -74,6 +75,7 @@ __all__ = [
     "Fourier",
     "Injection",
     "InputValue",
+    "JointPrediction",
     "Linear",
     "LinearKernel",
     "LocalGP",

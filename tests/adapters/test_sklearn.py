@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -238,3 +240,33 @@ def test_tensors_are_taken_without_their_gradient():
     other = StreamRegressor(sg.KRLST(capacity=20)).fit(X, Y)
     assert regressor.model_.to_bytes() == other.model_.to_bytes()
     np.testing.assert_array_equal(regressor.predict(rows), other.predict(X))
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_covariances_and_draws_have_the_shapes_and_the_meaning_of_scikit_learns(outputs):
+    targets = Y if outputs == 1 else np.column_stack([Y, 2 * Y])
+    # The same process as here: noise is in the kernel, so that all that is asked for is of y.
+    kernel = RBF(1.5, "fixed") + WhiteKernel(0.05, "fixed")
+    theirs = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X[:60], targets[:60])
+    ours = StreamRegressor(sg.SOGP(sg.SquaredExponential(1.5), capacity=60, novelty=0, noise=0.05))
+    ours.fit(X[:60], targets[:60])
+    rows = X[60:65]
+    for got, expected in zip(ours.predict(rows, return_cov=True), theirs.predict(rows, return_cov=True), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-8)
+    draws = ours.sample_y(rows, 4000, random_state=3)
+    assert draws.shape == theirs.sample_y(rows, 4000).shape
+    mean, covariance = theirs.predict(rows, return_cov=True)
+    one, C = (draws, covariance) if outputs == 1 else (draws[:, 1], covariance[..., 1])
+    v = np.diag(C)
+    np.testing.assert_array_less(np.abs(np.cov(one) - C), 5 * np.sqrt((np.outer(v, v) + C**2) / 4000))
+    np.testing.assert_array_equal(draws, ours.sample_y(rows, 4000, random_state=np.random.RandomState(3)))
+    assert ours.sample_y(rows).shape == (*mean.shape, 1)
+
+
+def test_covariances_are_refused_where_there_are_none():
+    with pytest.raises(ValueError, match="return_std and return_cov are both True"):
+        StreamRegressor().fit(X, Y).predict(X[:3], return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="QKLMS has no joint posterior"):
+        StreamRegressor(sg.QKLMS()).fit(X, Y).predict(X[:3], return_cov=True)
+    with pytest.raises(NotFittedError):
+        StreamRegressor().sample_y(X[:3])

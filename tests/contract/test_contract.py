@@ -450,3 +450,42 @@ def test_a_row_that_was_predicted_is_learnt_as_one_that_was_not(build, data):
         model.learn_one(X[t], Y[t])
         twin.learn_one(X[t], Y[t])
     assert state(model) == state(twin)
+
+
+# Models without a joint posterior; a Committee takes those without a variance by their means, but stacks none.
+APART = (sg.KLMS, sg.QKLMS, sg.KNLMS, sg.BetaKLMS, sg.NORMA, sg.SGDESN, sg.LWPR, sg.LocalGP, sg.IRFRR)
+APART += (sg.SeasonalValue, sg.InputValue, sg.RunningMean)
+
+
+def has_joint(model):
+    """Whether a model is to have a joint posterior."""
+    if isinstance(model, sg.Committee):
+        kept = model.has_variance and model.get_params()["rule"] != "stacked"
+        return kept and all(has_joint(member) or not member.has_variance for member in model.members)
+    return not isinstance(model, APART) and all(has_joint(child) for child in getattr(model, "_models", []))
+
+
+def test_joint_predictions_are_those_of_many_with_the_covariance_or_refused(build, data):
+    X, Y = data
+    for learnt in (0, N):
+        model = build()
+        model.learn_many(X[:learnt], Y[:learnt])
+        before = state(model)
+        if not has_joint(model):
+            with pytest.raises(ValueError, match=r"joint posterior.*predict_(many|joint)"):
+                model.predict_joint(X[:7])
+            continue
+        rows = np.vstack([X[:6], X[:1]])
+        joint, many = model.predict_joint(rows), model.predict_many(rows)
+        shape = Y[:7].shape if learnt else (7,)
+        assert joint.mean.shape == joint.noise.shape == shape
+        assert joint.covariance.shape == (*shape[1:], 7, 7)
+        for got, expected in zip(values(joint.marginal), values(many), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(joint.covariance, np.swapaxes(joint.covariance, -1, -2))
+        assert np.linalg.eigvalsh(joint.covariance).min() >= -1e-9 * many.variance.max()
+        draws = joint.sample(5, seed=3)
+        assert draws.shape == (5, *shape)
+        np.testing.assert_array_equal(draws, model.predict_joint(rows).sample(5, seed=3))
+        np.testing.assert_allclose(draws[:, 0], draws[:, 6], atol=0.01)  # the same row, up to a jitter of 1e-6
+        assert state(model) == before

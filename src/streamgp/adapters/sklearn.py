@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
 
 from streamgp.contract import inputs
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
@@ -69,24 +73,54 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         self.model_.learn_many(*self._validated(X, y, reset=False))
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict rows that would each come next: a memory does not advance from one to the other.
 
         Args:
             X: (n, d) rows.
             return_std: also return the standard deviation of y, function and noise together.
+            return_cov: also return the covariance of y between the rows, function and noise together.
 
         Returns:
-            The mean, (n,) or (n, p), or mean and standard deviation.
+            The mean, (n,) or (n, p), or mean and standard deviation, or mean and covariance, (n, n) or (n, n, p).
         """
         check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError(
+                "return_std and return_cov are both True; the covariance has the variances on its diagonal"
+            )
         if return_std and not self.model_.has_variance:
             raise ValueError(
                 f"{type(self.model_).__name__} has no variance, so there is no standard deviation; use "
                 "predict(X), or wrap the model in Calibrated"
             )
+        if return_cov:
+            joint = self._joint(X)
+            covariance = joint.covariance.copy()
+            np.einsum("...ii->i...", covariance)[...] += joint.noise
+            return joint.mean, np.moveaxis(covariance, 0, -1) if covariance.ndim == 3 else covariance
         prediction = self.model_.predict_many(validate_data(self, _faithful(X, "X"), reset=False))
         return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> FloatArray:
+        """Draw targets of all rows together, function and noise.
+
+        Args:
+            X: (n, d) rows that would each come next.
+            n_samples: number of draws.
+            random_state: a seed, a RandomState, or None for draws that do not repeat.
+
+        Returns:
+            The draws, (n, n_samples) or (n, p, n_samples).
+        """
+        check_is_fitted(self)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return np.moveaxis(self._joint(X).sample(n_samples, seed, noise=True), 0, -1)
+
+    def _joint(self, X: Any) -> JointPrediction:
+        return self.model_.predict_joint(validate_data(self, _faithful(X, "X"), reset=False))
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[FloatArray, FloatArray]:
         checked: tuple[FloatArray, FloatArray] = validate_data(

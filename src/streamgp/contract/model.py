@@ -13,6 +13,7 @@ import numpy as np
 from streamgp.contract import freerun, inputs, snapshot
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.turns import guard, refuse
 from streamgp.settings import Configured, FloatArray
@@ -20,6 +21,11 @@ from streamgp.settings import Configured, FloatArray
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
     "RLSESN and OnlineGP, also within Standardize"
+)
+
+JOINT_MODELS = (
+    "models that have one are OnlineGP and all recipes with a variance that are built on it, such as SOGP, KRLST and "
+    "ISSGPR, also within wrappers. For one row at a time use predict_many"
 )
 
 # Settings and single counters, which a second thread may read to follow the first.
@@ -163,6 +169,10 @@ class StreamModel(Configured, abc.ABC):
         """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)
 
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        """Predict rows that would each come next, together."""
+        raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
+
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0
@@ -232,6 +242,21 @@ class StreamModel(Configured, abc.ABC):
         """
         X = inputs.rows(X, self._d)
         return self._shaped(self._started_for(X)._predict(X), many=True)
+
+    def predict_joint(self, X: Any) -> JointPrediction:
+        """Predict rows that would each come next, with the covariance of the function between them.
+
+        Args:
+            X: (n, d) rows; the memory does not advance from one to the other, as in predict_many.
+
+        Returns:
+            A JointPrediction; models without a joint posterior raise ValueError (docs/joint-predictions.md).
+        """
+        X = inputs.rows(X, self._d)
+        if not len(X):
+            raise ValueError("X has no rows: there is nothing to predict together")
+        self._refuse_unfit(X, many=True)
+        return self._started_for(X)._joint(X).shaped(self._shape.scalar)
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Advance the memory by one row, then learn its target.

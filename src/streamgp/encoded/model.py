@@ -11,6 +11,7 @@ from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.joint import JointMixture, JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -129,15 +130,31 @@ class Encoded(Composite):
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
+        E = self._embedded(X)
+        return self._in_units([model._predict(E) for model in self._models])
+
+    def _embedded(self, X: FloatArray) -> FloatArray:
+        """The embeddings of rows that would each come next."""
         window = np.vstack([self._window[1:], np.empty((1, X.shape[1]))])
         E = np.empty((len(X), self._encoder.width))
         for t, row in enumerate(self._standard(X)):
             window[-1] = row
             E[t] = self._encoder.embed(window)
-        return self._in_units([model._predict(E) for model in self._models])
+        return E
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Embedded(self, count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        E = self._embedded(X)
+        parts = [model._joint(E) for model in self._models]
+        joint = parts[0]
+        if self._several:  # each output is that of its own model: a mixture in which that has all the weight
+            p = len(parts)
+            parts = [part.mapped(np.zeros(p), np.ones(p), part.noise) for part in parts]
+            joint = JointMixture.of(parts, np.eye(p))
+        shift, scale = self._scaling.target_shift, self._scaling.target_scale
+        return joint.mapped(shift, scale, scale**2 * joint.noise)
 
     def _by_outputs(self) -> list[tuple[slice, StreamModel]]:
         """The models within, each with its outputs."""

@@ -19,6 +19,7 @@ from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST, check
 from streamgp.contract.freerun import Step, Trajectories
+from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
 from streamgp.process import features, memory
 from streamgp.settings import FloatArray
@@ -72,7 +73,17 @@ class Function:
             K = self.kernel(Z, Z)
             K[np.diag_indices_from(K)] *= 1.0 + self._parts.jitter
             covariance += K - Phi @ Phi.T
-        return Phi @ self.mu, self.power[:, None, None] * covariance
+        covariance = self.power[:, None, None] * (0.5 * (covariance + covariance.transpose(0, 2, 1)))
+        diagonal = np.einsum("jii->ji", covariance)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return Phi @ self.mu, covariance
+
+    def prediction(self, Z: FloatArray) -> JointPrediction:
+        """The joint prediction at n rows; where features leave no residual it is drawn by the weights."""
+        root = None
+        if not self.has_residual:
+            root = np.sqrt(self.power)[:, None, None] * (self.features(Z) @ root_of(self.S))
+        return JointPrediction(*self.joint(Z), np.repeat(self.noise[None], len(Z), axis=0), root)
 
     @property
     def has_residual(self) -> bool:
@@ -107,6 +118,42 @@ class Function:
         return np.array(own) * (1.0 + self._parts.jitter)  # type: ignore[no-any-return]
 
 
+class Pasts:
+    """The memory of a process, in several copies that go on by themselves.
+
+    Args:
+        model: the process.
+        count: number of copies.
+    """
+
+    def __init__(self, model: OnlineGP, count: int) -> None:
+        part, state = model._memory, model._state
+        d, p = state.window.shape[1], state.last_target.size
+        self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
+        memory.place(part, self._numbers)
+        held = (state.window, state.units, state.last_target)
+        self._held = [np.repeat(array[None], count, axis=0) for array in held]
+        self.width = part.width(d)
+
+    def advance(self, X: FloatArray) -> FloatArray:
+        """Advance every copy by its row; what it hands over, (count, width)."""
+        inputs.refuse(*check(X, X[:0], True, LARGEST), many=True)
+        state = self._numbers.state
+        present = (state.window, state.units, state.last_target)
+        Z, no_target = np.empty((len(X), 1, self.width)), np.empty((1, 0))
+        for s, x in enumerate(X):
+            for array, held in zip(present, self._held, strict=True):
+                array[...] = held[s]
+            memory._remember(self._numbers.record, self._numbers.buffer, x[None], no_target, Z[s])
+            for array, held in zip(present[:2], self._held, strict=False):
+                held[s] = array
+        return Z[:, 0]
+
+    def recall(self, targets: FloatArray) -> None:
+        """Take the last targets, (count, p)."""
+        self._held[2][:] = targets
+
+
 class Draws(Trajectories):
     """Trajectories each of which follows one draw of the function.
 
@@ -120,15 +167,11 @@ class Draws(Trajectories):
     """
 
     def __init__(self, model: OnlineGP, count: int, steps: int) -> None:
-        function, part, state = Function(model), model._memory, model._state
-        d, p, q = state.window.shape[1], state.mu.shape[1], function.noise.size
-        self._function, self._steps = function, 0
-        self._memory = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
-        memory.place(part, self._memory)
-        held = (state.window, state.units, state.last_target)
-        self._held = [np.repeat(array[None], count, axis=0) for array in held]
+        function, p = Function(model), model._state.mu.shape[1]
+        q = function.noise.size
+        self._function, self._pasts, self._steps = function, Pasts(model, count), 0
         self._covariance_of = np.arange(p) % q  # which of the covariances an output has
-        self._Z = np.empty((count, steps, part.width(d)))
+        self._Z = np.empty((count, steps, self._pasts.width))
         self._Phi = np.empty((count, steps, len(function.mu)))
         self._L = np.empty((q, count, steps * (steps + 1) // 2))  # row after row
         self._pivots = np.ones((q, count))  # of the last step
@@ -137,7 +180,7 @@ class Draws(Trajectories):
 
     def predict(self, X: FloatArray) -> Step:
         function, t = self._function, self._steps
-        Z = self._remember(X)
+        Z = self._pasts.advance(X)
         Phi = function.features(Z)
         H = Phi @ function.S
         if function.has_residual:
@@ -171,19 +214,5 @@ class Draws(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         t, which = self._steps, self._covariance_of
         self._e[:, t] = (values - self._mean) / (self._pivots[which].T * np.sqrt(self._function.power[which]))
-        self._held[2][:] = targets
+        self._pasts.recall(targets)
         self._steps += 1
-
-    def _remember(self, X: FloatArray) -> FloatArray:
-        """Advance every trajectory's memory by its row; what it hands over."""
-        inputs.refuse(*check(X, X[:0], True, LARGEST), many=True)
-        state = self._memory.state
-        present = (state.window, state.units, state.last_target)
-        Z, no_target = np.empty((len(X), 1, self._Z.shape[2])), np.empty((1, 0))
-        for s, x in enumerate(X):
-            for array, held in zip(present, self._held, strict=True):
-                array[...] = held[s]
-            memory._remember(self._memory.record, self._memory.buffer, x[None], no_target, Z[s])
-            for array, held in zip(present[:2], self._held, strict=False):
-                held[s] = array
-        return Z[:, 0]

@@ -12,6 +12,7 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import freerun, inputs
 from streamgp.contract.checks import MOVE_IS_DUE
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -25,7 +26,7 @@ from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
-from streamgp.process.joint import Draws
+from streamgp.process.joint import Draws, Function, Pasts
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
@@ -284,6 +285,11 @@ class OnlineGP(MemoryModel):
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         return Draws(self, count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        if not self.has_variance:
+            return super()._joint(X)
+        return Function(self).prediction(Pasts(self, len(X)).advance(X))
 
     def predict_one(self, x: Any) -> Prediction:
         if self._shape.d is None or not (self._shape.scalar and self._direct):

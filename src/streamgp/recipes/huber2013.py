@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.features import Basis
@@ -113,6 +114,10 @@ class RecursiveGP(OnlineGP):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         within = super()._trajectories(count, steps)
         return within if self._mean is None else _Above(within, self)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        joint, prior = super()._joint(X), self._prior_mean(X)
+        return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
 
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         if self._mean is None:

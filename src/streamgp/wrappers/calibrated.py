@@ -13,6 +13,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import require
@@ -148,6 +149,14 @@ class Calibrated(Wrapper):
             return super()._trajectories(count, steps)
         return _Stretched(self._within._trajectories(count, steps), self)
 
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        # Stretched row by row as the variances are: the correlations are those of the model within.
+        joint = self._within._joint(X)
+        raw = joint.marginal
+        calibrated = self._calibrate(raw, None)
+        factor = _stretch(calibrated, raw.variance)
+        return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
+
     def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
         """Advance the memory by one row, then learn its target.
 
@@ -247,6 +256,12 @@ class _Stretched(Mapped):
 
     def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
         calibrated = self._model._calibrate(Prediction(step.free_mean, step.free_variance, step.noise), None)
-        known = step.free_variance > 0
-        factor = np.sqrt(np.where(known, calibrated.variance, 1.0) / np.where(known, step.free_variance, 1.0))
+        factor = _stretch(calibrated, step.free_variance)
         return (1.0 - factor) * step.free_mean, factor, np.asarray(calibrated.noise)
+
+
+def _stretch(calibrated: Prediction, variance: FloatArray) -> FloatArray:
+    """By how much calibration widens the function, in standard deviations."""
+    known = variance > 0
+    result: FloatArray = np.sqrt(np.where(known, calibrated.variance, 1.0) / np.where(known, variance, 1.0))
+    return result

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
@@ -55,6 +56,9 @@ class Columns(Wrapper):
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
         return self._within._predict(self._seen(X))
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._within._joint(self._seen(X))
 
     def _seen(self, X: FloatArray) -> FloatArray:
         return np.ascontiguousarray(X[:, self._columns])
@@ -109,6 +113,10 @@ class Differenced(Wrapper):
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._restored(X, self._within._predict(X))
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        change = self._within._joint(X)
+        return change.mapped(self._base(X), 1.0, change.noise)
 
     def _restored(self, X: FloatArray, change: Prediction) -> Prediction:
         return Prediction(change.mean + self._base(X), change.variance, change.noise)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Step, Trajectories
+from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, option, whole
 from streamgp.wrappers import aggregation
-from streamgp.wrappers.aggregation import PRIOR, RULES, VOICES
+from streamgp.wrappers.aggregation import PRIOR, RULES, STACKED, VOICES
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
@@ -177,6 +179,15 @@ class Committee(Composite):
 
     def _combined(self, predictions: list[Any], Y: FloatArray | None) -> Prediction:
         """One prediction of the members'; the targets, where there are any, are learnt from."""
+        mean, variance, noise, said, weights, heard = self._weighed(predictions, Y)
+        spread = _weighted(weights, (mean - said[:, None]) ** 2)
+        if not self.has_variance:
+            return Prediction(said, np.full_like(said, np.nan), np.full_like(said, np.nan))
+        missing = np.where(np.isnan(heard).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
+        return Prediction(said, _weighted(heard, variance) + spread + missing, _weighted(heard, noise) + missing)
+
+    def _weighed(self, predictions: list[Any], Y: FloatArray | None) -> _Voices:
+        """What each member says, and how much it counts."""
         p = self._scale.shape[0]
         shape = (len(predictions[0].mean), len(predictions), p)
         mean, variance, noise = (
@@ -186,16 +197,37 @@ class Committee(Composite):
         with np.errstate(invalid="ignore"):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
         said, weights, recent = self._said(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
-        spread = _weighted(weights, (mean - said[:, None]) ** 2)
-        if not self.has_variance:
-            return Prediction(said, np.full_like(said, np.nan), np.full_like(said, np.nan))
         known = np.isfinite(variance + noise)
         variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
-        weights = np.where(np.isfinite(noise), weights, 0.0)
+        heard = np.where(np.isfinite(noise), weights, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            weights = weights / weights.sum(1, keepdims=True)
-        missing = np.where(np.isnan(weights).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
-        return Prediction(said, _weighted(weights, variance) + spread + missing, _weighted(weights, noise) + missing)
+            heard = heard / heard.sum(1, keepdims=True)
+        return _Voices(mean, variance, noise, said, weights, heard)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        if not self.has_variance:
+            return super()._joint(X)
+        if self._rule == STACKED:
+            raise ValueError(
+                'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
+                'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
+            )
+        joints = [
+            member._joint(X) if member.has_variance else certain(member._predict(X).mean) for member in self._models
+        ]
+        voices = self._weighed([joint.marginal for joint in joints], None)
+        weights = voices.heard[0]  # (members, p)
+        heard = np.flatnonzero(np.any(weights > 0, axis=1))
+        if heard.size and np.all(voices.heard == weights):
+            parts = [replace(joints[k], noise=voices.noise[:, k]) for k in heard]
+            mixture = JointMixture.of(parts, weights[heard])
+            if np.allclose(mixture.mean, voices.said, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
+                return mixture
+        raise ValueError(
+            "the members of this Committee are no one mixture for all of these rows: some have no mean or no variance "
+            "yet, or their weights differ from row to row. Use predict_many, or predict_joint of one of "
+            "committee.members"
+        )
 
     def _said(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What is said of each row, (n, p), the weights behind it, and recent squared errors, (n, members, p)."""
@@ -244,6 +276,17 @@ class Committee(Composite):
 
     def _shown(self) -> StreamModel:
         return self._models[self.leader]
+
+
+class _Voices(NamedTuple):
+    """What the members say, (n, members, p), and the committee of them, (n, p)."""
+
+    mean: FloatArray
+    variance: FloatArray
+    noise: FloatArray
+    said: FloatArray
+    weights: FloatArray
+    heard: FloatArray  # the weights of those with a variance
 
 
 class _Shares(Trajectories):

@@ -13,6 +13,7 @@ from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undo_of, undone_on_error
 from streamgp.contract.freerun import Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -309,6 +310,9 @@ class DriftAware(Wrapper):
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._leader()._joint(X)
 
     # What can be read.
 

@@ -10,6 +10,7 @@ import numpy as np
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -174,6 +175,11 @@ class Standardize(Wrapper):
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _InUnits(self._within._trajectories(count, steps), self._scaling)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        s = self._scaling
+        joint = self._within._joint(standard(X, s.input_shift, s.input_scale))
+        return joint.mapped(s.target_shift, s.target_scale, s.target_scale**2 * joint.noise)
 
     def _rows_until_settled(self) -> int:
         # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
