@@ -165,6 +165,16 @@ def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_s
         assert second.to_bytes() == whole.to_bytes()
 
 
+def test_a_change_soon_after_another_is_answered_too():
+    X, y = changing(1200)
+    y = np.where(np.arange(1200) < 650, y, np.cos(3 * X[:, 2]) + 0.05 * np.random.default_rng(1).normal(size=1200))
+    pipeline = Pipeline(schema_of(3), "auto", CHANGE, 0)
+    said = taken(pipeline, X, y)
+    assert [500 < pipeline.drift[0][0] < 530, 650 < pipeline.drift[-1][0] < 700] == [True, True]
+    assert error(said, slice(800, None)) < 0.2
+    assert len(processes(pipeline)) <= STAY[1]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_bursts_of_noise_are_told_as_no_change(seed):
     rng = np.random.default_rng(seed)

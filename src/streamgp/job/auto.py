@@ -184,29 +184,29 @@ class Auto:
         squares = np.stack([(y - previous)[known] ** 2, np.ones(len(rows))])
         sums, _ = lfilter([1.0], [1.0, -FADING], squares, zi=FADING * self._unit[:, None])
         self._unit[:] = sums[:, -1]
-        clock = self._clock
-        if clock.generation >= 0:
+        if self.chosen is None:
             return
-        unit = (sums[0] / sums[1])[:, None]
-        enough = ALARM**2.0**clock.refuted
-        at = drift.watch(
-            mean[known, None],
-            unit,
-            np.zeros_like(unit),
-            y[known, None],
-            False,
-            enough,
-            self._ranks,
-            self._evidence,
-        )
-        if at >= 0:
-            self._clock = clock._replace(generation=clock.seen + int(rows[at]) + 1)
+        unit, start = sums[0] / sums[1], 0
+        columns = [np.ascontiguousarray(c[:, None]) for c in (mean[known], unit, np.zeros_like(unit), y[known])]
+        while start < len(rows):  # those after an alarm are ranked among themselves
+            clock, unheard = self._clock, HEARD * self._early + self.request.horizon
+            heard = clock.generation < 0 or clock.seen >= clock.generation + unheard
+            enough = ALARM**2.0**clock.refuted if heard else np.inf
+            at = drift.watch(*(c[start:] for c in columns), False, enough, self._ranks, self._evidence)
+            if not heard:
+                self._evidence[:] = 0.0
+            if at < 0:
+                break
+            start += at + 1
+            self._conclude()
+            self._clock = self._clock._replace(generation=clock.seen + int(rows[start - 1]) + 1)
 
     def _conclude(self) -> None:
         """No generation is under way any more; one that was not clearly better makes the next alarm harder."""
-        clear = self._clock.generation in (0, *self.events)
-        refuted = 0 if clear else min(self._clock.refuted + 1, MOST_REFUTED)
-        self._clock = self._clock._replace(generation=-1, refuted=refuted)
+        if self._clock.generation >= 0:
+            clear = self._clock.generation in (0, *self.events)
+            refuted = 0 if clear else min(self._clock.refuted + 1, MOST_REFUTED)
+            self._clock = self._clock._replace(generation=-1, refuted=refuted)
         self._ranks[:], self._evidence[:] = 0.0, 0.0
 
     def _hear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
@@ -216,7 +216,8 @@ class Auto:
             for name in self._processes():
                 self._retire(committee, name)
             self._conclude()
-        self._tell_if_clear(ratio)
+        else:
+            self._tell_if_clear(ratio)
 
     def _young_to_old(self, errors: FloatArray) -> float:
         """The lowest error of the generation under way over that of all others."""
@@ -296,6 +297,8 @@ class Auto:
             self._draw_lines(committee, X, y)
         processes = self._processes()
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
+            for name in [name for name in self.names if FROM in name and name not in self.chosen.names]:
+                self._retire(committee, name)  # of a generation that another change has overtaken
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {view.label for view in self._views() for kind in CANDIDATES if _named(kind, view) in stayed}
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
