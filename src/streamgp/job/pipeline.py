@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import snapshot
+from streamgp.contract.delay import Delay
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.job.auto import Auto
-from streamgp.job.delay import Delay
 from streamgp.job.lags import Lags
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores

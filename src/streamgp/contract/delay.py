@@ -11,8 +11,8 @@ from streamgp.settings import FloatArray, whole
 class Delay:
     """Holds rows of numbers, each under a ticket, until their targets arrive in whatever order.
 
-    Tickets are whole numbers that grow by one from row to row. A row that is still waiting when ``places`` newer ones
-    have arrived loses its place: memory is allocated once and never grows.
+    Tickets are whole numbers that grow from row to row. Memory is allocated once and never grows: when all places are
+    taken, the oldest row loses its own.
 
     Args:
         places: how many rows can wait.
@@ -21,8 +21,8 @@ class Delay:
     Example:
         >>> import numpy as np
         >>> delay = Delay(places=2, width=1)
-        >>> for ticket in range(3):
-        ...     delay.put(ticket, np.array([10.0 * ticket]))
+        >>> [delay.put(ticket, np.array([10.0 * ticket])) for ticket in range(3)]
+        [-1, -1, 0]
         >>> [ticket in delay for ticket in range(3)]
         [False, True, True]
         >>> delay.take(2), len(delay), delay.waiting()
@@ -35,26 +35,36 @@ class Delay:
         self._tickets = np.full(places, -1)  # -1: a free place
 
     def __contains__(self, ticket: int) -> bool:
-        return ticket >= 0 and bool(self._tickets[ticket % self.places] == ticket)
+        return ticket >= 0 and bool((self._tickets == ticket).any())
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._tickets >= 0))
 
-    def put(self, ticket: int, row: FloatArray) -> None:
-        """Let a row wait under a ticket."""
-        at = ticket % self.places
-        if self._tickets[at] >= ticket:  # a free place has -1: refuses what is below 0, too
-            raise ValueError(f"tickets must grow from 0 on; got {ticket} after {self._tickets[at]}")
+    def __getitem__(self, ticket: int) -> FloatArray:
+        """The row that waits under a ticket, which goes on waiting."""
+        row: FloatArray = self._rows[self._at(ticket)].copy()
+        return row
+
+    def put(self, ticket: int, row: FloatArray) -> int:
+        """Let a row wait under a ticket; return the ticket that lost its place to it, or -1."""
+        newest = int(self._tickets.max())
+        if ticket <= newest:  # a free place has -1: refuses what is below 0, too
+            raise ValueError(f"tickets must grow from 0 on; got {ticket} after {newest}")
+        at = int(self._tickets.argmin())  # a free place, or that of the oldest
+        lost = int(self._tickets[at])
         self._rows[at], self._tickets[at] = row, ticket
+        return lost
 
     def take(self, ticket: int) -> FloatArray:
         """The row that waited under a ticket; its place is free again."""
-        if ticket not in self:
-            raise KeyError(f"no row waits under ticket {ticket}: it was taken, or {self.places} newer ones came")
-        at = ticket % self.places
-        row: FloatArray = self._rows[at].copy()
+        row, at = self[ticket], self._at(ticket)
         self._rows[at], self._tickets[at] = 0.0, -1
         return row
+
+    def _at(self, ticket: int) -> int:
+        if ticket not in self:
+            raise KeyError(f"no row waits under ticket {ticket}: it was taken, or lost its place to a newer one")
+        return int((self._tickets == ticket).argmax())
 
     def waiting(self) -> FloatArray:
         """The rows that wait, oldest first."""
@@ -66,7 +76,7 @@ class Delay:
         return {"waiting": self._rows, "tickets": self._tickets}
 
     def check_restored(self) -> None:
-        """Refuse tickets that cannot lie where they do."""
-        held = np.flatnonzero(self._tickets != -1)
-        if np.any(self._tickets < -1) or np.any(self._tickets[held] % self.places != held):
-            raise SnapshotError(f"the snapshot's tickets must each lie in their own place; they are {self._tickets}")
+        """Refuse tickets that no two rows can have."""
+        held = self._tickets[self._tickets != -1]
+        if np.any(held < 0) or len(np.unique(held)) < len(held):
+            raise SnapshotError(f"the snapshot's tickets must be different whole numbers; they are {self._tickets}")
