@@ -37,7 +37,9 @@ def taken(pipeline, X, y, cuts=()):
     edges = [0, *cuts, len(y)]
     parts = [pipeline.take(rows_of(X[a:b], y[a:b])) for a, b in itertools.pairwise(edges)]
     return {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._fields if name != "time"
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in parts[0]._fields
+        if name not in ("time", "ticket")
     }
 
 

@@ -14,6 +14,7 @@ from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.job.auto import Auto
 from streamgp.job.lags import Lags
+from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.selection import Chosen, Selection
@@ -51,6 +52,7 @@ class Pipeline:
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
+        pending: with a ticket column, rows that can wait for their targets; one more, and the oldest expires.
 
     Example:
         >>> import numpy as np
@@ -70,12 +72,21 @@ class Pipeline:
         settings: Mapping[str, Any] | None = None,
         lags: int | None = None,
         horizon: int = 0,
+        pending: int = 1000,
     ) -> None:
         self.schema, self.encoder = schema, RowEncoder(schema)
         self.horizon = whole("horizon", horizon, at_least=0)
         if horizon > MOST_AHEAD:
             raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
-        self.request = Request(model, dict(settings or {}), horizon)
+        if schema.ticket and horizon:
+            raise ValueError(
+                f"--ticket-column and --horizon {horizon} exclude each other: targets come by ticket, or so many rows "
+                "later; drop one of them"
+            )
+        self.pending = whole("pending", pending)
+        if pending > MOST_AHEAD:
+            raise ValueError(f"pending must be at most {MOST_AHEAD} rows; got {pending}")
+        self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
         auto = self.request.model == AUTO
@@ -97,6 +108,9 @@ class Pipeline:
         self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
         self._lags = Lags(self._columns, self.horizon)
         self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
+        # A row that waits for its ticket: as above, and the last target known when it was predicted.
+        self._late = Late(pending, own + self._columns + ISSUED + 1) if schema.ticket else None
+        self.scored = self._predicted(np.empty((0, ISSUED)), np.empty(0, dtype=int), None, np.empty(0))
         self._selection: Auto | Selection
         if auto:
             self._selection = Auto(self.request, own, self.lags, schema.seasons)
@@ -135,10 +149,12 @@ class Pipeline:
         """Predict a block of rows and learn it, row by row.
 
         Args:
-            rows: from the encoder, gaps filled.
+            rows: from the encoder, gaps filled; with tickets as they are, because late targets leave no gaps.
             ahead: with a horizon, return predictions when they are made, of rows to come, rather than when the row that
                 they are of has come.
         """
+        if self._late is not None:
+            return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
         X = np.column_stack([rows.X, self._lags.columns(rows.y)])
         if self.request.model == AUTO and not h:  # experts that see no lags need not wait for them
@@ -156,7 +172,7 @@ class Pipeline:
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         resolved = np.concatenate([coming, issued])[:n]
-        predicted = self._predicted(resolved, numbers, rows.times, rows.y)
+        predicted = self.scored = self._predicted(resolved, numbers, rows.times, rows.y)
         self.scores.add(predicted, self.previous)
         self.rows += n
         if h and ahead:
@@ -200,6 +216,52 @@ class Pipeline:
             issued = None if self._delay.places == 1 else _prediction(waited[-ISSUED:], self.level)
             self.model.learn_one(waited[:-ISSUED], y, issued=issued)
 
+    def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
+        """Predict the rows with new tickets; learn targets that come with their row, or later."""
+        assert rows.tickets is not None
+        new: list[int] = []
+        issued: list[FloatArray] = []
+        scored: list[FloatArray] = []  # each what waited, and the target
+        for i, (name, alone) in enumerate(rows.tickets):
+            y = rows.y[i]
+            at_once = name not in late and not (alone and not np.isnan(y))
+            if not at_once:
+                waited = late.take(name, y)
+            else:
+                waited = self._issue(self.encoder.fill(rows.part(i, i + 1)).X)
+                new.append(i)
+                issued.append(waited[-1 - ISSUED : -1])
+                if np.isnan(y):
+                    late.wait(name, self.rows + i, waited)
+                    continue
+                late.close(name)
+            if waited is not None:
+                self._learn_target(waited, y, at_once)
+                scored.append(np.append(waited, y))
+        tail = np.reshape(scored, (-1, len(self.input_names) + ISSUED + 2))[:, -2 - ISSUED :]
+        self.scored = self._predicted(tail[:, :ISSUED], np.arange(len(tail)), None, tail[:, -1])
+        self.scores.add(self.scored, tail[:, -2])
+        times = None if rows.times is None else [rows.times[i] for i in new]
+        numbers = self.rows + 1 + np.array(new, dtype=int)
+        self.rows += len(rows.y)
+        predicted = self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new])
+        return predicted._replace(ticket=[rows.tickets[i].name for i in new])
+
+    def _issue(self, own: FloatArray) -> FloatArray:
+        """The inputs of a row, what is predicted of it, and the last target known; NaN without anything to go by."""
+        X = np.column_stack([own, self._lags.upcoming()])
+        if self.request.model == AUTO:
+            X = np.nan_to_num(X)
+        issued = np.full(ISSUED, np.nan) if np.isnan(X).any() else _table(self.model.predict_many(X))[0]
+        return np.concatenate([X[0], issued, self.previous])
+
+    def _learn_target(self, waited: FloatArray, y: float, at_once: bool) -> None:
+        X, issued = waited[None, : -1 - ISSUED], waited[-1 - ISSUED : -1]
+        self._lags.columns(np.array([y]))  # from now on it is known
+        if not np.isnan(X).any():
+            self.model.learn_one(X[0], y, issued=None if at_once else _prediction(issued, self.level))
+            self.model = self._selection.keep(X, np.array([y]), self.model)
+
     def _predicted(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> PredictedRows:
         p = _prediction(issued, self.level)
         raw_lower, raw_upper = p.raw.interval(self.level)
@@ -216,7 +278,8 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays()
+        late = {} if self._late is None else self._late.arrays()
+        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays() | late
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
@@ -235,6 +298,7 @@ class Pipeline:
                 "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
+                "late": None if self._late is None else self._late.header(),
             }
             | self._selection.header(),
         }
@@ -271,12 +335,14 @@ class Pipeline:
 
     @classmethod
     def _restored(cls, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
+        late = saved.get("late")
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
             saved["settings"],
             saved["lags"],
             saved["horizon"],
+            **({} if late is None else {"pending": late["pending"]}),
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
         pipeline._unready = whole("unready", saved["unready"], at_least=0)
@@ -293,6 +359,8 @@ class Pipeline:
                 raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
             array[...] = tensor
         pipeline._delay.check_restored()
+        if pipeline._late is not None:
+            pipeline._late.restore(late)
         model = from_bytes(tensors["model"].tobytes())
         inputs = len(pipeline.input_names)
         if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
@@ -306,6 +374,16 @@ class Pipeline:
         return pipeline
 
     @property
+    def late(self) -> dict[str, int] | None:
+        """What became of the rows whose targets come later, with a ticket column; see Late.counts()."""
+        return None if self._late is None else self._late.counts()
+
+    @property
+    def learnt(self) -> int:
+        """How far the model is: rows, or with a ticket column, targets."""
+        return self.rows if self._late is None else self.model.rows_seen
+
+    @property
     def watches_drift(self) -> bool:
         """Whether changes are looked for: if it was not switched off, and the model can forget."""
         return isinstance(self.model._within, DriftAware)
@@ -316,7 +394,7 @@ class Pipeline:
         watcher = self.model._within
         if not isinstance(watcher, DriftAware):
             return []
-        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0
+        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0; by ticket, targets
         return [(event.row + first, DRIFT[event.direction]) for event in watcher.events]
 
     @property

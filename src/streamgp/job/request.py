@@ -25,11 +25,13 @@ class Request:
             made), ``tune`` (whether hyperparameters are found on the first rows) and ``drift`` (whether changes are
             looked for).
         horizon: rows ahead.
+        late: targets may come in later rows than their own.
     """
 
     model: str = AUTO
     settings: dict[str, Any] = field(default_factory=dict)
     horizon: int = 0
+    late: bool = False
 
     def __post_init__(self) -> None:
         level = number("level", self.run["level"], above=0)
@@ -44,9 +46,10 @@ class Request:
             if name.partition("__")[0] not in known:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
                 raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
-        if self.model != AUTO and self.horizon > 1 and _remembers(self.build(self.model, 1)):
+        waits = f"{self.horizon} rows" if self.horizon > 1 else "any rows" if self.late else ""
+        if self.model != AUTO and waits and _remembers(self.build(self.model, 1)):
             raise ValueError(
-                f"{self.model} keeps a memory of its inputs and cannot wait {self.horizon} rows for a target; "
+                f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
                 "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
             )
 
