@@ -369,3 +369,15 @@ def test_settings_are_checked():
         sg.Delayed(sg.KRLST(), pending=0)
     with pytest.raises(TypeError, match="model must be a stream model such as KRLST"):
         sg.Delayed("KRLST")
+
+
+def test_encoded_models_of_several_outputs_may_wait_within_a_wrapper():
+    X, Y = stream(2)
+    weights = np.random.default_rng(6).normal(size=12 * (D + 4 + 2))
+    encoder = sg.TrainedEncoder("gru", inputs=D, depth=3, units=4, weights=weights)
+    plain = sg.Encoded(encoder, model=[sg.KRLST(), sg.KRLST(noise=0.1)])
+    wrapped = sg.Calibrated(sg.Encoded(encoder, model=[sg.KRLST(), sg.KRLST(noise=0.1)]))
+    for model in (plain, wrapped):  # a row comes before it is known how many outputs there are
+        model.observe_one(X[0])
+        model.learn_many(X[1:], Y[1:])
+    np.testing.assert_array_equal(wrapped.predict_many(X).mean, plain.predict_many(X).mean)

@@ -35,14 +35,17 @@ class Delay:
         self._tickets = np.full(places, -1)  # -1: a free place
 
     def __contains__(self, ticket: int) -> bool:
-        return ticket >= 0 and bool((self._tickets == ticket).any())
+        return ticket >= 0 and bool(self._tickets[self._near(ticket)] == ticket)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._tickets >= 0))
 
     def __getitem__(self, ticket: int) -> FloatArray:
         """The row that waits under a ticket, which goes on waiting."""
-        row: FloatArray = self._rows[self._at(ticket)].copy()
+        at = self._near(ticket)
+        if ticket < 0 or self._tickets[at] != ticket:
+            raise KeyError(f"no row waits under ticket {ticket}: it was taken, or lost its place to a newer one")
+        row: FloatArray = self._rows[at].copy()
         return row
 
     def put(self, ticket: int, row: FloatArray) -> int:
@@ -57,13 +60,12 @@ class Delay:
 
     def take(self, ticket: int) -> FloatArray:
         """The row that waited under a ticket; its place is free again."""
-        row, at = self[ticket], self._at(ticket)
+        row, at = self[ticket], self._near(ticket)
         self._rows[at], self._tickets[at] = 0.0, -1
         return row
 
-    def _at(self, ticket: int) -> int:
-        if ticket not in self:
-            raise KeyError(f"no row waits under ticket {ticket}: it was taken, or lost its place to a newer one")
+    def _near(self, ticket: int) -> int:
+        """The place of a ticket, or any place if it has none."""
         return int((self._tickets == ticket).argmax())
 
     def waiting(self) -> FloatArray:

@@ -244,8 +244,8 @@ class Pipeline:
         times = None if rows.times is None else [rows.times[i] for i in new]
         numbers = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
-        predicted = self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new])
-        return predicted._replace(ticket=[rows.tickets[i].name for i in new])
+        names = [rows.tickets[i].name for i in new]
+        return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new], names)
 
     def _issue(self, own: FloatArray) -> FloatArray:
         """The inputs of a row, what is predicted of it, and the last target known; NaN without anything to go by."""
@@ -262,13 +262,18 @@ class Pipeline:
             self.model.learn_one(X[0], y, issued=None if at_once else _prediction(issued, self.level))
             self.model = self._selection.keep(X, np.array([y]), self.model)
 
-    def _predicted(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> PredictedRows:
+    def _predicted(
+        self,
+        issued: FloatArray,
+        row: np.ndarray,
+        time: list[str] | None,
+        y: FloatArray,
+        ticket: list[str] | None = None,
+    ) -> PredictedRows:
         p = _prediction(issued, self.level)
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
-        return PredictedRows(
-            row, time, *(np.asarray(v) for v in (p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper))
-        )
+        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
 
     # One file.
 
@@ -360,7 +365,7 @@ class Pipeline:
             array[...] = tensor
         pipeline._delay.check_restored()
         if pipeline._late is not None:
-            pipeline._late.restore(late)
+            pipeline._late.restore(late or {})
         model = from_bytes(tensors["model"].tobytes())
         inputs = len(pipeline.input_names)
         if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):

@@ -218,7 +218,8 @@ class EncodedRows(NamedTuple):
 
     def part(self, start: int, stop: int) -> EncodedRows:
         """Some of the rows, of which none is bad."""
-        times, tickets = (None if part is None else part[start:stop] for part in (self.times, self.tickets))
+        times = None if self.times is None else self.times[start:stop]
+        tickets = None if self.tickets is None else self.tickets[start:stop]
         return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [], tickets)
 
 

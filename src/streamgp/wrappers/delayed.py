@@ -161,14 +161,16 @@ class Delayed(Wrapper):
     def _resolve(self, ticket: int, Y: FloatArray | None) -> None:
         within, counters, d = self._within, self._numbers.counters, self._d
         assert d is not None
-        x, issued, past = np.split(self._delay[ticket], np.cumsum(self._widths(d, self._p or 1))[:2])
+        row, issued = self._delay[ticket], ISSUED * (self._p or 1) if isinstance(within, Calibrated) else 0
+        X, said, past = row[None, :d], row[d : d + issued], row[d + issued :]
         present, last = self._memory(), ticket == self._numbers.count("newest")
         self._put_memory(past)
         try:
+            # Where nothing has changed since, the model would issue the same now.
             if Y is not None and isinstance(within, Calibrated) and not (last and counters["fresh"][0]):
-                within._learn_issued(x[None], Y, issued.reshape(ISSUED, -1))
+                within._learn_issued(X, Y, said.reshape(ISSUED, -1))
             else:
-                within._advance(x[None], Y, report=False)
+                within._advance(X, Y, report=False)
         except BaseException:
             self._put_memory(present)
             raise
