@@ -102,17 +102,17 @@ def test_a_run_with_waiting_rows_in_two_parts_equals_one(tmp_path, cut):
 
 def test_rows_expire_and_unknown_tickets_are_counted(tmp_path):
     lines = [f"r{i},{i % 7},a," for i in range(20)] + ["r0,,,1.5", "r19,,,2.5", "r19,,,2.5", "other,,,3.5"]
-    arguments = ["--json", "--pending", 5, "--report", tmp_path / "r.html", *LATE]
+    arguments = ["--json", "--set", "pending=5", "--report", tmp_path / "r.html", *LATE]
     done = streamgp("run", table(tmp_path / "a.csv", lines), *arguments)
     assert done.exit_code == 0, done.stderr
     *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == 20
     assert last["summary"]["late"] == {"waiting": 4, "learnt": 1, "expired": 15, "ignored": 3}
     assert last["summary"]["scores"]["rows"] == 1
-    words = streamgp("run", tmp_path / "a.csv", "--pending", 5, *LATE).stderr
+    words = streamgp("run", tmp_path / "a.csv", "--set", "pending=5", *LATE).stderr
     assert (
-        "late targets: 1 learned, 4 rows still waiting, 15 expired (raise --pending), 3 rows ignored (no target, or a "
-        "ticket that is unknown, resolved or expired)"
+        "late targets: 1 learned, 4 rows still waiting, 15 expired (keep more with --set pending=N), 3 rows ignored "
+        "(no target, or a ticket that is unknown, resolved or expired)"
     ) in words
 
 
@@ -130,8 +130,8 @@ def test_a_target_that_no_row_has_yet_is_a_target(tmp_path):
         (["--ticket-column", "y"], "'y' is the ticket column and cannot be the target or an input"),
         (["--ticket-column", "id", "--inputs", "id"], "'id' is the ticket column and cannot be the target or an input"),
         (["--ticket-column", "id", "--horizon", 2], "--ticket-column and --horizon 2 exclude each other"),
-        (["--pending", 10], "--pending needs --ticket-column, by which late targets find their rows"),
-        (["--ticket-column", "id", "--pending", 0], "pending must be a whole number of at least 1; got 0"),
+        (["--set", "pending=10"], "pending counts rows whose targets come late; it needs --ticket-column"),
+        (["--ticket-column", "id", "--set", "pending=0"], "pending must be a whole number of at least 1; got 0"),
         (["--ticket-column", "id", "--model", "OESGP"], "OESGP keeps a memory of its inputs and cannot wait any rows"),
     ],
 )

@@ -112,9 +112,9 @@ def test_targets_that_come_with_their_rows_need_no_ticket(model):
 def test_a_run_resumes_with_its_waiting_rows(cut):
     X, y = stream(100)
     events = table(X, y)
-    whole = Pipeline(schema(2), "KRLST", QUIET, 1, pending=12)
+    whole = Pipeline(schema(2), "KRLST", QUIET | {"pending": 12}, 1)
     expected = taken(whole, events)
-    first = Pipeline(schema(2), "KRLST", QUIET, 1, pending=12)
+    first = Pipeline(schema(2), "KRLST", QUIET | {"pending": 12}, 1)
     parts = taken(first, events[:cut])
     second = Pipeline.from_bytes(first.to_bytes())
     parts += taken(second, events[cut:])
@@ -125,7 +125,7 @@ def test_a_run_resumes_with_its_waiting_rows(cut):
 
 def test_rows_expire_and_what_cannot_be_used_is_counted():
     X, y = stream(10)
-    pipeline = Pipeline(schema(2), "KRLST", QUIET, pending=3)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
     nothing = np.full(2, np.nan)
     events = [(f"id {t}", X[t], np.nan) for t in range(5)]
     events += [("id 0", nothing, y[0])]  # expired
@@ -142,7 +142,7 @@ def test_rows_expire_and_what_cannot_be_used_is_counted():
 
 def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
     X, y = stream(10)
-    pipeline = Pipeline(schema(2), "KRLST", QUIET, pending=3)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
     taken(pipeline, [(f"id {t}", X[t], y[t]) for t in range(5)])
     taken(pipeline, [("id 2", X[2], y[2])])
     assert (pipeline.late["ignored"], pipeline.model.rows_seen) == (1, 5)
@@ -154,8 +154,8 @@ def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
     ("arguments", "message"),
     [
         ({"horizon": 3}, "--ticket-column and --horizon 3 exclude each other"),
-        ({"pending": 0}, "pending must be a whole number of at least 1; got 0"),
-        ({"pending": 10**6}, "pending must be at most 100000 rows; got 1000000"),
+        ({"settings": {"pending": 0}}, "pending must be a whole number of at least 1; got 0"),
+        ({"settings": {"pending": 10**6}}, "pending must be at most 100000 rows; got 1000000"),
         ({"model": "OESGP"}, "OESGP keeps a memory of its inputs and cannot wait any rows for a target"),
     ],
 )
@@ -164,14 +164,18 @@ def test_what_cannot_wait_is_refused(arguments, message):
         Pipeline(schema(2), **arguments)
 
 
+def test_pending_needs_a_ticket_column():
+    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs --ticket-column"):
+        Pipeline(schema_of(2), settings={"pending": 5})
+
+
 def test_a_snapshot_must_name_the_rows_that_wait():
     X = stream(10)[0]
-    pipeline = Pipeline(schema(2), "KRLST", QUIET, pending=3)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
     taken(pipeline, [(f"id {t}", X[t], np.nan) for t in range(5)])
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
     for wrong, message in [
         ({"waiting": []}, "does not name all rows that wait"),
-        ({"pending": 2}, "the array late_waiting has shape"),
         ({"counts": {}}, "does not describe a run"),
     ]:
         late = header["run"] | {"late": header["run"]["late"] | wrong}

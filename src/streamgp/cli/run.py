@@ -39,10 +39,6 @@ Ticket = Annotated[
         help="Names a row, so that a later row with the same value can bring its target.",
     ),
 ]
-Pending = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Rows that may wait for their targets; the oldest expires. Default: 1000."),
-]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
@@ -60,7 +56,6 @@ def run(
     lags: Lags = None,
     horizon: Horizon = 0,
     ticket: Ticket = None,
-    pending: Pending = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
     out: Annotated[
@@ -99,7 +94,6 @@ def run(
                 lags=lags,
                 horizon=horizon,
                 ticket=ticket,
-                pending=pending,
                 model=model,
                 settings=parse_settings(set_),
                 out="-" if out is None else out,

@@ -122,7 +122,7 @@ def sentences(summary: Summary) -> list[str]:
     if late := pipeline.late:
         said.append(
             f"late targets: {late['learnt']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
-            f"{' (raise --pending)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
+            f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
     health = pipeline.model.health

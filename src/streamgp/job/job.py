@@ -93,7 +93,6 @@ class Job:
         lags: past values of the target that are inputs.
         horizon: rows ahead.
         ticket: the column by which late targets find their rows; None: targets come with their rows.
-        pending: rows that can wait for their targets; None: 1000.
         model: the name of a model, or "auto".
         settings: of the model and of the run, by name.
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
@@ -121,7 +120,6 @@ class Job:
     lags: int | None = None
     horizon: int = 0
     ticket: str | None = None
-    pending: int | None = None
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
     out: str | Path | None = None
@@ -158,7 +156,6 @@ class Job:
             "--lags": (self.lags, pipeline.lags),
             "--horizon": (self.horizon or None, pipeline.horizon),
             "--ticket-column": (self.ticket, pipeline.schema.ticket or "nothing"),
-            "--pending": (self.pending, pipeline.pending),
             "--model": (None if self.model == "auto" else self.model, pipeline.request.model),
         }
         for flag, (wanted, has) in asked.items():
@@ -221,11 +218,8 @@ class Job:
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
             raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
-        if self.pending is not None and not self.ticket:
-            raise ValueError("--pending needs --ticket-column, by which late targets find their rows")
         schema = recognise(first, self.target, self.inputs, self.ticket or "")
-        pending = 1000 if self.pending is None else self.pending
-        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon, pending)
+        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
     def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
         pipeline = summary.pipeline

@@ -75,7 +75,7 @@ class Late:
     def header(self) -> dict[str, Any]:
         """The rest of it."""
         waiting = list(self._waiting.items())  # a list, because the order counts
-        return {"pending": self._delay.places, "waiting": waiting, "closed": list(self._closed), "counts": self._counts}
+        return {"waiting": waiting, "closed": list(self._closed), "counts": self._counts}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from the header, once the arrays are in place."""

@@ -48,11 +48,11 @@ class Pipeline:
         schema: what the columns are.
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
-            which the model is chosen and its hyperparameters are found (before, a simple one predicts), and ``tune``.
+            which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
+            ``drift`` and ``pending``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
-        pending: with a ticket column, rows that can wait for their targets; one more, and the oldest expires.
 
     Example:
         >>> import numpy as np
@@ -72,7 +72,6 @@ class Pipeline:
         settings: Mapping[str, Any] | None = None,
         lags: int | None = None,
         horizon: int = 0,
-        pending: int = 1000,
     ) -> None:
         self.schema, self.encoder = schema, RowEncoder(schema)
         self.horizon = whole("horizon", horizon, at_least=0)
@@ -83,9 +82,6 @@ class Pipeline:
                 f"--ticket-column and --horizon {horizon} exclude each other: targets come by ticket, or so many rows "
                 "later; drop one of them"
             )
-        self.pending = whole("pending", pending)
-        if pending > MOST_AHEAD:
-            raise ValueError(f"pending must be at most {MOST_AHEAD} rows; got {pending}")
         self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
@@ -109,7 +105,7 @@ class Pipeline:
         self._lags = Lags(self._columns, self.horizon)
         self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
         # A row that waits for its ticket: as above, and the last target known when it was predicted.
-        self._late = Late(pending, own + self._columns + ISSUED + 1) if schema.ticket else None
+        self._late = Late(self.request.run["pending"], own + self._columns + ISSUED + 1) if schema.ticket else None
         self.scored = self._predicted(np.empty((0, ISSUED)), np.empty(0, dtype=int), None, np.empty(0))
         self._selection: Auto | Selection
         if auto:
@@ -340,14 +336,12 @@ class Pipeline:
 
     @classmethod
     def _restored(cls, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
-        late = saved.get("late")
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
             saved["settings"],
             saved["lags"],
             saved["horizon"],
-            **({} if late is None else {"pending": late["pending"]}),
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
         pipeline._unready = whole("unready", saved["unready"], at_least=0)
@@ -365,7 +359,7 @@ class Pipeline:
             array[...] = tensor
         pipeline._delay.check_restored()
         if pipeline._late is not None:
-            pipeline._late.restore(late or {})
+            pipeline._late.restore(saved["late"])
         model = from_bytes(tensors["model"].tobytes())
         inputs = len(pipeline.input_names)
         if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
