@@ -36,6 +36,7 @@ from streamgp.tuning.tune import tune
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
+from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 
@@ -68,6 +69,7 @@ __all__ = [
     "Columns",
     "Committee",
     "Constant",
+    "Delayed",
     "Differenced",
     "DriftAware",
     "Encoded",

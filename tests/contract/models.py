@@ -136,6 +136,8 @@ EXAMPLES = {
     "RunningMean": lambda: sg.RunningMean(),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), columns=[0]),
     "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),
+    "Delayed": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
+    "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
     ),

@@ -31,6 +31,14 @@ Lags = Annotated[
 Horizon = Annotated[
     int, typer.Option(metavar="N", help="Rows ahead; 0 predicts a row's target from its other columns.")
 ]
+Ticket = Annotated[
+    str | None,
+    typer.Option(
+        "--ticket-column",
+        metavar="COLUMN",
+        help="Names a row, so that a later row with the same value can bring its target.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
@@ -47,6 +55,7 @@ def run(
     inputs: Inputs = None,
     lags: Lags = None,
     horizon: Horizon = 0,
+    ticket: Ticket = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
     out: Annotated[
@@ -84,6 +93,7 @@ def run(
                 inputs=split_names(inputs),
                 lags=lags,
                 horizon=horizon,
+                ticket=ticket,
                 model=model,
                 settings=parse_settings(set_),
                 out="-" if out is None else out,

@@ -123,6 +123,12 @@ def sentences(summary: Summary) -> list[str]:
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
         said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
+    if late := pipeline.late:
+        said.append(
+            f"late targets: {late['learnt']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
+            f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
+            f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
+        )
     health = pipeline.model.health
     if health.repairs > health.capped_directions:  # which injected uncertainty reaches as a matter of course
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)

@@ -165,6 +165,15 @@ class StreamModel(Configured, abc.ABC):
         for child in self._children().values():
             child._recall(y)
 
+    def _remember(self, X: FloatArray) -> None:
+        """Advance the memory by one row, (1, d), and change nothing else."""
+        for child in self._children().values():
+            child._remember(X)
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        """What is remembered of the last rows, and not learnt, as arrays that can be written to."""
+        return [array for child in self._children().values() for array in child._memory_arrays()]
+
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)

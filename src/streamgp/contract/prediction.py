@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ class Prediction(Generic[Values]):
         mean: scalar, (p,), (n,) or (n, p).
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
+        ticket: under which the row waits for its target, where ``Delayed`` issued the prediction.
 
     Example:
         >>> import streamgp as sg
@@ -37,6 +38,7 @@ class Prediction(Generic[Values]):
     mean: Values
     variance: Values
     noise: Values
+    ticket: int | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:

@@ -100,9 +100,11 @@ class Encoded(Composite):
             _sized("target_shift", self._target_shift, p, 0.0),
             _sized("target_scale", self._target_scale, p, 1.0),
         )
+        if self._several:  # before p is known there is one output
+            self._models = [*self._models, *(model.clone() for model in self._settings["model"][len(self._models) :])][
+                :p
+            ]
         super()._start(encoder.width, 1 if self._several else p)
-        if self._several:
-            self._models = self._models[:p]  # a prior is asked for before p is known: that of one output
         self._last_y = np.zeros(p)
         if self._d is None:
             self._window, self._rows = np.zeros((encoder.depth, d)), np.zeros(1, dtype=np.int64)
@@ -191,6 +193,13 @@ class Encoded(Composite):
             self._window[...] = 0.0
             self._last_y[...] = 0.0
         super().reset_memory()
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        return [self._window, self._last_y, *super()._memory_arrays()]
+
+    def _remember(self, X: FloatArray) -> None:
+        self._window[:] = np.vstack([self._window[1:], self._standard(X)])
+        super()._remember(self._encoder.embed(self._window)[None])
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._scaling.input_shift + self._scaling.input_scale * self._window[-1], self._last_y.copy()

@@ -187,12 +187,13 @@ class Auto:
         if self.chosen is None:
             return
         unit, start = sums[0] / sums[1], 0
-        columns = [np.ascontiguousarray(c[:, None]) for c in (mean[known], unit, np.zeros_like(unit), y[known])]
+        said, unit, none, seen = (c[:, None] for c in (mean[known], unit, np.zeros_like(unit), y[known]))
         while start < len(rows):  # those after an alarm are ranked among themselves
             clock, unheard = self._clock, HEARD * self._early + self.request.horizon
             heard = clock.generation < 0 or clock.seen >= clock.generation + unheard
             enough = ALARM**2.0**clock.refuted if heard else np.inf
-            at = drift.watch(*(c[start:] for c in columns), False, enough, self._ranks, self._evidence)
+            left = slice(start, None)
+            at = drift.watch(said[left], unit[left], none[left], seen[left], False, enough, self._ranks, self._evidence)
             if not heard:
                 self._evidence[:] = 0.0
             if at < 0:

@@ -40,6 +40,7 @@ def described(path: str | Path) -> dict[str, Any]:
         "time": schema.time or "row numbers",
         "lags": pipeline.lags,
         "horizon": pipeline.horizon,
+        **({} if pipeline.late is None else {"ticket column": schema.ticket, "late targets": pipeline.late}),
         "requested": pipeline.request.model,
         "chosen": "not yet: too few rows" if chosen is None else f"{chosen.name} ({chosen.reason})",
         "rows": pipeline.rows,

@@ -73,6 +73,7 @@ class Summary:
             "choice": None if chosen is None else chosen._asdict(),
             "scores": pipeline.score_summary(),
             "gaps": pipeline.encoder.gaps,
+            "late": pipeline.late,
             "health": pipeline.health,
             "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
             "notes": self.notes,
@@ -89,6 +90,7 @@ class Job:
         inputs: the columns to predict it from; None: all that can be.
         lags: past values of the target that are inputs.
         horizon: rows ahead.
+        ticket: the column by which late targets find their rows; None: targets come with their rows.
         model: the name of a model, or "auto".
         settings: of the model and of the run, by name.
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
@@ -115,6 +117,7 @@ class Job:
     inputs: Sequence[str] | None = None
     lags: int | None = None
     horizon: int = 0
+    ticket: str | None = None
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
     out: str | Path | None = None
@@ -150,6 +153,7 @@ class Job:
             "--target": (self.target, pipeline.schema.target),
             "--lags": (self.lags, pipeline.lags),
             "--horizon": (self.horizon or None, pipeline.horizon),
+            "--ticket-column": (self.ticket, pipeline.schema.ticket or "nothing"),
             "--model": (None if self.model == "auto" else self.model, pipeline.request.model),
         }
         for flag, (wanted, has) in asked.items():
@@ -183,8 +187,8 @@ class Job:
         self._introduce(reader, summary, loaded is not None)
         if self.out is not None:
             after = None if loaded is None else pipeline.extra.get("out", {})
-            timed = bool(pipeline.schema.time)
-            self._writer = write_rows(self.out, timed=timed, as_json=self.as_json, after=after)
+            timed, ticketed = bool(pipeline.schema.time), bool(pipeline.schema.ticket)
+            self._writer = write_rows(self.out, timed=timed, ticketed=ticketed, as_json=self.as_json, after=after)
             opened.callback(self._writer.close)
         self._doing("predicting the first rows")
         started = saved = time.monotonic()
@@ -215,7 +219,7 @@ class Job:
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
             raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
-        schema = recognise(first, self.target, self.inputs)
+        schema = recognise(first, self.target, self.inputs, self.ticket or "")
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
@@ -268,21 +272,22 @@ class Job:
     def _predict(self, rows: EncodedRows, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         began = time.perf_counter()
-        undecided, told = pipeline.chosen is None, pipeline.drift
-        predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=reader.live)
+        undecided, told, late = pipeline.chosen is None, pipeline.drift, pipeline.late is not None
+        predicted = pipeline.take(rows if late else pipeline.encoder.fill(rows), ahead=reader.live)
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
-            self._tell(summary, f"model after {pipeline.request.stages()[1]} rows: {chosen.name} ({chosen.reason})")
+            after = f"{pipeline.request.stages()[1]} {'targets' if late else 'rows'}"
+            self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
         for row, event in pipeline.drift:
             if (row, event) not in told:
-                self._tell(summary, f"row {row}: {event}")
+                self._tell(summary, f"{'target' if late else 'row'} {row}: {event}")
         if self._writer is not None:
             self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])
         summary.rows += len(rows.y)
-        block = Block(predicted, pipeline, time.perf_counter() - began, *reader.progress())
+        block = Block(pipeline.scored if late else predicted, pipeline, time.perf_counter() - began, *reader.progress())
         for observer in self.observers:
             observer.block(block)
 
@@ -341,7 +346,7 @@ def _joined(first: Chunk, then: Chunk) -> Chunk:
 
 def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
     schema = pipeline.schema
-    needed = [*schema.inputs, schema.target, *([schema.time] if schema.time else [])]
+    needed = [*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)]
     missing = [name for name in needed if name not in reader.names]
     if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(

@@ -61,6 +61,13 @@ class Lags:
         self._targets[:] = known[n:]
         return lagged
 
+    def upcoming(self) -> FloatArray:
+        """The lags of a row that would come next, (1, count); nothing changes but ``previous``."""
+        targets = self._targets.copy()
+        lagged = self.columns(np.array([np.nan]))
+        self._targets[:] = targets
+        return lagged
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
         return {"targets": self._targets}

@@ -12,7 +12,7 @@ class Block(NamedTuple):
     """Rows that were predicted and learnt at once.
 
     Args:
-        predicted: the predictions.
+        predicted: the predictions; with a ticket column those whose targets have come.
         pipeline: that made them, as it is after them.
         seconds: that they took.
         read: how much of the source has been read, in bytes, or in rows of Parquet.

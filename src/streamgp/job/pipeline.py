@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import snapshot
+from streamgp.contract.delay import Delay
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.job.auto import Auto
-from streamgp.job.delay import Delay
 from streamgp.job.lags import Lags
+from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
 from streamgp.job.selection import Chosen, Selection
@@ -50,7 +51,8 @@ class Pipeline:
         schema: what the columns are.
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
-            which the model is chosen and its hyperparameters are found (before, a simple one predicts), and ``tune``.
+            which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
+            ``drift`` and ``pending``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -78,7 +80,12 @@ class Pipeline:
         self.horizon = whole("horizon", horizon, at_least=0)
         if horizon > MOST_AHEAD:
             raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
-        self.request = Request(model, dict(settings or {}), horizon)
+        if schema.ticket and horizon:
+            raise ValueError(
+                f"--ticket-column and --horizon {horizon} exclude each other: targets come by ticket, or so many rows "
+                "later; drop one of them"
+            )
+        self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
         auto = self.request.model == AUTO
@@ -101,6 +108,9 @@ class Pipeline:
         self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
         self._lags = Lags(self._columns, self.horizon)
         self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
+        # A row that waits for its ticket: as above, and the last target known when it was predicted.
+        self._late = Late(self.request.run["pending"], own + self._columns + ISSUED + 1) if schema.ticket else None
+        self.scored = self._predicted(np.empty((0, ISSUED)), np.empty(0, dtype=int), None, np.empty(0))
         self._selection: Auto | Selection
         if auto:
             self._selection = Auto(self.request, own, self.lags, schema.seasons)
@@ -151,10 +161,12 @@ class Pipeline:
         """Predict a block of rows and learn it, row by row.
 
         Args:
-            rows: from the encoder, gaps filled.
+            rows: from the encoder, gaps filled; with tickets as they are, because late targets leave no gaps.
             ahead: with a horizon, return predictions when they are made, of rows to come, rather than when the row that
                 they are of has come.
         """
+        if self._late is not None:
+            return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
         X = np.column_stack([rows.X, self._lags.columns(rows.y)])
         if self.request.model == AUTO and not h:  # experts that see no lags need not wait for them
@@ -176,7 +188,7 @@ class Pipeline:
             self.model = self._selection.keep(X[block], rows.y[block], self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
-        predicted = self._predicted(resolved[:n], numbers, rows.times, rows.y)
+        predicted = self.scored = self._predicted(resolved[:n], numbers, rows.times, rows.y)
         self.scores.add(predicted, self.previous)
         self.parts.add(predicted, self.yardsticks.said(self.previous, resolved[:n, -1], rows.y))
         self.rows += n
@@ -224,13 +236,72 @@ class Pipeline:
             self.model.learn_one(waited[:-ISSUED], y, issued=issued)
             self.yardsticks.learn(row, waited[:-ISSUED], y)
 
-    def _predicted(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> PredictedRows:
+    def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
+        """Predict the rows with new tickets; learn targets that come with their row, or later."""
+        assert rows.tickets is not None
+        new: list[int] = []
+        issued: list[FloatArray] = []
+        scored: list[FloatArray] = []  # each what waited, and the target
+        for i, (name, alone) in enumerate(rows.tickets):
+            y = rows.y[i]
+            at_once = name not in late and not (alone and not np.isnan(y))
+            if not at_once:
+                waited = late.take(name, y)
+            else:
+                waited = self._issue(self.encoder.fill(rows.part(i, i + 1)).X)
+                new.append(i)
+                issued.append(waited[-1 - ISSUED : -1])
+                if np.isnan(y):
+                    late.wait(name, self.rows + i, waited)
+                    continue
+                late.close(name)
+            if waited is not None:
+                self._learn_target(waited, y, at_once)
+                scored.append(np.append(waited, y))
+        tail = np.reshape(scored, (-1, len(self.input_names) + ISSUED + 2))[:, -2 - ISSUED :]
+        numbers = self.scores.rows + 1 + np.arange(len(tail))
+        self.scored = self._predicted(tail[:, :ISSUED], numbers, None, tail[:, -1])
+        self.scores.add(self.scored, tail[:, -2])
+        self.parts.add(self.scored, self.yardsticks.said(tail[:, -2], tail[:, -3], tail[:, -1]))
+        times = None if rows.times is None else [rows.times[i] for i in new]
+        numbers = self.rows + 1 + np.array(new, dtype=int)
+        self.rows += len(rows.y)
+        names = [rows.tickets[i].name for i in new]
+        return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new], names)
+
+    def _issue(self, own: FloatArray) -> FloatArray:
+        """The inputs of a row, what is predicted of it, and the last target known; NaN without anything to go by."""
+        X = np.column_stack([own, self._lags.upcoming()])
+        if self.request.model == AUTO:
+            X = np.nan_to_num(X)
+        issued = np.full(ISSUED, np.nan)
+        if not np.isnan(X).any():
+            issued[:-1] = _table(self.model.predict_many(X))[0]
+            issued[-1] = self.yardsticks.predict(self.rows, X[0])
+        return np.concatenate([X[0], issued, self.previous])
+
+    def _learn_target(self, waited: FloatArray, y: float, at_once: bool) -> None:
+        X, issued = waited[None, : -1 - ISSUED], waited[-1 - ISSUED : -1]
+        self._lags.columns(np.array([y]))  # from now on it is known
+        if not np.isnan(X).any():
+            self.model.learn_one(X[0], y, issued=None if at_once else _prediction(issued, self.level))
+            self.yardsticks.learn(self.rows, X[0], y)
+            if isinstance(self._selection, Auto):
+                self._selection.watch(np.array([y]), issued[:1], waited[-1:])
+            self.model = self._selection.keep(X, np.array([y]), self.model)
+
+    def _predicted(
+        self,
+        issued: FloatArray,
+        row: np.ndarray,
+        time: list[str] | None,
+        y: FloatArray,
+        ticket: list[str] | None = None,
+    ) -> PredictedRows:
         p = _prediction(issued, self.level)
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
-        return PredictedRows(
-            row, time, *(np.asarray(v) for v in (p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper))
-        )
+        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
 
     # One file.
 
@@ -240,7 +311,8 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays() | self.parts.arrays()
+        late = {} if self._late is None else self._late.arrays()
+        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays() | self.parts.arrays() | late
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
@@ -260,6 +332,7 @@ class Pipeline:
                 "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
+                "late": None if self._late is None else self._late.header(),
             }
             | self._selection.header(),
         }
@@ -319,6 +392,8 @@ class Pipeline:
             array[...] = tensor
         pipeline._delay.check_restored()
         pipeline.yardsticks.restore(tensors, saved["skipped"])
+        if pipeline._late is not None:
+            pipeline._late.restore(saved["late"])
         model = from_bytes(tensors["model"].tobytes())
         inputs = len(pipeline.input_names)
         if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
@@ -330,6 +405,16 @@ class Pipeline:
         if isinstance(committee, Committee) and len(committee._models) != len(pipeline._selection.names):
             raise snapshot.SnapshotError("the snapshot does not name all members of its committee")
         return pipeline
+
+    @property
+    def late(self) -> dict[str, int] | None:
+        """What became of the rows whose targets come later, with a ticket column; see Late.counts()."""
+        return None if self._late is None else self._late.counts()
+
+    @property
+    def learnt(self) -> int:
+        """How far the model is: rows, or with a ticket column, targets."""
+        return self.rows if self._late is None else self.model.rows_seen
 
     @property
     def watches_drift(self) -> bool:
@@ -346,7 +431,7 @@ class Pipeline:
         watcher = self.model._within
         if not isinstance(watcher, DriftAware):
             return []
-        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0
+        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0; by ticket, targets
         return [(event.row + first, DRIFT[event.direction]) for event in watcher.events]
 
     @property

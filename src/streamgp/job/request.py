@@ -11,7 +11,8 @@ from streamgp.job.expressions import value_of
 from streamgp.settings import Configured, nearest, number, whole
 
 AUTO = "auto"
-RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True}
+RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True, "pending": 1000}
+MOST_PENDING = 100_000  # rows that wait for their targets
 EARLY = 5  # hyperparameters are first found on this fraction of the warm-up's rows
 
 
@@ -22,20 +23,26 @@ class Request:
     Args:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
-            made), ``tune`` (whether hyperparameters are found on the first rows) and ``drift`` (whether changes are
-            looked for).
+            made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
+            for) and ``pending`` (rows that can wait for late targets; one more, and the oldest expires).
         horizon: rows ahead.
+        late: targets may come in later rows than their own.
     """
 
     model: str = AUTO
     settings: dict[str, Any] = field(default_factory=dict)
     horizon: int = 0
+    late: bool = False
 
     def __post_init__(self) -> None:
         level = number("level", self.run["level"], above=0)
         if level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         whole("warmup", self.run["warmup"], at_least=10)
+        if whole("pending", self.run["pending"]) > MOST_PENDING:
+            raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {self.run['pending']}")
+        if "pending" in self.settings and not self.late:
+            raise ValueError("pending counts rows whose targets come late; it needs --ticket-column")
         for name in ("tune", "drift"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
@@ -44,9 +51,10 @@ class Request:
             if name.partition("__")[0] not in known:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
                 raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
-        if self.model != AUTO and self.horizon > 1 and _remembers(self.build(self.model, 1)):
+        waits = f"{self.horizon} rows" if self.horizon > 1 else "any rows" if self.late else ""
+        if self.model != AUTO and waits and _remembers(self.build(self.model, 1)):
             raise ValueError(
-                f"{self.model} keeps a memory of its inputs and cannot wait {self.horizon} rows for a target; "
+                f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
                 "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
             )
 

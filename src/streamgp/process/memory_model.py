@@ -45,8 +45,16 @@ class MemoryModel(StreamModel):
 
     def reset_memory(self) -> None:
         if self._d is not None:
-            for array in (self._state.window, self._state.units, self._state.last_target):
+            for array in self._memory_arrays():
                 array[...] = 0.0
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        return [self._state.window, self._state.units, self._state.last_target]
+
+    def _remember(self, X: FloatArray) -> None:
+        before = self._numbers.counters.copy()
+        self._advance(X, None, report=False)
+        self._numbers.counters[:] = before
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._state.window[-1], self._state.last_target

@@ -54,6 +54,12 @@ class Naive(StreamModel):
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
 
+    def _memory_arrays(self) -> list[FloatArray]:
+        return [self._x, self._y]
+
+    def _remember(self, X: FloatArray) -> None:
+        self._x[:], self._y[:] = X[-1], np.nan
+
     def forget(self, factor: float) -> None:
         """There is no certainty that could fade: nothing happens."""
         number("factor", factor, above=0, at_most=1)

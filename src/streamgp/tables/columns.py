@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
     Args:
         name: as in the table.
-        kind: "number", "category", "time" or "ignored".
+        kind: "number", "category", "time", "ticket" or "ignored".
         levels: of a category, the ones that have an input of their own.
         note: why, for whoever reads it.
     """
@@ -67,6 +67,7 @@ class Schema:
         cycles: what of the time is an input.
         decimal_comma: numbers are written as 3,14.
         seasons: rows of a day and of a week, where the time says so.
+        ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
     """
 
     columns: tuple[Column, ...]
@@ -76,6 +77,7 @@ class Schema:
     cycles: tuple[str, ...] = ()
     decimal_comma: bool = False
     seasons: tuple[int, ...] = ()
+    ticket: str = ""
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -103,6 +105,8 @@ class Schema:
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
             said.append(f"time: {self.time}{used}")
+        if self.ticket:
+            said.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
         ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
         if len(ignored) > MOST_NAMES:
             ignored[MOST_NAMES:] = [f"ignored: {len(ignored) - MOST_NAMES} more columns"]
@@ -122,16 +126,18 @@ class Schema:
             tuple(saved["cycles"]),
             saved["decimal_comma"],
             tuple(saved.get("seasons", ())),
+            saved.get("ticket", ""),
         )
 
 
-def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) -> Schema:
+def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ticket: str = "") -> Schema:
     """Decide what the columns of some first rows are.
 
     Args:
         chunk: the rows.
         target: the column to predict.
         inputs: the columns to predict it from; None: all others that can be.
+        ticket: the column by which late targets find their rows; "": targets come with their rows.
 
     Example:
         >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
@@ -139,16 +145,21 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
         ['target: y', 'numbers: x', 'time: at']
     """
     names = list(chunk.columns)
-    for name in [target, *(inputs or ())]:
+    for name in [target, *(inputs or ()), *([ticket] if ticket else [])]:
         if name not in names:
             raise RowsError(f"there is no column {name!r}.{nearest(name, names)} The columns are: {listed(names)}")
+    if ticket and ticket in (target, *(inputs or ())):
+        raise RowsError(f"{ticket!r} is the ticket column and cannot be the target or an input; name another column")
     if inputs is not None and target in inputs:
         raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
     comma = _decimal_comma(chunk)
-    time = _time_column(chunk, target, comma, inputs)
+    time = _time_column(chunk, [target, ticket], comma, inputs)
     wanted = {target, *(inputs or ())}
+    given = {name: kind for name, kind in ((time, "time"), (ticket, "ticket")) if name}
+    if ticket and all(map(_is_missing, chunk.columns[target])):  # none has come yet
+        given[target] = "number"
     columns = tuple(
-        Column(name, "time") if name == time else _column(name, chunk.columns[name], comma, name in wanted)
+        Column(name, given[name]) if name in given else _column(name, chunk.columns[name], comma, name in wanted)
         for name in names
     )
     kinds = {column.name: column for column in columns}
@@ -166,12 +177,24 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None) ->
                 raise RowsError(f"the column {name!r} cannot be an input: {kinds[name].note}")
         columns = tuple(
             c
-            if c.kind == "ignored" or c.name in (*used, target, time)
+            if c.kind == "ignored" or c.name in (*used, target, time, ticket)
             else Column(c.name, "ignored", (), "not in --inputs")
             for c in columns
         )
-    seasons = _seasons(chunk.columns[time]) if time else ()
-    return Schema(columns, target, tuple(used), time, cycles, comma, seasons)
+    seasons = _seasons(chunk.columns[time]) if time and not ticket else ()
+    return Schema(columns, target, tuple(used), time, cycles, comma, seasons, ticket)
+
+
+class Ticket(NamedTuple):
+    """By which a row is known again.
+
+    Args:
+        name: what the column says.
+        alone: the row has a value in none of the input columns.
+    """
+
+    name: str
+    alone: bool
 
 
 class EncodedRows(NamedTuple):
@@ -183,6 +206,7 @@ class EncodedRows(NamedTuple):
         times: what the time column says, as it was written; None when there is none.
         lines: the number of each row's line.
         bad: rows that are left out.
+        tickets: of the rows; None when they have none.
     """
 
     X: FloatArray
@@ -190,11 +214,13 @@ class EncodedRows(NamedTuple):
     times: list[str] | None
     lines: list[int]
     bad: list[BadRow]
+    tickets: list[Ticket] | None = None
 
     def part(self, start: int, stop: int) -> EncodedRows:
         """Some of the rows, of which none is bad."""
         times = None if self.times is None else self.times[start:stop]
-        return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [])
+        tickets = None if self.tickets is None else self.tickets[start:stop]
+        return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [], tickets)
 
 
 @dataclass
@@ -234,19 +260,22 @@ class RowEncoder:
             if schema.cycles:
                 parts.append(_phases(times, schema.cycles, schema.time, wrong))
         X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
+        tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
         bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
         if wrong:
             keep = [i for i in range(n) if i not in wrong]
             X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
             times = None if times is None else [times[i] for i in keep]
-        return EncodedRows(X, y, times, lines, sorted(bad))
+            tickets = None if tickets is None else [tickets[i] for i in keep]
+        return EncodedRows(X, y, times, lines, sorted(bad), tickets)
 
     def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
         names = self.schema.input_names
-        for name, missing in [(self.schema.target, np.isnan(y)), *zip(names, np.isnan(X).T, strict=True)]:
+        own = [] if self.schema.ticket else [(self.schema.target, np.isnan(y))]  # a late target is not missing
+        for name, missing in [*own, *zip(names, np.isnan(X).T, strict=True)]:
             if count := int(np.count_nonzero(missing)):
                 self.gaps[name] = self.gaps.get(name, 0) + count
         if len(X):
@@ -339,6 +368,16 @@ def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
     return result
 
 
+def _tickets(chunk: Chunk, schema: Schema, wrong: dict[int, str]) -> list[Ticket]:
+    inputs = [_values(chunk, name) for name in schema.inputs]
+    tickets = []
+    for i, value in enumerate(_values(chunk, schema.ticket)):
+        if _is_missing(value):
+            wrong.setdefault(i, f"has no ticket in the column {schema.ticket!r}")
+        tickets.append(Ticket(str(value).strip(), bool(inputs) and all(_is_missing(column[i]) for column in inputs)))
+    return tickets
+
+
 def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
     """Carry the last known value of each column forward, in place; returns the last values. 0 before any is known."""
     for j in np.flatnonzero(np.isnan(X).any(axis=0)):
@@ -353,11 +392,11 @@ def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
 # The time
 
 
-def _time_column(chunk: Chunk, target: str, comma: bool, inputs: Sequence[str] | None) -> str:
+def _time_column(chunk: Chunk, others: Sequence[str], comma: bool, inputs: Sequence[str] | None) -> str:
     """The column that says when: dates, or numbers called time, that never go back."""
     for wanted in (_dates, _stamps):
         for name, values in chunk.columns.items():
-            if name == target or not values or (inputs is not None and name in inputs and wanted is _stamps):
+            if name in others or not values or (inputs is not None and name in inputs and wanted is _stamps):
                 continue
             if wanted(name, values, comma):
                 return name

@@ -38,6 +38,7 @@ class PredictedRows(NamedTuple):
         log_density: of what was observed.
         raw_lower: bound of the model's own interval at the same level.
         raw_upper: bound of the model's own interval.
+        ticket: under which the row waits for its target; None where there are none.
     """
 
     row: np.ndarray
@@ -50,9 +51,10 @@ class PredictedRows(NamedTuple):
     log_density: FloatArray
     raw_lower: FloatArray
     raw_upper: FloatArray
+    ticket: list[str] | None = None
 
     def values(self) -> tuple[FloatArray, ...]:
-        """What is written of each row after its number and time."""
+        """What is written of each row after its number, ticket and time."""
         return self.mean, self.lower, self.upper, self.std, self.observed, self.log_density
 
 
@@ -68,25 +70,32 @@ class Writer(Protocol):
 
 
 def write_rows(
-    path: str | Path | None, *, timed: bool, as_json: bool = False, after: Mapping[str, Any] | None = None
+    path: str | Path | None,
+    *,
+    timed: bool,
+    ticketed: bool = False,
+    as_json: bool = False,
+    after: Mapping[str, Any] | None = None,
 ) -> Writer:
     """Open a file for predictions, CSV or Parquet by its ending.
 
     Args:
         path: .csv, .ndjson or .parquet; None or "-": standard output.
         timed: whether the rows have a time.
+        ticketed: whether they have a ticket.
         as_json: one JSON object a line on standard output.
         after: what an earlier run had written, which is continued; a file that holds anything else is refused. None: a
             new run, which replaces any file.
     """
+    texts = [name for name, there in (("ticket", ticketed), ("time", timed)) if there]
     if path is None or str(path) == "-":
-        return TextWriter(sys.stdout.buffer, "standard output", timed, as_json)
+        return TextWriter(sys.stdout.buffer, "standard output", texts, as_json)
     path = Path(path)
     ending = path.suffix.lower()
     if ending == ".parquet":
         if after is not None and path.exists():
             raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give --out another name")
-        return ParquetWriter(path, timed)
+        return ParquetWriter(path, texts)
     if ending not in (".csv", ".ndjson", ".jsonl"):
         raise RowsError(f"unknown output format {str(path)!r}; use a name that ends in .csv, .ndjson or .parquet")
     try:
@@ -95,23 +104,22 @@ def write_rows(
         file: BinaryIO = open(path, "wb" if after is None else "r+b", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with --out") from None
-    return TextWriter(file, str(path), timed, ending != ".csv", after)
+    return TextWriter(file, str(path), texts, ending != ".csv", after)
 
 
 class TextWriter:
     """CSV with a header, or NDJSON."""
 
     def __init__(
-        self, file: BinaryIO, name: str, timed: bool, as_json: bool, after: Mapping[str, Any] | None = None
+        self, file: BinaryIO, name: str, texts: list[str], as_json: bool, after: Mapping[str, Any] | None = None
     ) -> None:
-        self._file, self._name, self._timed, self._json = file, name, timed, as_json
+        self._file, self._name, self._texts, self._json = file, name, texts, as_json
         self.rows = self._whole = 0
         self._digest = hashlib.sha256()
         if after is not None:
             self._go_on(after)
         elif not as_json:
-            first = ["row", "time"] if timed else ["row"]
-            self._put(",".join([*first, *VALUES]) + "\n")
+            self._put(",".join(["row", *texts, *VALUES]) + "\n")
 
     def _go_on(self, after: Mapping[str, Any]) -> None:
         """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
@@ -137,17 +145,15 @@ class TextWriter:
 
     def _as_csv(self, predicted: PredictedRows) -> str:
         columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in predicted.values()]
-        first = [list(map(str, predicted.row.tolist()))]
-        if self._timed:
-            times = predicted.time if predicted.time is not None else [""] * len(predicted.row)
-            first.append([_quoted(time) for time in times])
-        return "\n".join(map(",".join, zip(*first, *columns, strict=True))) + "\n"
+        rows = list(map(str, predicted.row.tolist()))
+        texts = [map(_quoted, getattr(predicted, name) or [""] * len(rows)) for name in self._texts]
+        return "\n".join(map(",".join, zip(rows, *texts, *columns, strict=True))) + "\n"
 
     def _as_json(self, predicted: PredictedRows) -> str:
         values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in predicted.values()]
-        times = [predicted.time] if self._timed and predicted.time is not None else []
-        names = ["row", *(["time"] if times else []), *VALUES]
-        rows = zip(predicted.row.tolist(), *times, *values, strict=True)
+        texts = {name: found for name in self._texts if (found := getattr(predicted, name)) is not None}
+        names = ["row", *texts, *VALUES]
+        rows = zip(predicted.row.tolist(), *texts.values(), *values, strict=True)
         return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
     def _put(self, text: str) -> None:
@@ -183,15 +189,18 @@ class TextWriter:
 class ParquetWriter:
     """Parquet, with the package pyarrow; the file is whole once it is closed."""
 
-    def __init__(self, path: Path, timed: bool) -> None:
+    def __init__(self, path: Path, texts: list[str]) -> None:
         try:
             import pyarrow as pa
             from pyarrow import parquet
         except ImportError:
             raise RowsError('Parquet needs pyarrow: pip install "streamgp[tables]"') from None
-        times = [("time", pa.string())] if timed else []
-        fields = [("row", pa.int64()), *times, *((name, pa.float64()) for name in VALUES)]
-        self._arrow, self._path, self._timed = pa, path, timed
+        fields = [
+            ("row", pa.int64()),
+            *((name, pa.string()) for name in texts),
+            *((name, pa.float64()) for name in VALUES),
+        ]
+        self._arrow, self._path, self._texts = pa, path, texts
         self._schema = pa.schema(fields)
         self.rows = 0
         try:
@@ -202,12 +211,10 @@ class ParquetWriter:
     def write(self, predicted: PredictedRows) -> None:
         if not len(predicted.row):
             return
-        times: list[Any] = []
-        if self._timed:
-            times = [predicted.time if predicted.time is not None else [None] * len(predicted.row)]
+        texts = [getattr(predicted, name) or [None] * len(predicted.row) for name in self._texts]
         values = [self._arrow.array(column, from_pandas=True) for column in predicted.values()]
         try:
-            self._writer.write_table(self._arrow.table([predicted.row, *times, *values], schema=self._schema))
+            self._writer.write_table(self._arrow.table([predicted.row, *texts, *values], schema=self._schema))
         except OSError as error:
             with contextlib.suppress(OSError):
                 self.close()

@@ -22,6 +22,8 @@ from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.wrapper import Wrapper
 
+ISSUED = 5  # parts of a prediction that is learnt from later: the model's mean, variance and noise, and both bounds
+
 
 class Calibration(NamedTuple):
     """How the intervals have done, over all outputs and all rows with a target; NaN before the first.
@@ -175,28 +177,34 @@ class Calibrated(Wrapper):
     def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
         X = inputs.row(x, self._shape.d)
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-        mean, variance, noise, *bounds = self._issued(issued, Y.shape[1])
-        out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])
+        if not isinstance(issued, CalibratedPrediction):
+            raise TypeError(f"issued must be a prediction that this model made of the row; got {issued!r}")
+        parts = self._issued(issued, Y.shape[1])
         known = self._shape.covers(given)
         with undone_on_error(self, steps=1 if known else 2):
             if not known:
                 self._begin(X, Y, scalar, given, many=False)
-            self._within._advance(X, Y, report=False)
-            conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
+            self._learn_issued(X, Y, parts)
 
-    def _issued(self, issued: Prediction, p: int) -> list[FloatArray]:
-        """The parts of an earlier prediction of one row: three (1, p), then two (1, 1, p)."""
-        if not isinstance(issued, CalibratedPrediction):
-            raise TypeError(f"issued must be a prediction that this model made of the row; got {issued!r}")
+    def _issued(self, issued: Prediction, p: int) -> FloatArray:
+        """The parts of a prediction of one row that it is learnt late with, (ISSUED, p)."""
+        assert isinstance(issued, CalibratedPrediction)
         raw = issued.raw
         parts = [np.array(v, dtype=np.float64).ravel() for v in (raw.mean, raw.variance, raw.noise)]
         parts += [np.array(v, dtype=np.float64).ravel() for v in (issued.lower, issued.upper)]
-        if any(part.size != p for part in parts):
+        if any(part.size not in (1, p) for part in parts):
             raise ValueError(
                 f"issued must be the prediction of one row with {p} output{'s' if p > 1 else ''}; got one of "
                 f"{parts[0].size} numbers"
             )
-        return [part[None] for part in parts[:3]] + [part[None, None] for part in parts[3:]]
+        return np.array([np.broadcast_to(part, p) for part in parts])
+
+    def _learn_issued(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
+        """Learn one row, and calibrate by what was issued."""
+        mean, variance, noise, lower, upper = np.ascontiguousarray(issued[:, None])
+        out = np.array([lower, upper, np.zeros_like(mean), np.zeros_like(mean)])
+        self._within._advance(X, Y, report=False)
+        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> CalibratedPrediction:
         assert isinstance(prediction, CalibratedPrediction)

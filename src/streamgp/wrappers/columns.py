@@ -63,6 +63,13 @@ class Columns(Wrapper):
     def _seen(self, X: FloatArray) -> FloatArray:
         return np.ascontiguousarray(X[:, self._columns])
 
+    def _memory_arrays(self) -> list[FloatArray]:
+        return [self._x, *super()._memory_arrays()]
+
+    def _remember(self, X: FloatArray) -> None:
+        self._within._remember(self._seen(X))
+        self._x[:] = X[-1]
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._within._last_row()[1]
 

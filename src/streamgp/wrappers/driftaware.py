@@ -308,6 +308,11 @@ class DriftAware(Wrapper):
     def _predict(self, X: FloatArray) -> Prediction:
         return self._leader()._predict(X)
 
+    def _memory_arrays(self) -> list[FloatArray]:
+        # Both models of a trial; otherwise one twice, so that the number of arrays stays.
+        other = self._shadow if self.on_trial else self._within
+        return [*other._memory_arrays(), *self._within._memory_arrays()]
+
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)
 

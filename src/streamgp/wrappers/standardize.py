@@ -170,6 +170,9 @@ class Standardize(Wrapper):
         x, y = self._within._last_row()
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
+    def _remember(self, X: FloatArray) -> None:
+        self._within._remember(standard(X, self._scaling.input_shift, self._scaling.input_scale))
+
     def _recall(self, y: FloatArray) -> None:
         self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
 

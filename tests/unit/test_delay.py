@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.job.delay import Delay
+from streamgp.contract.delay import Delay
 
 
 def row(ticket):
@@ -11,14 +11,16 @@ def row(ticket):
 
 
 def test_rows_are_taken_in_any_order_and_each_once():
-    """Beside a plain dictionary of the last tickets."""
+    """Beside a plain dictionary of at most five tickets."""
     rng = np.random.default_rng(0)
     delay, plain = Delay(5, 2), {}
     for ticket in range(200):
-        delay.put(ticket, row(ticket))
+        lost = min(plain) if len(plain) == 5 else -1
+        plain.pop(lost, None)
+        assert delay.put(ticket, row(ticket)) == lost
         plain[ticket] = row(ticket)
-        plain.pop(ticket - 5, None)
-        for wanted in rng.permutation(list(plain))[: rng.integers(0, 3)].tolist():
+        for wanted in rng.permutation(list(plain))[: rng.integers(0, 2)].tolist():
+            np.testing.assert_array_equal(delay[wanted], plain[wanted])
             np.testing.assert_array_equal(delay.take(wanted), plain.pop(wanted))
             assert wanted not in delay
         assert len(delay) == len(plain)
@@ -40,7 +42,7 @@ def test_a_ticket_is_good_once_and_tickets_grow():
     delay = Delay(2, 2)
     delay.put(0, row(0))
     delay.take(0)
-    with pytest.raises(KeyError, match="no row waits under ticket 0: it was taken, or 2 newer ones came"):
+    with pytest.raises(KeyError, match="no row waits under ticket 0: it was taken, or lost its place"):
         delay.take(0)
     delay.put(3, row(3))
     with pytest.raises(ValueError, match="tickets must grow from 0 on; got 1 after 3"):

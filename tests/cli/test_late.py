@@ -1,0 +1,151 @@
+"""``streamgp run --ticket-column``: targets that come in later rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.test_run import SMALL, predictions, streamgp
+
+LATE = ["--target", "y", "--ticket-column", "id", *SMALL]
+
+
+def events(n=80, seed=0):
+    """Lines of id, x, kind, y: of two rows in three the target comes up to ten rows later, of some never."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(n):
+        x, kind = rng.normal(), "ab"[i % 2]
+        y = f"{np.sin(x) + (kind == 'b') + 0.1 * rng.normal():.5f}"
+        known = i % 3 == 0
+        found.append((i, f"r{i},{x:.5f},{kind},{y if known else ''}"))
+        if not known and i % 11:
+            found.append((i + 0.5 + 10 * rng.random(), f"r{i},,,{y}"))
+    return [line for _, line in sorted(found)]
+
+
+def table(path, lines):
+    path.write_text("\n".join(["id,x,kind,y", *lines]) + "\n")
+    return path
+
+
+def test_rows_are_predicted_once_and_late_targets_are_learnt(tmp_path):
+    lines, out = events(), tmp_path / "o.csv"
+    done = streamgp("run", table(tmp_path / "a.csv", lines), "--out", out, *LATE)
+    assert done.exit_code == 0, done.stderr
+    rows = predictions(out)
+    assert list(rows[0])[:3] == ["row", "ticket", "mean"]
+    assert [row["ticket"] for row in rows] == [f"r{i}" for i in range(80)]
+    assert all(lines[int(row["row"]) - 1].startswith(row["ticket"] + ",") for row in rows)
+    assert [bool(row["observed"]) for row in rows] == [i % 3 == 0 for i in range(80)]
+    late = sum(",,," in line for line in lines)
+    never = 80 - 27 - late
+    for sentence in (
+        "ticket: id; a later row with the same one brings the target",
+        "model after 30 targets: KRLST (as requested)",
+        f"rows: {len(lines)} in",
+        f"late targets: {late} learned, {never} rows still waiting, 0 expired, 0 rows ignored",
+    ):
+        assert sentence in done.stderr
+    assert "missing values" not in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "parquet"])
+def test_tickets_are_read_and_written_in_every_format(tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    lines = [line.split(",") for line in events(30)]
+    source, out = tmp_path / f"a.{ending}", tmp_path / f"o.{ending}"
+    rows = [
+        {"id": name, "x": float(x) if x else None, "kind": kind or None, "y": float(y) if y else None}
+        for name, x, kind, y in lines
+    ]
+    if ending == "parquet":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.Table.from_pylist(rows), source)
+    else:
+        source.write_text("".join(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in rows))
+    done = streamgp("run", source, "--out", out, *LATE)
+    assert done.exit_code == 0, done.stderr
+    if ending == "parquet":
+        found = parquet.read_table(out).to_pylist()
+    else:
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+    table(tmp_path / "a.csv", events(30))
+    streamgp("run", tmp_path / "a.csv", "--out", tmp_path / "o.csv", *LATE)
+    expected = predictions(tmp_path / "o.csv")
+    assert [row["ticket"] for row in found] == [row["ticket"] for row in expected]
+    np.testing.assert_allclose([row["mean"] for row in found], [float(row["mean"]) for row in expected])
+
+
+@pytest.mark.parametrize("cut", [12, 60])
+def test_a_run_with_waiting_rows_in_two_parts_equals_one(tmp_path, cut):
+    lines = events()
+    whole, part = table(tmp_path / "whole.csv", lines), table(tmp_path / "part.csv", lines[:cut])
+    one = streamgp("run", whole, "--out", tmp_path / "one.csv", "--lags", 2, *LATE)
+    out, saved = tmp_path / "two.csv", tmp_path / "m.sgp"
+    streamgp("run", part, "--lags", 2, "--out", out, "--save", saved, *LATE)
+    table(part, lines)
+    done = streamgp("run", part, "--load", saved, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert out.read_text() == (tmp_path / "one.csv").read_text()
+    late = next(line for line in one.stderr.splitlines() if line.startswith("late targets: "))
+    assert late in done.stderr
+    again = streamgp("run", part, "--load", saved, "--ticket-column", "x")
+    assert again.exit_code == 2
+    assert "was made with --ticket-column id, not x" in again.stderr
+
+
+def test_rows_expire_and_unknown_tickets_are_counted(tmp_path):
+    lines = [f"r{i},{i % 7},a," for i in range(20)] + ["r0,,,1.5", "r19,,,2.5", "r19,,,2.5", "other,,,3.5"]
+    arguments = ["--json", "--set", "pending=5", "--report", tmp_path / "r.html", *LATE]
+    done = streamgp("run", table(tmp_path / "a.csv", lines), *arguments)
+    assert done.exit_code == 0, done.stderr
+    *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 20
+    assert last["summary"]["late"] == {"waiting": 4, "learnt": 1, "expired": 15, "ignored": 3}
+    assert last["summary"]["scores"]["rows"] == 1
+    words = streamgp("run", tmp_path / "a.csv", "--set", "pending=5", *LATE).stderr
+    assert (
+        "late targets: 1 learned, 4 rows still waiting, 15 expired (keep more with --set pending=N), 3 rows ignored "
+        "(no target, or a ticket that is unknown, resolved or expired)"
+    ) in words
+
+
+def test_a_target_that_no_row_has_yet_is_a_target(tmp_path):
+    lines = [f"r{i},{i % 7},{'ab'[i % 2]}," for i in range(400)] + [f"r{i},,,{i % 7}.5" for i in range(400)]
+    done = streamgp("run", table(tmp_path / "a.csv", lines), *LATE)
+    assert done.exit_code == 0, done.stderr
+    assert "late targets: 400 learned, 0 rows still waiting" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ticket-column", "idd"], "there is no column 'idd'. Did you mean 'id'?"),
+        (["--ticket-column", "y"], "'y' is the ticket column and cannot be the target or an input"),
+        (["--ticket-column", "id", "--inputs", "id"], "'id' is the ticket column and cannot be the target or an input"),
+        (["--ticket-column", "id", "--horizon", 2], "--ticket-column and --horizon 2 exclude each other"),
+        (["--set", "pending=10"], "pending counts rows whose targets come late; it needs --ticket-column"),
+        (["--ticket-column", "id", "--set", "pending=0"], "pending must be a whole number of at least 1; got 0"),
+        (["--ticket-column", "id", "--model", "OESGP"], "OESGP keeps a memory of its inputs and cannot wait any rows"),
+    ],
+)
+def test_what_cannot_be_done_with_tickets_is_refused(tmp_path, arguments, message):
+    done = streamgp("run", table(tmp_path / "a.csv", events(10)), "--target", "y", *arguments)
+    assert done.exit_code in (2, 3)
+    assert message in done.stderr
+
+
+def test_a_row_without_a_ticket_stops_the_run_or_is_skipped(tmp_path):
+    source = table(tmp_path / "a.csv", ["r1,1,a,1", "r2,2,b,1", ",3,a,1", "r4,4,b,2"])
+    done = streamgp("run", source, *LATE)
+    assert done.exit_code == 3
+    assert "line 4 has no ticket in the column 'id'" in done.stderr
+    done = streamgp("run", source, "--on-error", "skip", *LATE)
+    assert done.exit_code == 0, done.stderr
+    assert "skipped: 1 row; the first is line 4, which has no ticket in the column 'id'" in done.stderr

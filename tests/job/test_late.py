@@ -1,0 +1,183 @@
+"""Targets that come in later rows, beside a replay that keeps everything in a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.contract import snapshot
+from streamgp.job import Pipeline
+from streamgp.job.candidates import model_by_name
+from streamgp.tables.columns import Column, EncodedRows, Schema, Ticket
+from tests.job.test_pipeline import SETTINGS, rows_of, schema_of, stream
+
+QUIET = SETTINGS | {"drift": False}
+
+
+def schema(d):
+    plain = schema_of(d)
+    return Schema((*plain.columns, Column("id", "ticket")), plain.target, plain.inputs, ticket="id")
+
+
+def table(X, y, seed=0, late=0.7, never=0.1):
+    """Rows in order; of most the target comes some rows later, in a row of its own, and of some it never comes."""
+    rng = np.random.default_rng(seed)
+    events = []
+    for t in range(len(y)):
+        fate = rng.random()
+        if fate < 1 - late:
+            events.append((t, f"id {t}", X[t], y[t]))
+        else:
+            events.append((t, f"id {t}", X[t], np.nan))
+            if fate < 1 - never:
+                events.append((t + 20 * rng.random() + 0.5, f"id {t}", np.full(X.shape[1], np.nan), y[t]))
+    return [event[1:] for event in sorted(events, key=lambda event: event[0])]
+
+
+def encoded(events):
+    X = np.array([x for _, x, _ in events])
+    tickets = [Ticket(name, bool(np.isnan(x).all())) for name, x, _ in events]
+    return EncodedRows(X, np.array([y for *_, y in events]), None, list(range(2, len(X) + 2)), [], tickets)
+
+
+def taken(pipeline, events, size=250):
+    return [pipeline.take(encoded(events[at : at + size])) for at in range(0, len(events), size)]
+
+
+def means(parts):
+    return np.concatenate([part.mean for part in parts])
+
+
+def wrapped(rows):
+    return sg.Calibrated(sg.Standardize(model_by_name("KRLST", 3, {"capacity": 8}), warmup=rows))
+
+
+def replay(events):
+    """Row by row, with one lag: the last target that has come. Models are built anew after 10 and 30 targets."""
+    model, last, waiting, learnt, said, inside = wrapped(10), np.nan, {}, [], [], []
+    for name, x, y in events:
+        if name in waiting:
+            row, p = waiting.pop(name)
+        else:
+            row = np.append(x, last)
+            p = None if np.isnan(last) else model.predict_one(row)
+            said.append(np.nan if p is None else p.mean)
+            if np.isnan(y):
+                waiting[name] = row, p
+                continue
+        last = y
+        if p is None:
+            continue
+        inside.append(p.lower <= y <= p.upper)
+        model.learn_one(row, y, issued=p)
+        learnt.append((row, y))
+        if len(learnt) in (10, 30):
+            model = wrapped(len(learnt))
+            model.learn_many(*map(np.array, zip(*learnt, strict=True)))
+    return np.array(said), np.mean(inside), len(waiting), len(learnt)
+
+
+@pytest.mark.parametrize("size", [1, 7, 250])
+def test_a_run_with_late_targets_equals_its_replay(size):
+    X, y = stream(200)
+    events = table(X, y)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET, lags=1)
+    parts = taken(pipeline, events, size)
+    said, coverage, waiting, learnt = replay(events)
+    np.testing.assert_allclose(means(parts), said, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(pipeline.scores.coverage, coverage, rtol=1e-12)
+    assert (pipeline.scores.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (learnt, waiting, 0)
+    assert pipeline.rows == len(events)
+    names = [name for part in parts for name in part.ticket]
+    assert names == [f"id {t}" for t in range(200)]
+    rows = np.concatenate([part.row for part in parts])
+    assert [events[row - 1][0] for row in rows] == names
+
+
+@pytest.mark.parametrize("model", ["KRLST", "auto"])
+def test_targets_that_come_with_their_rows_need_no_ticket(model):
+    X, y = stream(120)
+    settings = {"warmup": 40, "tune": False} | ({"capacity": 8} if model == "KRLST" else {})
+    plain, late = Pipeline(schema_of(2), model, settings, 2), Pipeline(schema(2), model, settings, 2)
+    expected = plain.take(rows_of(X, y))
+    parts = taken(late, [(f"id {t}", X[t], y[t]) for t in range(120)])
+    np.testing.assert_array_equal(means(parts), expected.mean)
+    assert late.scores == plain.scores
+    assert late.model.to_bytes() == plain.model.to_bytes()
+    assert late.late == {"waiting": 0, "learnt": 0, "expired": 0, "ignored": 0}
+
+
+@pytest.mark.parametrize("cut", [9, 77, 150])
+def test_a_run_resumes_with_its_waiting_rows(cut):
+    X, y = stream(100)
+    events = table(X, y)
+    whole = Pipeline(schema(2), "KRLST", QUIET | {"pending": 12}, 1)
+    expected = taken(whole, events)
+    first = Pipeline(schema(2), "KRLST", QUIET | {"pending": 12}, 1)
+    parts = taken(first, events[:cut])
+    second = Pipeline.from_bytes(first.to_bytes())
+    parts += taken(second, events[cut:])
+    np.testing.assert_array_equal(means(parts), means(expected))
+    assert second.to_bytes() == whole.to_bytes()
+    assert second.late == whole.late
+
+
+def test_rows_expire_and_what_cannot_be_used_is_counted():
+    X, y = stream(10)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
+    nothing = np.full(2, np.nan)
+    events = [(f"id {t}", X[t], np.nan) for t in range(5)]
+    events += [("id 0", nothing, y[0])]  # expired
+    events += [("id 4", nothing, y[4]), ("id 4", nothing, y[4])]  # resolved, and again
+    events += [("id 3", nothing, np.nan)]  # no target: it goes on waiting
+    events += [("id 9", nothing, y[9])]  # never seen, and nothing to predict it from
+    parts = taken(pipeline, events)
+    assert pipeline.late == {"waiting": 2, "learnt": 1, "expired": 2, "ignored": 4}
+    assert len(means(parts)) == 5
+    assert pipeline.model.rows_seen == 1
+    assert pipeline.encoder.gaps == {}
+    assert pipeline.outstanding().row.size == 0
+
+
+def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
+    X, y = stream(10)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
+    taken(pipeline, [(f"id {t}", X[t], y[t]) for t in range(5)])
+    taken(pipeline, [("id 2", X[2], y[2])])
+    assert (pipeline.late["ignored"], pipeline.model.rows_seen) == (1, 5)
+    taken(pipeline, [("id 1", X[1], y[1])])  # forgotten: a new row
+    assert (pipeline.late["ignored"], pipeline.model.rows_seen) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"horizon": 3}, "--ticket-column and --horizon 3 exclude each other"),
+        ({"settings": {"pending": 0}}, "pending must be a whole number of at least 1; got 0"),
+        ({"settings": {"pending": 10**6}}, "pending must be at most 100000 rows; got 1000000"),
+        ({"model": "OESGP"}, "OESGP keeps a memory of its inputs and cannot wait any rows for a target"),
+    ],
+)
+def test_what_cannot_wait_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Pipeline(schema(2), **arguments)
+
+
+def test_pending_needs_a_ticket_column():
+    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs --ticket-column"):
+        Pipeline(schema_of(2), settings={"pending": 5})
+
+
+def test_a_snapshot_must_name_the_rows_that_wait():
+    X = stream(10)[0]
+    pipeline = Pipeline(schema(2), "KRLST", QUIET | {"pending": 3})
+    taken(pipeline, [(f"id {t}", X[t], np.nan) for t in range(5)])
+    header, tensors = snapshot.unpacked(pipeline.to_bytes())
+    for wrong, message in [
+        ({"waiting": []}, "does not name all rows that wait"),
+        ({"counts": {}}, "does not describe a run"),
+    ]:
+        late = header["run"] | {"late": header["run"]["late"] | wrong}
+        with pytest.raises(sg.SnapshotError, match=message):
+            Pipeline.from_bytes(snapshot.packed(header | {"run": late}, tensors))
