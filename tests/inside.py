@@ -61,7 +61,7 @@ def _opened(model):
 def move_to(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
     here = np.log(hyperparameters(model))
-    assert move.move_to(*_opened(model), here, np.log(target) - here)
+    assert move.move_to(*_opened(model), np.zeros(here.size), here, np.log(target) - here)
 
 
 def gradient_at(model, x, y):

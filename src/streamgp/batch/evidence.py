@@ -30,13 +30,14 @@ STAGE = 10
 
 @dataclass(frozen=True)
 class Objective:
-    """A log marginal likelihood over coordinates: logarithms of hyperparameters, then numbers that have any sign."""
+    """A log marginal likelihood over coordinates: logarithms of hyperparameters, and numbers of any sign in units."""
 
     evaluate: Callable[[FloatArray], tuple[float, FloatArray]]
     start: FloatArray
     names: tuple[str, ...]
     logs: NDArray[np.bool_]
     redraw: Callable[[np.random.Generator], FloatArray] | None = None
+    units: FloatArray | float = 1.0
 
     def __call__(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
         return self.evaluate(coordinates)
