@@ -136,6 +136,8 @@ class Evidence(Part):
         positive = list(dict.fromkeys(name for name, log in zip(objective.names, objective.logs, strict=True) if log))
         named = self.bounds if isinstance(self.bounds, dict) else dict.fromkeys(positive, self.bounds)
         for name in named:
+            if name in objective.names and name not in positive:
+                raise ValueError(f"bounds name {name!r}, which has no bounds: it may have any sign. Leave it out.")
             if name not in positive:
                 raise ValueError(
                     f"bounds name {name!r}, which is no hyperparameter here.{nearest(name, positive)} "
