@@ -116,7 +116,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     title="Factors: a direction across the inputs, by evidence",
-    full={"runs": 6, "splits": 3, "rows": [60, 150], "table_rows": 250, "restarts": 1, "seed": 0},
+    full={"runs": 4, "splits": 2, "rows": [60, 150], "table_rows": 150, "restarts": 1, "seed": 0},
     quick={"runs": 1, "splits": 0, "rows": [60], "restarts": 0},
     cells=cells,
     run=run,
