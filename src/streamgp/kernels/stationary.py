@@ -30,10 +30,8 @@ def resolve_lengthscale(lengthscale: FloatArray | None, width: int, depth: int, 
     return lengthscale
 
 
-def resolve_factors(
-    factors: int | FloatArray | None, lengthscale: FloatArray, d: int
-) -> list[tuple[str, float | FloatArray]]:
-    """The loadings (d, k) by name, if there are any."""
+def resolve_factors(factors: Any, lengthscale: FloatArray, d: int) -> list[tuple[str, float | FloatArray]]:
+    """The loadings (d, k) by name, if there are any: given, or k of them."""
     if factors is None:
         return []
     rows, k = (d, factors) if isinstance(factors, int) else factors.shape
@@ -49,7 +47,7 @@ def resolve_factors(
 
 class _Stationary(LeafKernel):
     lengthscale: FloatArray | None
-    factors: int | FloatArray | None
+    factors: Any  # loadings (d, k), their number k, or None
     variance: float
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
