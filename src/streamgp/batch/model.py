@@ -143,7 +143,8 @@ class BatchModel(Configured, abc.ABC):
         start[logs] = np.log(values[logs])
 
         def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
-            solution = self._solve(*self._split(objective, coordinates), X, Y)
+            values, free = self._split(objective, coordinates)
+            solution = self._solve(values, free, X, Y)
             return solution.value, self._gradient(solution, X, Y) * np.where(logs, 1.0, units)
 
         def redraw(rng: np.random.Generator) -> FloatArray:
