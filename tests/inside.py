@@ -58,10 +58,18 @@ def _opened(model):
     return model._numbers.record[0], model._numbers.buffer
 
 
+def loadings(model):
+    """Which hyperparameters are loadings of factors: they move as they are, the others by their logarithms."""
+    kernel, memory = model._features.kernel, model._memory
+    own = [] if kernel is None else kernel.loadings(memory.width(model._d), memory.depth)
+    return np.pad(own, (0, hyperparameters(model).size - len(own))).astype(bool)
+
+
 def move_to(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
-    here = np.log(hyperparameters(model))
-    assert move.move_to(*_opened(model), here, np.log(target) - here)
+    plain = loadings(model)
+    here, there = (np.where(plain, v, np.log(np.where(plain, 1.0, v))) for v in (hyperparameters(model), target))
+    assert move.move_to(*_opened(model), plain.astype(float), here, there - here)
 
 
 def gradient_at(model, x, y):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from streamgp.settings import FloatArray, Setting, number, one_of, whole
+import numpy as np
+
+from streamgp.settings import FloatArray, Setting, number, one_of, optional, real_matrix, whole
 
 TARGET2 = "squared unit of the target"
 INPUTS = "unit of the inputs"
@@ -13,11 +15,29 @@ PER_INPUT = "1 / unit of the inputs"
 
 positive = partial(number, above=0)
 not_negative = partial(number, at_least=0)
+
+
+def loadings(name: str, value: Any) -> int | FloatArray:
+    """A whole number of at least 1, or a matrix of finite numbers."""
+    if np.ndim(value) == 0:
+        return whole(name, value)
+    return real_matrix(name, value, "(d, k), a row for each input, or be a number k of factors")
+
+
 part_of_one = partial(number, above=0, at_most=1)
 
 # The prior.
 Lengthscale = Annotated[
     float | list[float] | FloatArray | None, Setting("one, or one for each input (ARD); None: sqrt(d)", INPUTS)
+]
+Factors = Annotated[
+    int | list[list[float]] | FloatArray | None,
+    Setting(
+        "loadings Lambda (d, k), the same at every lag, of a distance (x - z)' (Lambda Lambda' + diag(lengthscale)^-2) "
+        "(x - z), or their number k: small random ones to start from; None: none",
+        PER_INPUT,
+        optional(loadings),
+    ),
 ]
 Variance = Annotated[float, Setting("prior variance of the function", TARGET2, positive)]
 ShortLengthscale = Annotated[

@@ -15,6 +15,7 @@ EXAMPLES = {
     "SOGP windowed": lambda: sg.SOGP(sg.Matern(1.5), capacity=8, depth=3, absorb="dtc", evict="kl", removal="kl"),
     "SOGP separate": lambda: sg.SOGP(capacity=8, noise=0.05, outputs="separate"),
     "SOGP untested": lambda: sg.SOGP(capacity=8, novelty=0, evict="error"),
+    "SOGP factors": lambda: sg.SOGP(sg.SquaredExponential(factors=2), capacity=8, noise=0.05),
     "KRLST": lambda: sg.KRLST(capacity=8, forgetting=0.97),
     "KRLST injecting": lambda: sg.KRLST(2.0 * sg.SquaredExponential(), capacity=8, forgetting=0.9, mode="injection"),
     "KRLST estimating power": lambda: sg.KRLST(capacity=8, forgetting=0.99, estimate_power=True, outputs="separate"),
@@ -28,11 +29,14 @@ EXAMPLES = {
     "SGDESN": lambda: sg.SGDESN(units=6, feedback=0.2),
     "KLMS": lambda: sg.KLMS(capacity=8),
     "QKLMS": lambda: sg.QKLMS(quantization=0.5, capacity=8),
-    "KNLMS": lambda: sg.KNLMS(capacity=8, depth=2),
+    "KNLMS": lambda: sg.KNLMS(sg.SquaredExponential(factors=1), capacity=8, depth=2),
     "BetaKLMS": lambda: sg.BetaKLMS(capacity=8),
     "NORMA": lambda: sg.NORMA(capacity=8),
     "SOGP adapting": lambda: sg.SOGP(capacity=8, noise=0.05, adapt=sg.SNGD(interval=5)),
     "OIESGP adapting": lambda: sg.OIESGP(depth=2, capacity=8, adapt=sg.SNGD(interval=3, on_move="rebuild")),
+    "OIESGP factors adapting": lambda: sg.OIESGP(
+        kernel=sg.RecursiveSquaredExponential(factors=1), depth=2, capacity=8, adapt=sg.SNGD(interval=3)
+    ),
     "KRLST adapting": lambda: sg.KRLST(
         capacity=8, forgetting=0.99, mode="injection", adapt=sg.SNGD(interval=4, parameters_per_row=1)
     ),
@@ -41,7 +45,7 @@ EXAMPLES = {
     "LWPR": lambda: sg.LWPR(init_D=2.0, capacity=20),
     "LWPR full": lambda: sg.LWPR(init_D=2.0, capacity=5, diag_only=False, meta=True, depth=2),
     "LocalGP": lambda: sg.LocalGP(experts=3, capacity=6),
-    "LocalGP oldest": lambda: sg.LocalGP(experts=2, capacity=6, drop="oldest", depth=2),
+    "LocalGP oldest": lambda: sg.LocalGP(sg.Matern(factors=1), experts=2, capacity=6, drop="oldest", depth=2),
     "IRFRR": lambda: sg.IRFRR(features=10),
     "RecursiveGP": lambda: sg.RecursiveGP(_points, noise=0.05),
     "RecursiveGP separate": lambda: sg.RecursiveGP(_points, jitter=1e-6, outputs="separate"),

@@ -105,7 +105,7 @@ class Reference:
         if absorb not in ("fitc", "dtc") or removal not in ("marginal", "kl"):
             raise ValueError(f"absorb must be 'fitc' or 'dtc', removal 'marginal' or 'kl'; got {absorb!r}, {removal!r}")
         self._library = load()
-        operations = np.ascontiguousarray(operations, dtype=np.int64)
+        operations = np.ascontiguousarray(np.asarray(operations, dtype=np.int64)[:, :4])  # the reference has no factors
         self._parameters = np.array(parameters, dtype=np.float64)
         self._noise = float(noise)
         self._out = np.empty(6)

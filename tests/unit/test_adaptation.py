@@ -8,7 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp.process.state import GATHERING, STOPPED
 from tests import oracles
-from tests.inside import count, gradient_at, hyperparameters, move_to
+from tests.inside import count, gradient_at, hyperparameters, loadings, move_to
 
 rng = np.random.default_rng(7)
 
@@ -118,6 +118,21 @@ GRADIENT_MODELS = {
         noise=0.05,
         adapt=sg.SNGD(10_000),
     ),
+    "SOGP factors": lambda X: sg.SOGP(
+        sg.SquaredExponential([1.0, 1.5], factors=[[0.7], [-0.4]]),
+        capacity=15,
+        novelty=1e-2,
+        noise=0.05,
+        adapt=sg.SNGD(10_000),
+    ),
+    "OIESGP factors": lambda X: sg.OIESGP(
+        3,
+        kernel=sg.RecursiveSquaredExponential(1.5, factors=[[0.7, 0.2], [-0.4, 0.1]]),
+        capacity=15,
+        novelty=1e-2,
+        noise=0.05,
+        adapt=sg.SNGD(10_000),
+    ),
     "KRLST": lambda X: sg.KRLST(
         sg.SquaredExponential(1.2), capacity=15, forgetting=0.99, noise=0.05, jitter=1e-4, adapt=sg.SNGD(10_000)
     ),
@@ -155,7 +170,7 @@ def test_gradient_equals_finite_differences_through_rebase(name, p):
         for sign in (1, -1):
             moved = model.copy()
             target = theta.copy()
-            target[h] *= np.exp(sign * step)
+            target[h] = target[h] + sign * step if loadings(model)[h] else target[h] * np.exp(sign * step)
             move_to(moved, target)
             values.append(np.sum(moved.predict_one(x).log_density(y if p > 1 else y[0])))
         assert gradient[h] == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-4, abs=1e-5)
@@ -266,6 +281,33 @@ def test_noise_and_lengthscale_are_found_from_wrong_starts():
     assert np.mean(p.log_density(Y)[-2000:]) > np.mean(fixed.log_density(Y)[-2000:]) + 0.5
     assert p.noise[0] == 0.3
     assert p.noise[-1] < 0.02  # an array, for it adapts
+
+
+def test_loadings_turn_towards_the_relevant_direction():
+    r = np.random.default_rng(3)
+    a = np.array([0.6, 0.8])
+    X = r.uniform(-2, 2, (6000, 2))
+    y = np.sin(2.0 * X @ a) + 0.1 * r.normal(size=6000)
+    kernel = sg.SquaredExponential([1.0, 1.0], factors=[[0.5], [-0.1]])  # 64 degrees off
+    model = sg.SOGP(kernel, capacity=40, noise=0.1, adapt=sg.SNGD())
+    model.learn_many(X, y)
+    loadings = model.hyperparameters["factors"][:, 0]
+    assert abs(loadings @ a) / np.linalg.norm(loadings) > np.cos(np.radians(10.0))
+    assert model.hyperparameters["lengthscale"].min() > 2.0  # the direction explains what lengthscales did
+    np.testing.assert_array_equal(model.trace["factors"][-1], loadings)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_adapted_loadings_are_alike_in_all_units_of_the_inputs(unit):
+    r = np.random.default_rng(4)
+    X = r.uniform(-2, 2, (600, 2))
+    y = np.sin(X @ [1.0, 1.0]) + 0.1 * r.normal(size=600)
+    found = []
+    for scale in (1.0, unit):
+        model = sg.SOGP(sg.SquaredExponential(1.5 * scale, factors=1), capacity=20, noise=0.1, adapt=sg.SNGD(20))
+        model.learn_many(scale * X, y)
+        found.append(scale * model.hyperparameters["factors"])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
 
 
 def test_trace_has_fixed_length_and_follows_the_hyperparameters():

@@ -219,6 +219,8 @@ KERNELS = [
     sg.LinearKernel(0.4) + sg.Constant(0.3),
     sg.SquaredExponential(0.8) * sg.LinearKernel(0.3) + sg.Matern(1.5) * (0.2 + sg.Periodic(1.7)),
     sg.RecursiveSquaredExponential([0.7, 1.1], temporal_lengthscale=1.2, variance=1.4),
+    sg.SquaredExponential([0.8, 1.7], factors=[[0.5], [-0.9]]),
+    sg.Matern(1.5, factors=2) + sg.RecursiveSquaredExponential(1.3, factors=[[-0.2, 0.5], [0.7, 0.1]]),
     sg.RecursiveSquaredExponential(1.0, temporal_lengthscale=1.3) * sg.SquaredExponential(3.0) + sg.Matern(2.5),
 ]
 

@@ -252,6 +252,44 @@ def test_an_irrelevant_input_gets_a_long_lengthscale():
     assert found["lengthscale"][1] > 10 * found["lengthscale"][0]
 
 
+def across(n, seed):
+    """A function of one direction that lies across four inputs."""
+    rng = np.random.default_rng(seed)
+    a = np.array([0.5, -0.5, 0.5, 0.5])
+    X = rng.standard_normal((n, 4))
+    return X, np.sin(2.0 * X @ a) + 0.1 * rng.standard_normal(n), a
+
+
+def test_factors_find_a_direction_that_lengthscales_cannot_express():
+    X, y, a = across(80, 31)
+    new, target, _ = across(400, 32)
+    errors = {}
+    for k in (None, 1, 2):
+        kernel = sg.SquaredExponential([2.0] * 4, factors=k)
+        model = FullGP(kernel, noise=0.1).fit(X, y, Evidence(restarts=0))
+        errors[k] = np.sqrt(np.mean((model.predict(new).mean - target) ** 2))
+        if k:
+            loadings = model.hyperparameters["factors"]
+            assert loadings.shape == (4, k)
+            along = np.linalg.svd(loadings)[0][:, 0]
+            assert abs(along @ a) > np.cos(np.radians(3.0))
+            np.testing.assert_array_equal(model.kernel.factors, loadings)
+    assert max(errors[1], errors[2]) < 0.15  # the noise is 0.1
+    assert errors[None] > 2 * errors[1]
+
+
+def test_loadings_are_drawn_anew_at_further_starts_and_have_no_bounds():
+    X, y, _ = across(30, 33)
+    objective = FullGP(sg.SquaredExponential([1.0, 2.0, 3.0, 4.0], factors=2)).objective(X, y)
+    free = np.array(objective.names) == "factors"
+    np.testing.assert_array_equal(objective.logs, ~free)
+    drawn = objective.redraw(np.random.default_rng(0))
+    assert drawn.shape == (8,)
+    assert not np.allclose(drawn, objective.start[free])
+    with pytest.raises(ValueError, match="bounds name 'factors', which has no bounds: it may have any sign"):
+        Evidence(bounds={"factors": (0.1, 1.0)}).maximize(objective)
+
+
 def test_ssgpr_recovers_the_noise_and_lengthscales_of_its_data():
     X, Y = draw(400, 2, [1.0, 3.0], 1.0, 0.05, seed=5, outputs=2)
     start = SSGPR(features=60, lengthscale=[2.0, 2.0], noise=0.3)
@@ -511,6 +549,7 @@ UNITS = {
     "squared exponential and linear": sg.SquaredExponential() + sg.LinearKernel(),
     "scaled and quadratic": sg.Constant(2.0) * sg.SquaredExponential() + sg.LinearKernel() * sg.LinearKernel(),
     "periodic": sg.Periodic(4.0) + sg.LinearKernel(),
+    "factors": sg.SquaredExponential(factors=1) + sg.LinearKernel(),
 }
 
 

@@ -14,6 +14,7 @@ DEPTH, D = 4, 3
 X = rng.normal(size=(5, DEPTH, D))
 Z = rng.normal(size=(6, DEPTH, D))
 ARD = [0.7, 1.5, 3.0]
+LOADINGS = np.array([[0.5, -0.2], [-0.9, 0.1], [0.3, 0.6]])
 
 KERNELS = {
     "se": sg.SquaredExponential(1.5, variance=2.0),
@@ -28,6 +29,13 @@ KERNELS = {
     "periodic": sg.Periodic(3.0, lengthscale=ARD, variance=2.0),
     "recursive": sg.RecursiveSquaredExponential(1.5, temporal_lengthscale=1.1, variance=2.0),
     "recursive ard": sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0),
+    "se factors": sg.SquaredExponential(ARD, variance=2.0, factors=LOADINGS),
+    "se factors by lag": sg.SquaredExponential(rng.uniform(0.5, 3.0, DEPTH * D), factors=LOADINGS[:, :1]),
+    "matern 3/2 factors": sg.Matern(1.5, lengthscale=2.0, factors=LOADINGS),
+    "rational quadratic factors": sg.RationalQuadratic(0.7, lengthscale=ARD, factors=3),
+    "recursive factors": sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0, factors=LOADINGS),
+    "nested factors": 2.0 * sg.SquaredExponential(ARD, factors=2)
+    + sg.LinearKernel() * sg.RecursiveSquaredExponential(2.0, factors=LOADINGS),
     "sum": sg.SquaredExponential(ARD) + sg.LinearKernel(0.3),
     "product": sg.Matern(1.5, lengthscale=ARD) * sg.RecursiveSquaredExponential(2.0),
     "scaled": 2.5 * sg.SquaredExponential(1.0),
@@ -52,10 +60,10 @@ def test_gradient_equals_finite_differences(name):
     gradient = kernel.gradient(X, Z)
     assert gradient.shape == (theta.size, len(X), len(Z))
     step = 1e-5
-    for h in range(theta.size):
+    for h, loading in enumerate(kernel.loadings(DEPTH * D, DEPTH)):
         up, down = theta.copy(), theta.copy()
-        up[h] *= np.exp(step)
-        down[h] *= np.exp(-step)
+        up[h] = up[h] + step if loading else up[h] * np.exp(step)
+        down[h] = down[h] - step if loading else down[h] * np.exp(-step)
         np.testing.assert_allclose(gradient[h], (matrix(kernel, up) - matrix(kernel, down)) / (2 * step), atol=1e-8)
 
 
@@ -101,6 +109,98 @@ def test_kernels_equal_their_definitions(kernel, oracle):
 def test_recursive_kernel_equals_the_direct_recursion():
     kernel = sg.RecursiveSquaredExponential(ARD, temporal_lengthscale=1.3, variance=2.0)
     np.testing.assert_allclose(kernel(X, Z), oracles.recursive_kernel(DEPTH, np.array(ARD), 1.3, 2.0)(X, Z), rtol=1e-13)
+
+
+def factor_distance(lengthscale, loadings):
+    """(x - z)' M (x - z) at every lag, of all pairs: (n, m, depth)."""
+    M = loadings @ loadings.T + np.diag(np.asarray(lengthscale, dtype=loadings.dtype) ** -2)
+    differences = X[:, None] - Z[None]
+    return np.einsum("nmta,ab,nmtb->nmt", differences, M, differences)
+
+
+def recursion(r2, temporal):
+    kappa = 1.0
+    for lag in range(DEPTH):
+        kappa = np.exp(-0.5 * r2[..., lag] + (kappa - 1.0) / temporal**2)
+    return kappa
+
+
+FACTORED = {
+    "se": (KERNELS["se factors"], lambda scales, L: 2.0 * np.exp(-0.5 * factor_distance(scales, L).sum(-1))),
+    "matern 3/2": (
+        sg.Matern(1.5, lengthscale=ARD, factors=LOADINGS),
+        lambda scales, L: (
+            (1 + np.sqrt(3 * factor_distance(scales, L).sum(-1)))
+            * np.exp(-np.sqrt(3 * factor_distance(scales, L).sum(-1)))
+        ),
+    ),
+    "rational quadratic": (
+        sg.RationalQuadratic(0.7, lengthscale=ARD, factors=LOADINGS),
+        lambda scales, L: (1 + factor_distance(scales, L).sum(-1) / 1.4) ** -0.7,
+    ),
+    "recursive": (KERNELS["recursive factors"], lambda scales, L: 2.0 * recursion(factor_distance(scales, L), 1.3)),
+}
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_factors_add_loadings_times_their_transpose_to_the_matrix_of_the_distance(name):
+    kernel, oracle = FACTORED[name]
+    np.testing.assert_allclose(kernel(X, Z), oracle(ARD, LOADINGS), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_gradients_by_loadings_and_lengthscales_are_exact(name):
+    """Against the complex step, which has no cancellation: Im k(theta + ih) / h."""
+    kernel, oracle = FACTORED[name]
+    theta = kernel.program(DEPTH * D, DEPTH).parameters
+    gradient = kernel.gradient(X, Z)
+    h = 1e-30
+    for j in range(D):
+        scales = np.array(ARD, dtype=complex)
+        scales[j] *= 1.0 + 1j * h
+        np.testing.assert_allclose(gradient[j], oracle(scales, LOADINGS.astype(complex)).imag / h, rtol=1e-10)
+    for at, (j, f) in zip(range(theta.size - LOADINGS.size, theta.size), np.ndindex(LOADINGS.shape), strict=True):
+        loadings = LOADINGS.astype(complex)
+        loadings[j, f] += 1j * h
+        np.testing.assert_allclose(gradient[at], oracle(ARD, loadings).imag / h, rtol=1e-10, atol=1e-16)
+
+
+def test_factors_turn_with_the_inputs_and_their_signs_do_not_matter():
+    turn, _ = np.linalg.qr(rng.normal(size=(D, D)))
+    K = sg.SquaredExponential(2.0, factors=LOADINGS)(X)
+    np.testing.assert_allclose(sg.SquaredExponential(2.0, factors=turn.T @ LOADINGS)(X @ turn), K, rtol=1e-12)
+    np.testing.assert_allclose(sg.SquaredExponential(2.0, factors=-LOADINGS)(X), K, rtol=1e-14)
+
+
+def test_loadings_of_zero_change_nothing():
+    np.testing.assert_allclose(
+        sg.SquaredExponential(ARD, factors=np.zeros((D, 2)))(X), sg.SquaredExponential(ARD)(X), rtol=1e-14
+    )
+
+
+def test_a_number_of_factors_starts_from_the_same_small_loadings_each_time():
+    one, two = (sg.SquaredExponential(ARD, factors=2) for _ in range(2))
+    found = one.hyperparameters(one.program(D).parameters, D)["factors"]
+    assert found.shape == (D, 2)
+    assert 0 < np.abs(found * np.array(ARD)[:, None]).max() < 1.0
+    np.testing.assert_array_equal(one.program(D).parameters, two.program(D).parameters)
+    assert one == two
+    assert one != sg.SquaredExponential(ARD, factors=1)
+
+
+def test_loadings_keep_their_shape_by_name_even_of_one_number():
+    kernel = sg.Constant(2.0) * sg.Matern(1.5, factors=[[-0.4]])
+    values = kernel.program(1).parameters
+    np.testing.assert_array_equal(kernel.hyperparameters(values, 1)["right.factors"], [[-0.4]])
+    np.testing.assert_array_equal(kernel.with_values(values, 1)([[0.0]], [[1.0]]), kernel([[0.0]], [[1.0]]))
+    assert repr(sg.SquaredExponential(factors=1)) == "SquaredExponential(factors=1)"
+
+
+def test_the_relevance_of_an_input_with_factors_is_by_how_much_the_distance_grows_along_it():
+    kernel = sg.SquaredExponential(ARD, factors=LOADINGS)
+    weights, _ = kernel.relevance(kernel.program(D).parameters, D)
+    along = [-2.0 * np.log(kernel(np.zeros((1, D)), np.eye(D)[j : j + 1])[0, 0]) for j in range(D)]
+    np.testing.assert_allclose(weights**2, along, rtol=1e-12)
 
 
 def test_recursive_kernel_of_depth_one_is_the_ard_squared_exponential():
@@ -152,6 +252,16 @@ def test_hyperparameters_are_named():
         (lambda: sg.SquaredExponential(lengthscal=1.0), "has no setting 'lengthscal'. Did you mean 'lengthscale'"),
         (lambda: sg.SquaredExponential([1.0, 2.0])(X[:, 0]), "lengthscale has 2 values, but the inputs have 3 columns"),
         (lambda: sg.RecursiveSquaredExponential([1.0] * 12)(X), "inputs have 3 columns at 4 lags"),
+        (lambda: sg.SquaredExponential(factors=0), "factors must be a whole number of at least 1; got 0"),
+        (lambda: sg.SquaredExponential(factors=0.5), "factors must be a whole number of at least 1; got 0.5"),
+        (lambda: sg.Matern(factors="two"), "factors must be a whole number of at least 1; got 'two'"),
+        (lambda: sg.SquaredExponential(factors=[1.0, 2.0]), r"factors must have shape \(d, k\), a row for each input"),
+        (lambda: sg.SquaredExponential(factors=[[1.0], [np.nan], [0.0]]), "factors must hold finite numbers only"),
+        (
+            lambda: sg.SquaredExponential(factors=np.ones((2, 1)))(X[:, 0]),
+            r"factors has loadings of shape \(2, 1\), but the inputs have 3 columns; .* \(3, k\) with k from 1 to 3",
+        ),
+        (lambda: sg.RecursiveSquaredExponential(factors=4)(X), r"shape \(3, 4\), but the inputs have 3 columns"),
         (lambda: sg.SquaredExponential() + "noise", "expected a kernel or a positive number"),
         (lambda: sg.SquaredExponential()(X[0, 0]), r"X must have shape \(n, d\)"),
         (lambda: sg.SquaredExponential()(X[:, 0], Z[:, 0, :2]), "Z must have 3 numbers a row"),

@@ -30,13 +30,14 @@ STAGE = 10
 
 @dataclass(frozen=True)
 class Objective:
-    """A log marginal likelihood over coordinates: logarithms of hyperparameters, then numbers that have any sign."""
+    """A log marginal likelihood over coordinates: logarithms of hyperparameters, and numbers of any sign in units."""
 
     evaluate: Callable[[FloatArray], tuple[float, FloatArray]]
     start: FloatArray
     names: tuple[str, ...]
     logs: NDArray[np.bool_]
     redraw: Callable[[np.random.Generator], FloatArray] | None = None
+    units: FloatArray | float = 1.0
 
     def __call__(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
         return self.evaluate(coordinates)
@@ -135,6 +136,8 @@ class Evidence(Part):
         positive = list(dict.fromkeys(name for name, log in zip(objective.names, objective.logs, strict=True) if log))
         named = self.bounds if isinstance(self.bounds, dict) else dict.fromkeys(positive, self.bounds)
         for name in named:
+            if name in objective.names and name not in positive:
+                raise ValueError(f"bounds name {name!r}, which has no bounds: it may have any sign. Leave it out.")
             if name not in positive:
                 raise ValueError(
                     f"bounds name {name!r}, which is no hyperparameter here.{nearest(name, positive)} "

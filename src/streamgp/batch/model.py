@@ -12,6 +12,7 @@ from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import Kernel, described_kernel
+from streamgp.kernels.algebra import START
 from streamgp.settings import Configured, FloatArray
 
 Hyperparameters = dict[str, float | FloatArray]
@@ -34,8 +35,12 @@ class BatchModel(Configured, abc.ABC):
     # What a model has to provide.
 
     @abc.abstractmethod
-    def _positive(self, X: FloatArray) -> Hyperparameters:
-        """The positive hyperparameters to start from, bound to the width of the inputs."""
+    def _start(self, X: FloatArray) -> Hyperparameters:
+        """The hyperparameters to start from, bound to the width of the inputs."""
+
+    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
+        """What each of them is measured in that has any sign; 0 where it is positive and moves by its logarithm."""
+        return np.zeros(values.size)
 
     free_name: str = ""
 
@@ -53,7 +58,7 @@ class BatchModel(Configured, abc.ABC):
 
     @abc.abstractmethod
     def _gradient(self, solution: Any, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Of the log marginal likelihood, by the logarithms of the positive parameters, then by the free ones."""
+        """Of the log marginal likelihood, by the logarithms of positive parameters, by the others themselves."""
 
     @abc.abstractmethod
     def _predict(self, solution: Any, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -75,7 +80,7 @@ class BatchModel(Configured, abc.ABC):
         objective = self._objective(X, Y)
         maximum = None if evidence is None else evidence.maximize(objective)
         coordinates = objective.start if maximum is None else maximum.coordinates
-        values, free = _split(objective, coordinates)
+        values, free = self._split(objective, coordinates)
         try:
             solution = self._solve(values, free, X, Y)
         except np.linalg.LinAlgError:
@@ -84,7 +89,7 @@ class BatchModel(Configured, abc.ABC):
                 "Raise the noise or the jitter, or shorten the lengthscale."
             ) from None
         self._solution, self.maximum = solution, maximum
-        self._fitted = _named(self._positive(X), values)
+        self._fitted = _named(self._start(X), values)
         self._shape, self._scalar, self._outputs = X.shape[1:], scalar, Y.shape[1]
         return self
 
@@ -128,27 +133,40 @@ class BatchModel(Configured, abc.ABC):
         return {name: _copied(value) for name, value in self._fitted.items()}
 
     def _objective(self, X: FloatArray, Y: FloatArray) -> Objective:
-        positive, free = self._positive(X), self._free(X).ravel()
-        names = [name for name, value in positive.items() for _ in range(np.size(value))]
-        values = np.concatenate([np.atleast_1d(value) for value in positive.values()])
-        logs = np.arange(values.size + free.size) < values.size
+        named, free = self._start(X), self._free(X).ravel()
+        names = [name for name, value in named.items() for _ in range(np.size(value))]
+        values = np.concatenate([np.ravel(value) for value in named.values()])
+        units = np.append(self._units(values, X), np.ones(free.size))
+        logs, values = units == 0, np.append(values, free)
+        loadings = int(np.sum(~logs)) - free.size
+        start = np.divide(values, units, where=~logs, out=np.empty(values.size))
+        start[logs] = np.log(values[logs])
 
         def evaluate(coordinates: FloatArray) -> tuple[float, FloatArray]:
-            values, free = _split(objective, coordinates)
+            values, free = self._split(objective, coordinates)
             solution = self._solve(values, free, X, Y)
-            return solution.value, self._gradient(solution, X, Y)
+            return solution.value, self._gradient(solution, X, Y) * np.where(logs, 1.0, units)
 
         def redraw(rng: np.random.Generator) -> FloatArray:
-            return self._free_again(X, rng).ravel()
+            others = self._free_again(X, rng).ravel() if free.size else free
+            return np.append(START * rng.standard_normal(loadings), others)
 
         objective = Objective(
             evaluate,
-            start=np.concatenate([np.log(values), free]),
+            start=start,
             names=(*names, *[self.free_name] * free.size),
             logs=logs,
-            redraw=redraw if free.size else None,
+            redraw=redraw if not np.all(logs) else None,
+            units=units,
         )
         return objective
+
+    def _split(self, objective: Objective, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The hyperparameters, and the free parameters."""
+        values = coordinates * objective.units
+        values[objective.logs] = np.exp(coordinates[objective.logs])
+        first_free = values.size - objective.names.count(self.free_name)
+        return values[:first_free], values[first_free:]
 
     def _learnt(self) -> Any:
         if self._solution is None:
@@ -176,10 +194,13 @@ class KernelModel(BatchModel):
         """The kernel with the present hyperparameters."""
         return self._kernel if self._solution is None else self._solution.kernel
 
-    def _positive(self, X: FloatArray) -> Hyperparameters:
+    def _start(self, X: FloatArray) -> Hyperparameters:
         width, depth = extent(X)
         values = self._kernel.program(width, depth).parameters
         return self._kernel.hyperparameters(values, width, depth) | {"noise": self._noise}
+
+    def _units(self, values: FloatArray, X: FloatArray) -> FloatArray:
+        return np.append(self._kernel.loading_units(values[:-1], *extent(X)), 0.0)
 
     def _bound(self, values: FloatArray, X: FloatArray) -> tuple[Kernel, float]:
         return self._kernel.with_values(values[:-1], *extent(X)), float(values[-1])
@@ -190,16 +211,12 @@ def extent(X: FloatArray) -> tuple[int, int]:
     return int(np.prod(X.shape[1:])), X.shape[1] if X.ndim == 3 else 1
 
 
-def _split(objective: Objective, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return np.exp(coordinates[objective.logs]), coordinates[~objective.logs]
-
-
 def _named(template: Hyperparameters, values: FloatArray) -> Hyperparameters:
     named: Hyperparameters = {}
     first = 0
     for name, value in template.items():
         part = values[first : first + np.size(value)]
-        named[name] = float(part[0]) if np.ndim(value) == 0 else part.copy()
+        named[name] = float(part[0]) if np.ndim(value) == 0 else part.reshape(np.shape(value)).copy()
         first += part.size
     return named
 

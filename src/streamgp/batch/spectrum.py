@@ -104,7 +104,7 @@ class SSGPR(BatchModel):
         frequencies = self.frequencies
         return {"features": len(frequencies), "frequencies": frequencies} | self.hyperparameters
 
-    def _positive(self, X: FloatArray) -> Hyperparameters:
+    def _start(self, X: FloatArray) -> Hyperparameters:
         parts = self._features
         kernel = SquaredExponential(parts.lengthscale, variance=parts.variance)
         width, depth = extent(X)
@@ -114,7 +114,7 @@ class SSGPR(BatchModel):
     def _unscaled(self, X: FloatArray) -> FloatArray:
         """The frequencies for lengthscales of one."""
         width, depth = extent(X)
-        lengthscale = np.atleast_1d(self._positive(X)["lengthscale"])
+        lengthscale = np.atleast_1d(self._start(X)["lengthscale"])
         return self._features.frequencies(width, depth) * np.resize(lengthscale, width)
 
     def _free(self, X: FloatArray) -> FloatArray:

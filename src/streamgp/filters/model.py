@@ -49,7 +49,7 @@ class Filter(MemoryModel):
         memory, kernel, points = self._memory, self._kernel, self._capacity
         width = memory.width(d)
         terms, kernel_scratch = points or width + 1, 0
-        operations, parameters = np.zeros((0, 4), dtype=np.int64), np.zeros(0)
+        operations, parameters = np.zeros((0, 5), dtype=np.int64), np.zeros(0)
         if kernel is not None:
             program = kernel.program(width, memory.depth)
             operations, parameters = program.operations, program.parameters
@@ -102,7 +102,7 @@ class Filter(MemoryModel):
         if not 0 <= oldest < (most if terms == most else 1):
             raise ValueError(f"the snapshot says the oldest of {terms} terms is number {oldest}")
         require("change", self._numbers.counters["change"], at_most=REPLACED)
-        require("parameters", self._state.parameters, above=0)
+        self._check_parameters(self._kernel)
         require("power", self._state.power, at_least=0)
 
     # What can be read.

@@ -54,7 +54,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 4",  # of the kernel's program
+    "operations": "steps 5",  # of the kernel's program
     "seen": "width",
     "y": "outputs",  # the targets, then their errors
     "mean_now": "outputs",

@@ -94,7 +94,7 @@ class Recorder(Observer):
         if self._looks % self._sample_every:
             return
         model = pipeline.model
-        named = {name: np.atleast_1d(value)[:MOST_NUMBERS].copy() for name, value in model.hyperparameters.items()}
+        named = {name: np.ravel(value)[:MOST_NUMBERS].copy() for name, value in model.hyperparameters.items()}
         try:
             relevance = model.relevance().inputs.copy()
         except ValueError:  # a model without lengthscales

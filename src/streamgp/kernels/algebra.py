@@ -13,6 +13,9 @@ from streamgp.kernels.program import Program
 from streamgp.settings import FloatArray, Part, Setting
 from streamgp.vocabulary import Variance
 
+# Size of the loadings that a search starts from, relative to 1 / lengthscale.
+START = 0.3
+
 
 class Kernel(Part, abc.ABC):
     """A covariance function k(x, z).
@@ -32,14 +35,14 @@ class Kernel(Part, abc.ABC):
         """The leaves with the prefix of their hyperparameters' names."""
 
     @abc.abstractmethod
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
-        """The program in postfix order: (operation, number of lengthscales, number of hyperparameters)."""
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+        """The program in postfix order: (operation, number of lengthscales, of factors, of hyperparameters)."""
 
     def program(self, width: int, depth: int = 1) -> Program:
         """Bind to inputs of so many numbers, depth * d for windows."""
         operations, first = [], 0
-        for operation, scales, parameters in self.steps(width, depth):
-            operations.append((operation, first, scales, depth))
+        for operation, scales, factors, parameters in self.steps(width, depth):
+            operations.append((operation, first, scales, depth, factors))
             first += parameters
         values = [leaf.values(width, depth) for _, leaf in self.leaves()]
         return Program(np.array(operations, dtype=np.int64), np.concatenate(values))
@@ -49,11 +52,26 @@ class Kernel(Part, abc.ABC):
         named: dict[str, float | FloatArray] = {}
         first = 0
         for prefix, leaf in self.leaves():
-            for name, size in leaf.sizes(width, depth):
-                part = np.array(values[first : first + size])
-                named[prefix + name] = float(part[0]) if size == 1 else part
+            for name, shape in leaf.shapes(width, depth):
+                size = int(np.prod(shape))
+                part = np.array(values[first : first + size]).reshape(shape)
+                named[prefix + name] = float(part[0]) if shape == (1,) else part
                 first += size
         return named
+
+    def loadings(self, width: int, depth: int = 1) -> NDArray[np.bool_]:
+        """Which hyperparameters are loadings of factors, and so of any sign; the others are positive."""
+        leaves = [leaf.shapes(width, depth) for _, leaf in self.leaves()]
+        return np.concatenate([np.full(shape, name == "factors").ravel() for leaf in leaves for name, shape in leaf])
+
+    def loading_units(self, values: FloatArray, width: int, depth: int = 1) -> FloatArray:
+        """What each loading is measured in when it moves; 0 for a hyperparameter that moves by its logarithm.
+
+        It is the square root of its input's entry on the diagonal of Lambda Lambda' + diag(lengthscale)^-2.
+        """
+        units = np.empty(len(values))
+        prog.loading_units(self.program(width, depth).operations, values, width, units)
+        return units
 
     def input_lengths(self, X: Any) -> FloatArray:
         """How far the inputs spread, for each hyperparameter that is a length in their units; NaN for the others.
@@ -64,22 +82,29 @@ class Kernel(Part, abc.ABC):
         width, spread2 = X.shape[1], np.var(X, axis=0)
         found: list[float] = []
         for _, leaf in self.leaves():
-            for name, size in leaf.sizes(width, depth):
+            for name, shape in leaf.shapes(width, depth):
+                size = int(np.prod(shape))
                 columns = max(1.0, width / depth / size)
                 own = [np.sqrt(columns * np.mean(spread2[j::size])) for j in range(size)]
                 found += own if name in leaf.lengths else [np.nan] * size
         return np.array(found)
 
     def relevance(self, values: FloatArray, width: int, depth: int = 1) -> tuple[FloatArray, float]:
-        """1 / lengthscale of each of the width numbers, summed over the leaves, and the memory length in steps."""
+        """1 / lengthscale of each of the width numbers, summed over the leaves, and the memory length in steps.
+
+        With factors, 1 / lengthscale is the square root of the diagonal of Lambda Lambda' + diag(lengthscale)^-2: by it
+        the distance grows along the input.
+        """
         weights, steps, first = np.zeros(width), 1.0, 0
         for _, leaf in self.leaves():
             named = {}
-            for name, size in leaf.sizes(width, depth):
-                named[name] = values[first : first + size]
+            for name, shape in leaf.shapes(width, depth):
+                size = int(np.prod(shape))
+                named[name] = np.reshape(values[first : first + size], shape)
                 first += size
             if "lengthscale" in named:
-                weights += np.resize(1.0 / named["lengthscale"], width)
+                loadings2 = np.sum(named.get("factors", np.zeros((1, 1))) ** 2, axis=1)
+                weights += np.sqrt(np.resize(named["lengthscale"] ** -2.0, width) + np.resize(loadings2, width))
                 steps = max(steps, leaf.memory_length(named, depth))
         if not weights.any():
             raise ValueError("this kernel has no lengthscales, so it cannot say how relevant its inputs are")
@@ -115,7 +140,7 @@ class Kernel(Part, abc.ABC):
         return np.array([prog.diagonal(program.operations, program.parameters, x, one, work) for x in X])
 
     def gradient(self, X: Any, Z: Any = None) -> FloatArray:
-        """Return d k(X, Z) / d log(hyperparameter), an array (hyperparameters, n, m)."""
+        """Return d k(X, Z) / d log(hyperparameter), for a loading d k / d loading: (hyperparameters, n, m)."""
         X, depth = _points("X", X)
         Z, _ = (X, depth) if Z is None else _points("Z", Z, X.shape[1])
         program = self.program(X.shape[1], depth)
@@ -182,14 +207,14 @@ class LeafKernel(Kernel):
     def leaves(self) -> list[tuple[str, LeafKernel]]:
         return [("", self)]
 
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
-        sizes = self.sizes(width, depth)
-        scales = sum(size for name, size in sizes if name == "lengthscale")
-        return [(self.operation, scales, sum(size for _, size in sizes))]
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+        shapes = dict(self.shapes(width, depth))
+        scales, factors = shapes.get("lengthscale", (0,))[0], shapes.get("factors", (0, 0))[1]
+        return [(self.operation, scales, factors, sum(int(np.prod(shape)) for shape in shapes.values()))]
 
-    def sizes(self, width: int, depth: int) -> list[tuple[str, int]]:
-        """Names and lengths of the hyperparameters, in the order of the program."""
-        return [(name, np.atleast_1d(value).size) for name, value in self._hyperparameters(width, depth)]
+    def shapes(self, width: int, depth: int) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the hyperparameters, in the order of the program."""
+        return [(name, np.atleast_1d(value).shape) for name, value in self._hyperparameters(width, depth)]
 
     def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
         """How many of the last inputs count: without recursion all that the window holds."""
@@ -197,7 +222,7 @@ class LeafKernel(Kernel):
 
     def values(self, width: int, depth: int) -> FloatArray:
         return np.concatenate(
-            [np.atleast_1d(np.asarray(v, dtype=np.float64)) for _, v in self._hyperparameters(width, depth)]
+            [np.ravel(np.asarray(v, dtype=np.float64)) for _, v in self._hyperparameters(width, depth)]
         )
 
     def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
@@ -223,8 +248,8 @@ class Sum(Kernel):
     def leaves(self) -> list[tuple[str, LeafKernel]]:
         return _both(self.left, self.right)
 
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
-        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0)]
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0, 0)]
 
     def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
         return self.left.weighted_input_gradient(W, X, Z) + self.right.weighted_input_gradient(W, X, Z)
@@ -239,8 +264,8 @@ class Product(Kernel):
     def leaves(self) -> list[tuple[str, LeafKernel]]:
         return _both(self.left, self.right)
 
-    def steps(self, width: int, depth: int) -> list[tuple[int, int, int]]:
-        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.PRODUCT, 0, 0)]
+    def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
+        return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.PRODUCT, 0, 0, 0)]
 
     def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
         left, right = W * self.right(X, Z), W * self.left(X, Z)

@@ -1,10 +1,12 @@
 """Kernels as data: an expression becomes a short program that one compiled function runs for a whole dictionary.
 
 A program is a table of operations in postfix order, one row each (operation, first parameter, number of lengthscales,
-depth of the window), and the vector of its hyperparameters. A leaf pushes the vector k(B, x) on a stack; a sum or a
-product folds the two topmost vectors into one. So there is one loop for all kernels, kernel algebra stays in Python
-and compiled code caches well. Every formula stands here once, its derivative with respect to the logarithms of the
-hyperparameters beside it.
+depth of the window, number of factors), and the vector of its hyperparameters. A leaf pushes the vector k(B, x) on a
+stack; a sum or a product folds the two topmost vectors into one. So there is one loop for all kernels, kernel algebra
+stays in Python and compiled code caches well. Every formula stands here once, its derivative beside it: with respect to
+the logarithms of the positive hyperparameters, and to the loadings of factors themselves, which have any sign.
+
+The hyperparameters of a leaf are its lengthscales, what else it has, its variance and the loadings (d, factors).
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from streamgp.compiled import compiled
 Array = NDArray
 
 SUM, PRODUCT, CONSTANT, LINEAR, SE, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC, PERIODIC, RECURSIVE_SE = range(11)
-OPERATION, FIRST, SCALES, DEPTH = range(4)
+OPERATION, FIRST, SCALES, DEPTH, FACTORS = range(5)
 
 
 class Program(NamedTuple):
     """A kernel bound to the width and depth of its inputs."""
 
-    operations: Array  # (steps, 4) int64
+    operations: Array  # (steps, 5) int64
     parameters: Array  # (hyperparameters,) float64
 
     def stack(self) -> int:
@@ -56,6 +58,51 @@ def squared_distance(a: Array, b: Array, weights: Array) -> float:
         difference = a[j] - b[j]
         r2 += weights[j] * difference * difference
     return r2
+
+
+@compiled
+def projection(a: Array, b: Array, first: int, d: int, loadings: Array, factors: int, f: int) -> float:
+    """Of the difference of the inputs at one lag, which begin at first, on the loadings of factor f."""
+    u = 0.0
+    for j in range(d):
+        u += loadings[j * factors + f] * (a[first + j] - b[first + j])
+    return u
+
+
+@compiled
+def factor_distance(a: Array, b: Array, end: int, count: int, d: int, loadings: Array, factors: int) -> float:
+    """(a - b)' Lambda Lambda' (a - b), summed over the lags in so many numbers: what factors add to a distance."""
+    r2 = 0.0
+    for first in range(end - count, end, d):
+        for f in range(factors):
+            u = projection(a, b, first, d, loadings, factors, f)
+            r2 += u * u
+    return r2
+
+
+@compiled
+def before_loadings(operation: int, scales: int) -> int:
+    """How many hyperparameters of a leaf come before its loadings."""
+    return scales + (2 if operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE else 1)
+
+
+@compiled
+def loading_units(operations: Array, theta: Array, width: int, out: Array) -> None:
+    """out[h]: for a loading the square root of its input's entry of M = Lambda Lambda' + diag(l)^-2, otherwise 0."""
+    for h in range(theta.size):
+        out[h] = 0.0
+    for s in range(operations.shape[0]):
+        step = operations[s]
+        factors = step[FACTORS]
+        if factors > 0:
+            start = step[FIRST] + before_loadings(step[OPERATION], step[SCALES])
+            for j in range(width // step[DEPTH]):
+                lengthscale = theta[step[FIRST] + j % step[SCALES]]
+                first, m = start + j * factors, 1.0 / (lengthscale * lengthscale)
+                for h in range(first, first + factors):
+                    m += theta[h] * theta[h]
+                for h in range(first, first + factors):
+                    out[h] = np.sqrt(m)
 
 
 @compiled
@@ -90,7 +137,8 @@ def recursive_step(kappa: float, r2: float, temporal2: float) -> float:
 @compiled
 def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work: Array) -> None:
     """out = k(B, x) for one leaf of the program; theta begins with the leaf's own hyperparameters."""
-    operation, scales, width = step[OPERATION], step[SCALES], x.size
+    operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
+    loadings = theta[before_loadings(operation, scales) :]
     if operation == CONSTANT:
         for i in range(n):
             out[i] = theta[0]
@@ -127,6 +175,9 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
                 for j in range(d):
                     difference = B[i, lag * d + j] - x[lag * d + j]
                     r2 += weights[j] * difference * difference
+                if factors > 0:
+                    # [soh2014] IV, below (40): M = Lambda Lambda' + diag(l)^-2, the factor analysis distance.
+                    r2 += factor_distance(B[i], x, lag * d + d, d, d, loadings, factors)
                 out[i] = recursive_step(out[i], r2, temporal2)
         for i in range(n):
             # [soh2014] Eq. (41): the signal variance multiplies once, so that k(x, x) = variance.
@@ -138,6 +189,9 @@ def leaf(step: Array, theta: Array, B: Array, n: int, x: Array, out: Array, work
     shape, variance = theta[scales], theta[last]
     for i in range(n):
         out[i] = squared_distance(B[i], x, weights)
+    if factors > 0:
+        for i in range(n):
+            out[i] += factor_distance(B[i], x, width, width, width // step[DEPTH], loadings, factors)
     if operation == SE:  # the loop that matters most, without the branches of radial()
         for i in range(n):
             out[i] = variance * np.exp(-0.5 * out[i])
@@ -180,8 +234,10 @@ def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array)
 
 @compiled
 def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: Array, work: Array) -> None:
-    """grad[h, i] = d k(B[i], x) / d log theta[h] for one leaf."""
-    operation, scales, width = step[OPERATION], step[SCALES], x.size
+    """grad[h, i] = d k(B[i], x) / d log theta[h] for one leaf; by a loading itself."""
+    operation, scales, width, factors = step[OPERATION], step[SCALES], x.size, step[FACTORS]
+    before = before_loadings(operation, scales)
+    loadings = theta[before:]
     if operation == CONSTANT or operation == LINEAR:
         leaf(step, theta, B, n, x, grad[0], work)
         return
@@ -206,8 +262,6 @@ def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: A
         kappa = grad[scales + 1]
         for i in range(n):
             kappa[i] = 1.0
-            for h in range(scales + 1):
-                grad[h, i] = 0.0
         for lag in range(depth):
             for i in range(n):
                 r2 = 0.0
@@ -217,34 +271,50 @@ def leaf_gradient(step: Array, theta: Array, B: Array, n: int, x: Array, grad: A
                     difference = B[i, lag * d + j] - x[lag * d + j]
                     r2 += weights[j] * difference * difference
                     grad[j % scales, i] += weights[j] * difference * difference
+                for f in range(factors):
+                    u = projection(B[i], x, lag * d, d, loadings, factors, f)
+                    r2 += u * u
+                    for j in range(d):
+                        h = before + j * factors + f
+                        grad[h, i] = grad[h, i] / temporal2 - u * (B[i, lag * d + j] - x[lag * d + j])
                 # [soh2014] Eqs. (42), (43), times the hyperparameter: derivatives by its logarithm.
                 grad[scales, i] = (grad[scales, i] - 2.0 * (kappa[i] - 1.0)) / temporal2
                 kappa[i] = recursive_step(kappa[i], r2, temporal2)
                 for h in range(scales + 1):
                     grad[h, i] *= kappa[i]
+                for h in range(before, before + d * factors):
+                    grad[h, i] *= kappa[i]
         for i in range(n):
-            for h in range(scales + 2):
+            for h in range(before + d * factors):
                 grad[h, i] *= variance
         return
     weights = work[:width]
     inverse_squares(theta, scales, width, weights)
     last = scales + (1 if operation == RATIONAL_QUADRATIC else 0)
     shape, variance = theta[scales], theta[last]
+    d = width // step[DEPTH]
     for i in range(n):
-        f, by_r2, by_shape = radial(operation, shape, squared_distance(B[i], x, weights))
+        r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
+        value, by_r2, by_shape = radial(operation, shape, r2)
         for j in range(width):
             difference = B[i, j] - x[j]
             grad[j % scales, i] -= 2.0 * variance * by_r2 * weights[j] * difference * difference
+        for first in range(0, width, d):
+            for f in range(factors):
+                u = projection(B[i], x, first, d, loadings, factors, f)
+                for j in range(d):
+                    difference = B[i, first + j] - x[first + j]
+                    grad[before + j * factors + f, i] += 2.0 * variance * by_r2 * u * difference
         if last > scales:
             grad[scales, i] = variance * by_shape
-        grad[last, i] = variance * f
+        grad[last, i] = variance * value
 
 
 @compiled
 def cross_gradient(
     operations: Array, theta: Array, B: Array, n: int, x: Array, out: Array, grad: Array, work: Array
 ) -> None:
-    """out[i] = k(B[i], x) and grad[h, i] = d out[i] / d log theta[h]."""
+    """out[i] = k(B[i], x) and grad[h, i] = d out[i] / d log theta[h], by a loading itself."""
     weights = work[: 2 * x.size]
     stack = work[2 * x.size :]
     for h in range(theta.size):
@@ -325,6 +395,7 @@ def weighted_diagonal_gradient(
 def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array, out: Array, work: Array) -> None:
     """out[j] = sum_i w[i] d k(B[i], x) / d x[j] for one leaf."""
     operation, scales, width, n = step[OPERATION], step[SCALES], x.size, B.shape[0]
+    factors, loadings, d = step[FACTORS], theta[before_loadings(operation, scales) :], width // step[DEPTH]
     for j in range(width):
         out[j] = 0.0
     if operation == CONSTANT:
@@ -346,7 +417,6 @@ def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array,
     weights = work[:width]
     if operation == RECURSIVE_SE:
         depth = step[DEPTH]
-        d = width // depth
         lags = work[width : 2 * width]
         inverse_squares(theta, scales, d, weights)
         temporal2, variance = theta[scales] * theta[scales], theta[scales + 1]
@@ -358,6 +428,11 @@ def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array,
                     difference = x[lag * d + j] - B[i, lag * d + j]
                     r2 += weights[j] * difference * difference
                     lags[lag * d + j] = -weights[j] * difference
+                for f in range(factors):
+                    u = projection(x, B[i], lag * d, d, loadings, factors, f)
+                    r2 += u * u
+                    for j in range(d):
+                        lags[lag * d + j] -= u * loadings[j * factors + f]
                 kappa = recursive_step(kappa, r2, temporal2)
                 for j in range(lag * d):  # an older input acts through the kappa before
                     lags[j] *= kappa / temporal2
@@ -369,9 +444,15 @@ def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array,
     inverse_squares(theta, scales, width, weights)
     shape, variance = theta[scales], theta[scales + (1 if operation == RATIONAL_QUADRATIC else 0)]
     for i in range(n):
-        by_r2 = radial(operation, shape, squared_distance(B[i], x, weights))[1]
+        r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
+        slope = w[i] * variance * 2.0 * radial(operation, shape, r2)[1]
         for j in range(width):
-            out[j] += w[i] * variance * by_r2 * 2.0 * weights[j] * (x[j] - B[i, j])
+            out[j] += slope * weights[j] * (x[j] - B[i, j])
+        for first in range(0, width, d):
+            for f in range(factors):
+                u = projection(x, B[i], first, d, loadings, factors, f)
+                for j in range(d):
+                    out[first + j] += slope * u * loadings[j * factors + f]
 
 
 @compiled

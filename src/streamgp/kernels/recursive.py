@@ -6,9 +6,9 @@ import numpy as np
 
 from streamgp.kernels import program as prog
 from streamgp.kernels.algebra import LeafKernel
-from streamgp.kernels.stationary import resolve_lengthscale, scales_of
+from streamgp.kernels.stationary import resolve_factors, resolve_lengthscale, scales_of
 from streamgp.settings import FloatArray
-from streamgp.vocabulary import Lengthscale, TemporalLengthscale, Variance
+from streamgp.vocabulary import Factors, Lengthscale, TemporalLengthscale, Variance
 
 
 class RecursiveSquaredExponential(LeafKernel):
@@ -32,8 +32,9 @@ class RecursiveSquaredExponential(LeafKernel):
         *,
         temporal_lengthscale: TemporalLengthscale = 1.2,
         variance: Variance = 1.0,
+        factors: Factors = None,
     ) -> None:
-        self.lengthscale, self.variance = scales_of(lengthscale), variance
+        self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
         self.temporal_lengthscale = temporal_lengthscale
 
     def memory_length(self, named: dict[str, FloatArray], depth: int) -> float:
@@ -44,8 +45,10 @@ class RecursiveSquaredExponential(LeafKernel):
         return float(min(1.0 + fading, depth))
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
+        scales = resolve_lengthscale(self.lengthscale, width, depth, by_lag=False)
         return [
-            ("lengthscale", resolve_lengthscale(self.lengthscale, width, depth, by_lag=False)),
+            ("lengthscale", scales),
             ("temporal_lengthscale", self.temporal_lengthscale),
             ("variance", self.variance),
+            *resolve_factors(self.factors, scales, width // depth),
         ]

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.kernels import program as prog
-from streamgp.kernels.algebra import Constant, Kernel, LeafKernel
+from streamgp.kernels.algebra import START, Constant, Kernel, LeafKernel
 from streamgp.settings import FloatArray, Setting, positive_vector
-from streamgp.vocabulary import INPUTS, Lengthscale, Variance, positive
+from streamgp.vocabulary import INPUTS, Factors, Lengthscale, Variance, positive
 
 __all__ = ["Constant", "LinearKernel", "Matern", "Periodic", "RationalQuadratic", "SquaredExponential"]
 
@@ -30,12 +30,34 @@ def resolve_lengthscale(lengthscale: FloatArray | None, width: int, depth: int, 
     return lengthscale
 
 
+def resolve_factors(factors: Any, lengthscale: FloatArray, d: int) -> list[tuple[str, float | FloatArray]]:
+    """The loadings (d, k) by name, if there are any: given, or k of them."""
+    if factors is None:
+        return []
+    rows, k = (d, factors) if isinstance(factors, int) else factors.shape
+    if rows != d or k > d:
+        raise ValueError(
+            f"factors has loadings of shape ({rows}, {k}), but the inputs have {d} columns; "
+            f"give loadings of shape ({d}, k) with k from 1 to {d}, or the number k"
+        )
+    if isinstance(factors, int):  # not 0, where the gradient vanishes
+        factors = START * np.random.default_rng(0).standard_normal((d, k)) / np.resize(lengthscale, d)[:, None]
+    return [("factors", factors)]
+
+
 class _Stationary(LeafKernel):
     lengthscale: FloatArray | None
+    factors: Any  # loadings (d, k), their number k, or None
     variance: float
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        return [("lengthscale", resolve_lengthscale(self.lengthscale, width, depth)), ("variance", self.variance)]
+        scales = resolve_lengthscale(self.lengthscale, width, depth)
+        loadings = resolve_factors(self.factors, scales, width // depth)
+        return [("lengthscale", scales), *self._own(), ("variance", self.variance), *loadings]
+
+    def _own(self) -> list[tuple[str, float | FloatArray]]:
+        """What else the kernel has."""
+        return []
 
 
 def scales_of(value: Any) -> FloatArray | None:
@@ -45,6 +67,8 @@ def scales_of(value: Any) -> FloatArray | None:
 class SquaredExponential(_Stationary):
     """k(x, z) = variance exp(-1/2 sum_j (x_j - z_j)^2 / lengthscale_j^2).
 
+    With factors, directions across the inputs count too: each adds the square of its projection of x - z.
+
     Example:
         >>> import streamgp as sg
         >>> float(sg.SquaredExponential(2.0)([[0.0]], [[2.0]])[0, 0].round(4))
@@ -53,8 +77,8 @@ class SquaredExponential(_Stationary):
 
     operation = prog.SE
 
-    def __init__(self, lengthscale: Lengthscale = None, *, variance: Variance = 1.0) -> None:
-        self.lengthscale, self.variance = scales_of(lengthscale), variance
+    def __init__(self, lengthscale: Lengthscale = None, *, variance: Variance = 1.0, factors: Factors = None) -> None:
+        self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
 
 
 class Matern(_Stationary):
@@ -66,16 +90,17 @@ class Matern(_Stationary):
         *,
         lengthscale: Lengthscale = None,
         variance: Variance = 1.0,
+        factors: Factors = None,
     ) -> None:
         operations = {0.5: prog.MATERN12, 1.5: prog.MATERN32, 2.5: prog.MATERN52}
         if order not in operations:
             raise ValueError(f"order must be 0.5, 1.5 or 2.5; got {order!r}")
         self.order = order
         self.operation = operations[order]
-        self.lengthscale, self.variance = scales_of(lengthscale), variance
+        self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
 
 
-class RationalQuadratic(LeafKernel):
+class RationalQuadratic(_Stationary):
     """k = variance (1 + r^2 / (2 shape))^-shape: a scale mixture of squared exponentials."""
 
     operation = prog.RATIONAL_QUADRATIC
@@ -88,13 +113,13 @@ class RationalQuadratic(LeafKernel):
         *,
         lengthscale: Lengthscale = None,
         variance: Variance = 1.0,
+        factors: Factors = None,
     ) -> None:
         self.shape = shape
-        self.lengthscale, self.variance = scales_of(lengthscale), variance
+        self.lengthscale, self.variance, self.factors = scales_of(lengthscale), variance, factors
 
-    def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:
-        scales = resolve_lengthscale(self.lengthscale, width, depth)
-        return [("lengthscale", scales), ("shape", self.shape), ("variance", self.variance)]
+    def _own(self) -> list[tuple[str, float | FloatArray]]:
+        return [("shape", self.shape)]
 
 
 class Periodic(LeafKernel):

@@ -56,7 +56,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 4",  # of the kernel's program
+    "operations": "steps 5",  # of the kernel's program
     "parameters": "parameters",  # its hyperparameters
     "seen": "width",
     "y": "outputs",

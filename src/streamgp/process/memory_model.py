@@ -10,6 +10,7 @@ from streamgp.arrays import Numbers
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.snapshot import require
+from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray
 
@@ -42,6 +43,13 @@ class MemoryModel(StreamModel):
             require(name, self._numbers.counters[name], at_least=-1 if name == "evicted" else 0, at_most=MOST)
         for name, array in vars(self._state).items():
             require(name, array, finite=name not in self._may_overflow)
+
+    def _check_parameters(self, kernel: Kernel | None) -> None:
+        """Refuse hyperparameters that are not positive, unless they are loadings."""
+        values, d = self._state.parameters, self._d
+        if kernel is not None and d is not None:
+            values = values[~kernel.loadings(self._memory.width(d), self._memory.depth)]
+        require("parameters", values, above=0)
 
     def reset_memory(self) -> None:
         if self._d is not None:

@@ -173,7 +173,7 @@ class OnlineGP(MemoryModel):
         width, q = memory.width(d), 1 if self._shared else p
         frequencies = parts.features if isinstance(parts, Fourier) else 0
         points = kernel_scratch = 0
-        operations = np.zeros((0, 4), dtype=np.int64)
+        operations = np.zeros((0, 5), dtype=np.int64)
         parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
         if parts.kernel is not None:
             points = budget.capacity + 1 if parts.points is None else len(parts.points)
@@ -333,7 +333,7 @@ class OnlineGP(MemoryModel):
         require("change", self._numbers.counters["change"], at_most=REPLACED)
         require("phase", self._numbers.counters["phase"], at_most=STOPPED)
         state = self._state
-        require("parameters", state.parameters, above=0)
+        self._check_parameters(self._features.kernel)
         require("noise", state.noise, at_least=0, above=None if self._least_squares else 0)
         require("the diagonal of factor", np.diag(state.factor)[:size], above=0)
         for name in ("prior", "inverse_diagonal", "residual"):

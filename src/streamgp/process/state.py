@@ -92,7 +92,7 @@ STATE = memory.ARRAYS | {
     "targets": "kept outputs",  # of the basis points
     "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
     "evicted": "points",  # which points left at the last row, in order
-    "gradient": "theta",  # sum over the interval, by the logarithms of the hyperparameters, the noise last
+    "gradient": "theta",  # sum over the interval, by log hyperparameters (loadings as they are), the noise last
     "fisher": "theta theta",
     "average": "theta",  # of the path
     "residual": "2 covariances",  # sum of 1 / (gamma2 + noise) over learnt rows, and how many
@@ -101,7 +101,7 @@ STATE = memory.ARRAYS | {
 }
 
 WORK = {
-    "operations": "steps 4",  # of the kernel's program
+    "operations": "steps 5",  # of the kernel's program
     "seen": "width",
     "predicted": "width",  # what was seen when a row was last predicted
     "last_prediction": "3",  # whether that still holds; its kappa and gamma2

@@ -125,6 +125,9 @@ def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullG
     start = theta.copy()
     for i in np.flatnonzero(lengths > 0):
         start[i] = _near(theta[i], lengths[i], FAR)
+    # Factors that are given by their number start from loadings that suit the lengthscales.
+    near = {n: value for n, value in kernel.hyperparameters(start, *extent(X)).items() if not n.endswith("factors")}
+    start = kernel.replaced(**{n.replace(".", "__"): value for n, value in near.items()}).program(*extent(X)).parameters
     for i in np.flatnonzero(_terms(kernel, start, X) > 0):  # one after the other: factors of a product share its scale
         term = _terms(kernel, start, X)[i]
         start[i] *= _near(term, target2, FAR**2) / term
@@ -136,7 +139,7 @@ def _kernel_in_units(batch: FullGP, X: FloatArray, Y: FloatArray) -> tuple[FullG
     unit = np.where(terms > 0, target2 * start / np.where(terms > 0, terms, 1.0), np.where(lengths > 0, lengths, 1.0))
     low, high = WIDEST[0] * unit, np.where(terms > 0, MOST_VARIANCE, WIDEST[1]) * unit
     named_low, named_high = (kernel.hyperparameters(values, *extent(X)) for values in (low, high))
-    named = kernel.hyperparameters(start, *extent(X))
+    named = {n: value for n, value in kernel.hyperparameters(start, *extent(X)).items() if n in near}
     bounds = {name: _around(value, np.min(named_low[name]), np.max(named_high[name])) for name, value in named.items()}
     most = MOST_VARIANCE * target2
     return batch, bounds | {"noise": _around(started, LEAST_NOISE * most, WIDEST[1] * target2)}

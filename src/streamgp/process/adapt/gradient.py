@@ -1,4 +1,4 @@
-"""The gradient of the log density of the next observation by the logarithms of the hyperparameters.
+"""The gradient of the log density of the next observation by log hyperparameters, and by the loadings of factors.
 
 It is the gradient along the way the posterior really goes (move.py): with the kernel's hyperparameters
 

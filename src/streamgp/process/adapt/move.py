@@ -29,12 +29,13 @@ Array = NDArray
 
 
 @inlined
-def move_to(m: Record, f: Array, here: Array, step: Array) -> bool:
-    """Take the posterior from exp(here) to exp(here + step); False, and hyperparameters as before, where that fails."""
+def move_to(m: Record, f: Array, unit: Array, here: Array, step: Array) -> bool:
+    """Take the posterior from here to here + step, logarithms where they have no unit; False where it fails."""
     count, q = m.at.parameters.columns, m.plan.covariances
     parameters, noise = np.empty(count), np.empty(q)
     for h in range(count):
-        parameters[h] = np.exp(here[h] + step[h])
+        there = here[h] + step[h]
+        parameters[h] = there if unit[h] > 0.0 else np.exp(there)
     for j in range(q):
         noise[j] = np.exp(here[count + j] + step[count + j])
     if m.plan.features == features.FOURIER:

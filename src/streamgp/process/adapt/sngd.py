@@ -13,8 +13,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.arrays import Record, matrix, vector
+from streamgp.arrays import Record, integers, matrix, vector
 from streamgp.compiled import VECTOR, borrowed, compiled, entry, inlined
+from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
 from streamgp.process import features
@@ -32,8 +33,9 @@ MOVE = ("rebase", "rebuild")
 class SNGD(Part):
     """Adapt hyperparameters online by stochastic natural gradient ascent of the one-step log density [soh2014 V].
 
-    Adapted are the logarithms of the kernel's hyperparameters and of the noise. For Fourier features that is the
-    variance and the noise: other lengthscales would need the rows that were absorbed, and those are not kept.
+    Adapted are the logarithms of the kernel's hyperparameters and of the noise, and the loadings of factors themselves.
+    For Fourier features that is the variance and the noise: other lengthscales would need the rows that were absorbed,
+    and those are not kept.
 
     Example:
         >>> import numpy as np
@@ -69,7 +71,13 @@ class SNGD(Part):
                 check=positive,
             ),
         ] = 0.1,
-        clip: Annotated[float, Setting("most that a logarithm may move in one step", check=positive)] = 0.2,
+        clip: Annotated[
+            float,
+            Setting(
+                "most that a logarithm may move in one step, or a loading relative to its input's part of the distance",
+                check=positive,
+            ),
+        ] = 0.2,
         tolerance: Annotated[
             float,
             Setting(
@@ -160,10 +168,10 @@ def begin_interval(m: Record, f: Array) -> None:
     m.counters.phase_rows = 0
     vector(f, m.at.prepared)[0] = 0.0
     vectors.fill(vector(f, m.at.gradient), m.plan.theta, 0.0)
-    fisher = matrix(f, m.at.fisher)
+    fisher, unit = matrix(f, m.at.fisher), units(m, f)
     for i in range(m.plan.theta):
         vectors.fill(fisher[i], m.plan.theta, 0.0)
-        fisher[i, i] = m.plan.damping
+        fisher[i, i] = m.plan.damping / unit[i] ** 2 if unit[i] > 0.0 else m.plan.damping
 
 
 @compiled
@@ -193,11 +201,20 @@ def record(m: Record, f: Array) -> None:
 
 
 @compiled
-def logarithms(m: Record, f: Array, out: Array) -> None:
-    """The present theta: log hyperparameters of the kernel, then log noise."""
+def units(m: Record, f: Array) -> Array:
+    """The unit of each coordinate of theta that is a loading; 0 where it is a logarithm."""
+    unit = np.zeros(m.plan.theta)
+    program.loading_units(integers(f, m.at.operations), vector(f, m.at.parameters), m.at.seen.columns, unit)
+    return unit
+
+
+@compiled
+def coordinates(m: Record, f: Array, unit: Array, out: Array) -> None:
+    """The present theta: log hyperparameters of the kernel, or loadings as they are, then log noise."""
     parameters, noise = vector(f, m.at.parameters), vector(f, m.at.noise)
     for h in range(out.size):
-        out[h] = np.log(parameters[h] if h < parameters.size else noise[h - parameters.size])
+        value = parameters[h] if h < parameters.size else noise[h - parameters.size]
+        out[h] = value if unit[h] > 0.0 else np.log(value)
 
 
 @inlined
@@ -216,23 +233,26 @@ def move(m: Record, f: Array) -> None:
                 factor[i, k] = np.sqrt(fisher[i, i]) if i == k else 0.0
     triangular.solve_transposed(factor, step, theta, step)
     triangular.solve(factor, step, theta, step)
+    unit, length2 = units(m, f), 0.0
     for i in range(theta):
-        step[i] = min(max(rate * step[i] / m.plan.interval, -m.plan.longest), m.plan.longest)
-    length2 = vectors.dot(step, step, theta)
+        scale = unit[i] if unit[i] > 0.0 else 1.0
+        relative = min(max(rate * step[i] / (scale * m.plan.interval), -m.plan.longest), m.plan.longest)
+        length2 += relative * relative
+        step[i] = scale * relative
     m.counters.calm = m.counters.calm + 1 if length2 < m.plan.tolerance else 0
-    logarithms(m, f, here)
+    coordinates(m, f, unit, here)
     average = vector(f, m.at.average)
     if m.plan.tolerance > 0.0 and m.counters.calm >= m.plan.patience:  # Polyak's average of the path is where it ends
         for h in range(theta):
             step[h] = average[h] - here[h]
         m.counters.phase = STOPPED
     for _ in range(6):
-        if move_to(m, f, here, step):
+        if move_to(m, f, unit, here, step):
             break
         m.counters.reduced_steps += 1
         for h in range(theta):
             step[h] *= 0.5
-    logarithms(m, f, here)
+    coordinates(m, f, unit, here)
     weight = 4.0 / (m.counters.moves + 3.0) if m.counters.moves > 1 else 1.0  # recent steps count more
     for h in range(theta):
         average[h] += weight * (here[h] - average[h])
