@@ -3,11 +3,13 @@
     python benchmarks/auto.py run --out FOLDER [--jobs 16] [--only auto,experts,lightgbm,river,river-change]
     python benchmarks/auto.py render --out FOLDER [--former FILE]
     python benchmarks/auto.py rules
+    python benchmarks/auto.py drift [--jobs 2]
 
 ``run`` writes one file for each stream, lags and contestant; a run that was stopped goes on with the missing ones, and
 our own are measured anew when the sources have changed. ``render`` writes benchmarks/results/auto.json and the tables
-in docs/main-job.md; without a folder the tables only. ``rules`` compares the rules of Committee (auto_rules.py). The
-data need the environment variable STREAMGP_DATA (docs/data.md), the rivals ``lightgbm`` and ``river``.
+in docs/main-job.md; without a folder the tables only. ``rules`` compares the rules of Committee (auto_rules.py),
+``drift`` plants changes (auto_drift.py). The data need the environment variable STREAMGP_DATA (docs/data.md), the
+rivals ``lightgbm`` and ``river``.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+import auto_drift
 import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
@@ -581,6 +584,8 @@ def rendered() -> dict[str, str]:
         tables["rivals on streams"] = rivals_table(results)
     if (RESULTS / "auto_rules.json").exists():
         tables["rules compared"] = auto_rules.shown(read("auto_rules"))
+    if (RESULTS / "auto_drift.json").exists():
+        tables["planted changes"] = auto_drift.shown(read("auto_drift"))
     return tables
 
 
@@ -611,12 +616,16 @@ def main() -> None:
     rendering.add_argument("--out", type=Path, help="folder of the cells; nothing: only the tables")
     rendering.add_argument("--former", type=Path, help='{"stream; 3 lags": interval score} of an earlier version')
     commands.add_parser("rules", help="compare the rules of Committee; write results and the table")
+    changing = commands.add_parser("drift", help="plant changes; write results and the table")
+    changing.add_argument("--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args()
     if asked.command == "run":
         run(asked.out, asked.jobs, asked.only, asked.streams, asked.rows)
         return
     if asked.command == "rules":
         write(RESULTS / "auto_rules.json", auto_rules.measure())
+    elif asked.command == "drift":
+        write(RESULTS / "auto_drift.json", auto_drift.measure(asked.jobs))
     elif asked.out is not None:
         results = gathered(asked.out, former_scores(asked.former))
         if absent := missing(asked.out, results["most rows"]):
