@@ -126,9 +126,11 @@ class Calibrated(Wrapper):
             require(name, array, at_least=-np.inf if name in logarithms else 0)
         super()._check_restored()
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         with undone_on_error(self, len(X)):
-            prediction = self._within._advance(X, Y, report or Y is not None)
+            prediction = self._within._advance(X, Y, report or Y is not None, conditions)
             return None if prediction is None else self._calibrate(prediction, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
@@ -148,7 +150,9 @@ class Calibrated(Wrapper):
             return super()._trajectories(count, steps)
         return _Stretched(self._within._trajectories(count, steps), self)
 
-    def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
+    def learn_one(
+        self, x: Any, y: Any, issued: Prediction | None = None, *, noise: Any = None, time: Any = None
+    ) -> None:
         """Advance the memory by one row, then learn its target.
 
         Args:
@@ -156,23 +160,26 @@ class Calibrated(Wrapper):
             y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
             issued: where the target came late, the prediction that was made of it before the rows in between were
                 learnt: its errors count. None: the prediction that the model would make now.
+            noise: variance of this observation's noise; the interval is that of observations with the model's own.
+            time: when the row was observed.
         """
         if issued is None:
-            super().learn_one(x, y)
+            super().learn_one(x, y, noise=noise, time=time)
         else:
-            self._learn_late(x, y, issued)
+            self._learn_late(x, y, issued, noise, time)
 
     @in_turn
-    def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
+    def _learn_late(self, x: Any, y: Any, issued: Prediction, noise: Any, time: Any) -> None:
         X = inputs.row(x, self._shape.d)
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
+        conditions = self._conditions(1, Y, noise=noise, time=time, many=False)
         mean, variance, noise, *bounds = self._issued(issued, Y.shape[1])
         out = np.concatenate([*bounds, np.zeros((2, *mean.shape))])
         known = self._shape.covers(given)
         with undone_on_error(self, steps=1 if known else 2):
             if not known:
                 self._begin(X, Y, scalar, given, many=False)
-            self._within._advance(X, Y, report=False)
+            self._within._advance(X, Y, False, conditions)
             conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
 
     def _issued(self, issued: Prediction, p: int) -> list[FloatArray]:
