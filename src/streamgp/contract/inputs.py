@@ -82,7 +82,7 @@ def targets(Y: Any, n: int, p: int | None, scalar: bool) -> tuple[FloatArray, bo
 
 
 def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> FloatArray:
-    """The noises of rows, (n, 1) or (n, p), where learnt (n, p) says which targets there are."""
+    """The noises of rows, (n, 1) or (n, p), where learnt (n, p) says which targets there are; NaN for the others."""
     values = numbers(noise, "noise")
     n, p = learnt.shape
     if not many and values.ndim == 1:
@@ -106,7 +106,7 @@ def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> Float
             f"got {values[at].tolist()}; nothing was learnt. Leave a row out that is to count for nothing, or make its "
             "target missing."
         )
-    return values
+    return np.where(learnt if values.shape[1] == p else learnt.any(axis=1, keepdims=True), values, np.nan)
 
 
 def times(time: Any, n: int, *, many: bool) -> FloatArray:

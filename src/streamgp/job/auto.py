@@ -19,7 +19,7 @@ from streamgp.contract.snapshot import SnapshotError
 from streamgp.evaluate.metrics import rmse
 from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, least_squares
 from streamgp.job.request import Request
-from streamgp.job.selection import FEWEST, Chosen, hyperparameters
+from streamgp.job.selection import FEWEST, Chosen, hyperparameters, kept_rows
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import with_hyperparameters
@@ -64,7 +64,7 @@ class Auto:
         self.chosen: Chosen | None = None
         self.names: list[str] = []
         self._inputs = own + max(lags, 1)
-        self._kept = np.empty((0, self._inputs + 1))  # inputs and target of the first rows
+        self._kept = np.empty((0, self._inputs + 2))  # inputs, time and target of the first rows
         self._seen = np.zeros(1, dtype=np.int64)
         warmup, late = request.warmup, request.horizon
         births = {LINES_FROM, max(FEWEST, warmup // EARLY)}
@@ -91,24 +91,26 @@ class Auto:
         stages = (*self._births, self._warmup, *self._cuts)
         return min([n, *(stage - seen for stage in stages if stage > seen)])
 
-    def keep(self, X: FloatArray, y: FloatArray, model: Calibrated) -> Calibrated:
+    def keep(self, X: FloatArray, y: FloatArray, time: FloatArray | None, model: Calibrated) -> Calibrated:
         """Keep rows that were predicted; change the members of the model where that is due.
 
         Args:
             X: (n, d) inputs, no more than ``before_next`` allows.
             y: (n,) targets as they came with these rows, NaN where missing.
+            time: (n,) times at which they came, if models forget by it.
             model: that predicted them.
         """
         self._seen += len(y)
         seen, horizon = int(self._seen[0]), self.request.horizon
         if self.chosen is None:
-            self._kept = np.concatenate([self._kept, np.column_stack([X, y])])
-            X, y = self._kept[: seen - horizon, :-1], self._kept[horizon:, -1].copy()
+            self._kept = np.concatenate([self._kept, kept_rows(X, y, time)])
+            X, y = self._kept[: seen - horizon, :-2], self._kept[horizon:, -1].copy()
+            time = None if time is None else self._kept[horizon:, -2]
             y[: min(max(self._past, 1), max(len(y) - FEWEST, 1))] = np.nan  # their lags are made up
         if seen in self._births:
-            model._revise(lambda committee: self._bear(committee, X, y, first=seen == self._births[0]))
+            model._revise(lambda committee: self._bear(committee, X, y, time, first=seen == self._births[0]))
         elif seen == self._warmup:
-            model._revise(lambda committee: self._settle(committee, X, y))
+            model._revise(lambda committee: self._settle(committee, X, y, time))
             self._kept = self._kept[:0]
         elif seen in self._cuts:
             model._revise(lambda committee: self._cut(committee, self._cuts[seen]))
@@ -151,9 +153,9 @@ class Auto:
             model = model if batch is None else with_hyperparameters(model, batch)
         return self._seeing(view, model, len(y))
 
-    def _bear(self, committee: Committee, X: FloatArray, y: FloatArray, first: bool) -> None:
+    def _bear(self, committee: Committee, X: FloatArray, y: FloatArray, time: FloatArray | None, first: bool) -> None:
         """Add least squares, or renew it in new units and add Gaussian processes."""
-        self._renew(committee, self._lines(len(y)), X, y)
+        self._renew(committee, self._lines(len(y)), X, y, time)
         if not first or len(self._births) == 1:
             found: dict[Any, Any] = {}
             processes = (
@@ -161,28 +163,33 @@ class Auto:
                 for view in self._views()
                 for name in CANDIDATES
             )
-            self._renew(committee, processes, X, y)
+            self._renew(committee, processes, X, y, time)
 
     def _renew(
-        self, committee: Committee, members: Iterator[tuple[str, StreamModel]], X: FloatArray, y: FloatArray
+        self,
+        committee: Committee,
+        members: Iterator[tuple[str, StreamModel]],
+        X: FloatArray,
+        y: FloatArray,
+        time: FloatArray | None,
     ) -> None:
         """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
         for name, member in members:
-            member.learn_many(X, y)
+            member.learn_many(X, y, time=time)
             if name in self.names:
                 committee.replace(self.names.index(name), member)
             else:
                 committee.add(member)
                 self.names.append(name)
 
-    def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+    def _settle(self, committee: Committee, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
         """Of the processes, keep those with the lowest errors on the later half of the rows, tuned on all of them."""
         views = {_named(name, view): (view, name) for view in self._views() for name in CANDIDATES}
         scores: dict[str, float] = {}
         half = len(y) // 2
         for name, member in zip(self.names, committee._models, strict=True):
             if name in views:
-                error = rmse(y[half:], member.clone().track(X, y).mean[half:])
+                error = rmse(y[half:], member.clone().track(X, y, time=time).mean[half:])
                 scores[name] = error if np.isfinite(error) else np.inf
         order = sorted(scores, key=scores.__getitem__)
         if not order:  # a warm-up too short for any to be born before
@@ -190,9 +197,9 @@ class Auto:
         stay = order[: STAY[1]]
         for name in order[STAY[1] :]:
             self._retire(committee, name)
-        self._renew(committee, self._lines(len(y)), X, y)
+        self._renew(committee, self._lines(len(y)), X, y, time)
         found: dict[Any, Any] = {}
-        self._renew(committee, ((name, self._tuned(*views[name], X, y, found)) for name in stay), X, y)
+        self._renew(committee, ((name, self._tuned(*views[name], X, y, found)) for name in stay), X, y, time)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in order[: STAY[1]] if name in scores)
         reason = f"lowest RMSE on rows {half + 1} to {len(y)}: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)

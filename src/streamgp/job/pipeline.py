@@ -19,7 +19,7 @@ from streamgp.job.scores import RunningScores
 from streamgp.job.selection import Chosen, Selection
 from streamgp.loading import from_bytes
 from streamgp.settings import FloatArray, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.calibrated import Calibrated
@@ -103,6 +103,14 @@ class Pipeline:
         else:
             self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
         self.model: Calibrated = self._selection.first()
+        # Whether models forget by the time between rows, and the last one's.
+        self._timed = self.model._needs_time or (auto and self.request.by_time)
+        self._moment = np.array([np.nan])
+        if self._timed and not schema.time:
+            raise RowsError(
+                "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
+                "none; drop --half-life to forget by rows"
+            )
 
     def _default_lags(self, auto: bool) -> int:
         """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
@@ -148,11 +156,13 @@ class Pipeline:
         coming = self._coming()
         self._unready += unready
         issued = np.full((n, ISSUED), np.nan)
+        time = self._moments(rows.times) if self._timed and rows.times is not None else None
         start = unready
         while start < n:
             stop = start + self._selection.before_next(n - start)
-            issued[start:stop] = self._step(self.rows + start, X[start:stop], rows.y[start:stop])
-            self.model = self._selection.keep(X[start:stop], rows.y[start:stop], self.model)
+            part = X[start:stop], rows.y[start:stop], None if time is None else time[start:stop]
+            issued[start:stop] = self._step(self.rows + start, *part)
+            self.model = self._selection.keep(*part, self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         resolved = np.concatenate([coming, issued])[:n]
@@ -162,6 +172,16 @@ class Pipeline:
         if h and ahead:
             return self._predicted(issued, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    def _moments(self, times: list[str]) -> FloatArray:
+        """Seconds since 1970; a time that cannot be read, or goes back, counts as the one before."""
+        read = [seconds(text) for text in times]
+        known = np.array([self._moment[0], *(np.nan if moment is None else moment for moment in read)])
+        known = np.fmax.accumulate(known)
+        first = known[~np.isnan(known)]
+        known[np.isnan(known)] = first[0] if len(first) else 0.0
+        self._moment[0] = known[-1] if len(first) else np.nan
+        return known[1:]
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
@@ -174,31 +194,31 @@ class Pipeline:
         waiting = self._delay.waiting()[:, -ISSUED:]
         return np.concatenate([np.full((self.horizon - len(waiting), ISSUED), np.nan), waiting])
 
-    def _step(self, row: int, X: FloatArray, y: FloatArray) -> FloatArray:
+    def _step(self, row: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
         """Predict rows, and learn each when its target has come; the first has this number, from 0."""
         h, n = self.horizon, len(y)
         early = min(h, 1)  # with a horizon a row's own target comes before its prediction, without one after it
         if early:
-            self._learn(row - h, y[0])
+            self._learn(row - h, y[0], None if time is None else time[0])
         issued = np.empty((n, ISSUED))
         done = 0
         if self._delay.places == 1 and n > early:  # each prediction's own target follows it: one compiled loop
             done = n - early
-            issued[:done] = _table(self.model.track(X[:done], y[early:]))
+            issued[:done] = _table(self.model.track(X[:done], y[early:], time=None if time is None else time[early:]))
         for t in range(done, n):
             issued[t] = _table(self.model.predict_many(X[t : t + 1]))[0]
             self._delay.put(row + t, np.concatenate([X[t], issued[t]]))
             if t + early < n:
-                self._learn(row + t + early - h, y[t + early])
+                self._learn(row + t + early - h, y[t + early], None if time is None else time[t + early])
         return issued
 
-    def _learn(self, row: int, y: float) -> None:
-        """Learn the target of a row that waits for it."""
+    def _learn(self, row: int, y: float, time: float | None) -> None:
+        """Learn the target of a row that waits for it, at the time at which it has come."""
         if row in self._delay:
             waited = self._delay.take(row)
             # Where nothing was learnt in between, the model would predict the same now.
             issued = None if self._delay.places == 1 else _prediction(waited[-ISSUED:], self.level)
-            self.model.learn_one(waited[:-ISSUED], y, issued=issued)
+            self.model.learn_one(waited[:-ISSUED], y, issued=issued, time=time)
 
     def _predicted(self, issued: FloatArray, row: np.ndarray, time: list[str] | None, y: FloatArray) -> PredictedRows:
         p = _prediction(issued, self.level)
@@ -216,7 +236,7 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays()
+        return {"last": self.encoder.last, "moment": self._moment} | self._lags.arrays() | self._delay.arrays()
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""

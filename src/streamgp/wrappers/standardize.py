@@ -19,8 +19,8 @@ from streamgp.wrappers import scaling
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 SHARED_UNITS = (
-    "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use a "
-    'model with outputs="separate"'
+    "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
+    'a model with outputs="separate"'
 )
 
 
