@@ -238,3 +238,29 @@ def test_tensors_are_taken_without_their_gradient():
     other = StreamRegressor(sg.KRLST(capacity=20)).fit(X, Y)
     assert regressor.model_.to_bytes() == other.model_.to_bytes()
     np.testing.assert_array_equal(regressor.predict(rows), other.predict(X))
+
+
+def test_a_sample_weight_divides_the_noise_of_the_model():
+    rng = np.random.default_rng(1)
+    X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), np.resize([0.5, 1.0, 0.0, 3.0], 60)
+    regressor, model = StreamRegressor(sg.KRLST(capacity=20, noise=0.04)), sg.KRLST(capacity=20, noise=0.04)
+    regressor.fit(X[:30], y[:30], sample_weight=weight[:30]).partial_fit(X[30:], y[30:], sample_weight=weight[30:])
+    model.learn_many(X, np.where(weight > 0, y, np.nan), noise=0.04 / np.where(weight > 0, weight, 1.0))
+    np.testing.assert_allclose(regressor.predict(X), model.predict_many(X).mean, rtol=1e-12)
+
+
+def test_weights_keep_their_meaning_in_standard_units():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 2)), 500.0 + 100.0 * rng.normal(size=60)
+    weighed = StreamRegressor(sg.Standardize(sg.SOGP(noise=0.4), warmup=30)).fit(X, y, sample_weight=np.full(60, 4.0))
+    built = sg.Standardize(sg.SOGP(noise=0.1), warmup=30)
+    built.learn_many(X, y)
+    np.testing.assert_allclose(weighed.predict(X), built.predict_many(X).mean, rtol=1e-9)
+
+
+def test_sample_weights_that_cannot_be_are_refused():
+    X, y = np.ones((3, 1)), np.arange(3.0)
+    with pytest.raises(ValueError, match="sample_weight must be numbers of at least 0; got -1.0"):
+        StreamRegressor().fit(X, y, sample_weight=[1.0, -1.0, 1.0])
+    with pytest.raises(ValueError, match="KLMS cannot weigh a row by its noise"):
+        StreamRegressor(sg.KLMS()).fit(X, y, sample_weight=[1.0, 2.0, 1.0])
