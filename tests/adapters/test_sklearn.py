@@ -30,7 +30,11 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+# One row of weight 2 is not two rows for a model that forgets or takes its units from the rows; for an SOGP it is.
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "rows are learnt in order, each once"}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED)
 def test_scikit_learn_is_content(estimator, check):
     check(estimator)
 
@@ -42,10 +46,11 @@ def test_no_check_of_scikit_learn_is_left_out():
 
 def test_the_check_that_scikit_learn_skips_unless_asked_passes_too():
     code = "from streamgp.adapters.sklearn import *; from sklearn.utils.estimator_checks import check_estimator; "
-    code += "results = check_estimator(StreamRegressor()); print({result['status'] for result in results})"
+    code += f"results = check_estimator(StreamRegressor(), expected_failed_checks={EXPECTED}); "
+    code += "print(sorted({(result['status'], result['expected_to_fail']) for result in results}))"
     asked = os.environ | {"SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=asked, capture_output=True, text=True)
-    assert done.stdout == "{'passed'}\n", done.stderr
+    assert done.stdout == "[('passed', False), ('xfail', True)]\n", done.stderr
 
 
 MODELS = {
