@@ -156,7 +156,7 @@ def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
     while start < len(y):
         stop = start + selection.before_next(len(y) - start)
         mean[start:stop] = model.track(X[start:stop], y[start:stop]).mean
-        model = selection.keep(X[start:stop], y[start:stop], model)
+        model = selection.keep(X[start:stop], y[start:stop], None, model)
         start = stop
     return Said(mean + previous)
 

@@ -95,7 +95,7 @@ class Stopped(sg.KRLST):
     def __init__(self, capacity=8):
         super().__init__(capacity=capacity)
 
-    def _advance(self, X, Y, report):
+    def _advance(self, X, Y, report, conditions=None):
         if len(X) > 5:
             raise KeyboardInterrupt
-        return super()._advance(X, Y, report)
+        return super()._advance(X, Y, report, conditions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import difflib
 import functools
 import inspect
@@ -200,7 +201,9 @@ def _copied(value: Any) -> Any:
         return value.copy()
     if isinstance(value, list):
         return [_copied(item) for item in value]
-    return value
+    if isinstance(value, dt.timedelta):  # so that it can be saved
+        return value.total_seconds()
+    return value / np.timedelta64(1, "s") if isinstance(value, np.timedelta64) else value
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -272,6 +275,23 @@ def number(
     ):
         raise ValueError(f"{wanted}; got {value!r}")
     return result
+
+
+UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def duration(name: str, value: Any) -> float:
+    """A length of time above 0: a number as it is, text such as "90s", "15min", "2h", "1d" or "1w" in seconds."""
+    if isinstance(value, str):
+        text = value.strip()
+        unit = text.lstrip("0123456789.")
+        try:
+            value = float(text.removesuffix(unit)) * UNITS[unit.strip().lower()] if unit.strip() else float(text)
+        except (KeyError, ValueError):
+            raise ValueError(
+                f"{name} must be a length of time such as 3600, '90s', '15min', '2h', '1d' or '1w'; got {text!r}"
+            ) from None
+    return number(name, _copied(value), above=0)
 
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.settings import FloatArray, Setting, number, one_of, optional, real_matrix, whole
+from streamgp.settings import FloatArray, Setting, duration, number, one_of, optional, real_matrix, whole
 
 TARGET2 = "squared unit of the target"
 INPUTS = "unit of the inputs"
@@ -162,6 +162,15 @@ Form = Annotated[
 Forgetting = Annotated[
     float,
     Setting("factor in (0, 1]; the memory is about 1 / (1 - factor) rows long, 1 forgets nothing", check=part_of_one),
+]
+HalfLife = Annotated[
+    float | str | None,
+    Setting(
+        "time after which half of what was learnt is forgotten, in place of forgetting by rows: a number in the unit "
+        'of ``time=``, or "2h" or a timedelta where that is dates or seconds; every learnt row then needs its time',
+        "unit of the time",
+        optional(duration),
+    ),
 ]
 Step = Annotated[
     float,

@@ -282,3 +282,25 @@ def test_a_second_thread_is_refused_during_the_warm_up():
         pool.submit(regressor.learn_one, ROWS[2], 3.0).result()
     assert regressor._native.rows_seen == 3
     assert regressor.columns == ("east", "north", "south", "west")
+
+
+def test_a_weight_divides_the_noise_of_the_model():
+    weights = np.resize([0.5, 1.0, 2.0, 0.0, 7.0], 150)
+    regressor, model = StreamRegressor(sg.KRLST(capacity=20, noise=0.04)), sg.KRLST(capacity=20, noise=0.04)
+    for x, row, y, w in zip(X[:, ORDER], ROWS, Y, weights, strict=True):
+        regressor.learn_one(row, y, w=w)
+        model.learn_one(x, y if w else None, noise=0.04 / w if w else None)
+    for x, row in zip(X[:5, ORDER], ROWS, strict=False):
+        assert regressor.predict_one(row) == pytest.approx(model.predict_one(x).mean, rel=1e-12)
+    with pytest.raises(ValueError, match="w must be a finite number at least 0; got -1"):
+        regressor.learn_one(ROWS[0], 1.0, w=-1)
+    with pytest.raises(ValueError, match="QKLMS cannot weigh a row by its noise"):
+        StreamRegressor(sg.QKLMS()).learn_one(ROWS[0], 1.0, w=2.0)
+
+
+def test_weights_of_the_warm_up_are_learnt_again_with_a_new_feature():
+    regressor, model = StreamRegressor(sg.KRLST(noise=0.04)), sg.KRLST(noise=0.04)
+    regressor.learn_one({"north": 1.0}, 2.0, w=3.0)
+    regressor.learn_one({"north": 1.0, "south": 2.0}, 1.0, w=0.5)
+    model.learn_many([[1.0, 0.0], [1.0, 2.0]], [2.0, 1.0], noise=[0.04 / 3, 0.08])
+    assert regressor.predict_one({"north": 0.5}) == pytest.approx(model.predict_one([0.5, 0.0]).mean, rel=1e-12)

@@ -411,3 +411,16 @@ def test_output_that_nobody_reads_any_more_ends_the_run_quietly(tmp_path):
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 0
     assert "Traceback" not in errors
+
+
+def test_a_half_life_is_a_setting_of_the_model(tmp_path):
+    source = tmp_path / "times.csv"
+    lines = [f"2024-03-01 {t // 60:02}:{t % 60:02},{t % 7},{t % 5}" for t in range(0, 1200, 13)]
+    source.write_text("at,x,y\n" + "\n".join(lines))
+    asked = (source, "--target", "y", "--model", "KRLST", "--set", "tune=off")
+    option = streamgp("run", *asked, "--half-life", "2h", "--out", tmp_path / "a.csv")
+    setting = streamgp("run", *asked, "--set", "half_life=7200", "--out", tmp_path / "b.csv")
+    rows = streamgp("run", *asked, "--out", tmp_path / "c.csv")
+    assert option.exit_code == setting.exit_code == rows.exit_code == 0, option.output
+    written = [(tmp_path / f"{name}.csv").read_text() for name in "abc"]
+    assert written[0] == written[1] != written[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -300,6 +301,41 @@ def test_a_missing_target_only_advances_the_memory(build, data, missing):
     fresh.reset_memory()
     assert_same(model.predict_many(X), fresh.predict_many(X))
     assert knowledge.mean.shape == Y.shape
+
+
+def test_a_row_has_a_noise_of_its_own_or_the_model_says_why_not(build, data):
+    X, Y = data
+    p = 1 if Y.ndim == 1 else Y.shape[1]
+    noise = 10.0 ** np.random.default_rng(2).uniform(-3, 1, N)
+    many, one, without = build(), build(), build()
+    before = state(many)
+    if why := many._refuses_noise(p):
+        for call in (lambda: many.learn_many(X, Y, noise=noise), lambda: many.learn_one(X[0], Y[0], noise=0.1)):
+            with pytest.raises(ValueError, match=re.escape(why)):
+                call()
+        assert state(many) == before
+        return
+    many.learn_many(X, Y, noise=noise)
+    for x, y, one_noise in zip(X, Y, noise, strict=True):
+        one.learn_one(x, y, noise=one_noise)
+    without.learn_many(X, Y)
+    assert state(many) == state(one) != state(without)
+    assert_same(one.track(X, Y, noise=noise), many.track(X, Y, noise=noise))
+
+
+def test_a_model_that_forgets_by_rows_takes_no_notice_of_the_time(build, data):
+    X, Y = data
+    timed, plain = build(), build()
+    timed.learn_many(X, Y, time=np.arange(N)[::-1])
+    timed.learn_one(X[0], Y[0], time=np.datetime64("2024-03-01"))
+    plain.learn_many(X, Y)
+    plain.learn_one(X[0], Y[0])
+    assert_same(timed.predict_many(X), plain.predict_many(X))
+    with pytest.raises(TypeError, match="time must be numbers, datetimes or datetime64; got 'noon'"):
+        timed.learn_one(X[0], Y[0], time="noon")
+    with pytest.raises(ValueError, match="time must be one time for each of the 60 rows"):
+        timed.track(X, Y, time=[1.0, 2.0])
+    assert timed.rows_seen == N + 1
 
 
 def test_missing_targets_may_come_first(build, data):

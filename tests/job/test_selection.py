@@ -22,7 +22,7 @@ def built(request, X, y):
     start = 0
     while start < len(y):
         stop = start + selection.before_next(len(y) - start)
-        model = selection.keep(X[start:stop], y[start:stop], model)
+        model = selection.keep(X[start:stop], y[start:stop], None, model)
         start = stop
     return model, selection.chosen
 

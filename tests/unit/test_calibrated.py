@@ -162,8 +162,8 @@ class Failing(sg.KRLST):
     def __init__(self):
         super().__init__()
 
-    def _advance(self, X, Y, report):
-        p = super()._advance(X, Y, report)
+    def _advance(self, X, Y, report, conditions=None):
+        p = super()._advance(X, Y, report, conditions)
         rows = self.rows_seen - len(X) + np.arange(len(X))
         p.mean[(rows >= 200) & (rows < 250)] = np.nan
         return p

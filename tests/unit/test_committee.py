@@ -79,8 +79,8 @@ class Absurd(sg.KRLST):
     def __init__(self, capacity=8):
         super().__init__(capacity=capacity)
 
-    def _advance(self, X, Y, report):
-        p = super()._advance(X, Y, report)
+    def _advance(self, X, Y, report, conditions=None):
+        p = super()._advance(X, Y, report, conditions)
         if p is not None:
             p.mean[np.arange(len(p.mean)) + self.rows_seen - len(p.mean) >= 20] = self.said
         return p

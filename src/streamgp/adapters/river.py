@@ -12,7 +12,7 @@ except ImportError as error:
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
-from streamgp.settings import whole
+from streamgp.settings import number, whole
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
@@ -63,36 +63,43 @@ class StreamRegressor(base.Regressor):
         self._native = self._fresh()
         self._columns = () if features is None else tuple(features)
         # The rows of the warm-up; None when the columns are settled.
-        self._kept: list[tuple[dict[base.typing.FeatureName, Any], Any]] | None = [] if features is None else None
+        self._kept: list[tuple[dict[base.typing.FeatureName, Any], Any, float]] | None = (
+            [] if features is None else None
+        )
 
     @property
     def columns(self) -> tuple[base.typing.FeatureName, ...]:
         """The features that are columns of the model, in order."""
         return self._columns
 
-    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget) -> None:
+    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
         """Learn a row.
 
         Args:
             x: numbers by the names of their features.
             y: a number; None or NaN: the memory of the model advances, nothing is learnt.
+            w: weight: the observation's noise is that of the model divided by it; 0: nothing is learnt. Models that
+                cannot weigh rows refuse any other than 0 and 1.
         """
+        w = number("w", w, at_least=0)
         with turn(self._native):
             if self._kept is None:
-                self._native.learn_one(_row(x, self._columns), y)
+                _learn(self._native, _row(x, self._columns), y, w)
                 self.ignored += any(name not in self._columns for name in x)
             else:
-                self._warm_up(x, y, self._kept)
+                self._warm_up(x, y, w, self._kept)
 
-    def _warm_up(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, kept: list[Any]) -> None:
+    def _warm_up(
+        self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float, kept: list[Any]
+    ) -> None:
         columns, native = tuple(sorted({*self._columns, *x}, key=str)), self._native
         if columns == self._columns:
-            native.learn_one(_row(x, columns), y)
+            _learn(native, _row(x, columns), y, w)
         else:
             native = self._fresh()
-            for row, target in (*kept, (x, y)):
-                native.learn_one(_row(row, columns), target)
-        kept.append((dict(x), y))
+            for row, target, weight in (*kept, (x, y, w)):
+                _learn(native, _row(row, columns), target, weight)
+        kept.append((dict(x), y, w))
         if len(kept) == self.warmup:
             self._kept = None
         # The model last: from then on another thread may have its turn.
@@ -123,6 +130,13 @@ class StreamRegressor(base.Regressor):
 
     def _fresh(self) -> StreamModel:
         return Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
+
+
+def _learn(model: StreamModel, x: list[Any], y: Any, w: float) -> None:
+    if w in (0.0, 1.0):
+        model.learn_one(x, y if w else None)
+    else:
+        model._take_many([x], [y], report=False, weight=w)
 
 
 def _row(x: dict[base.typing.FeatureName, Any], columns: tuple[base.typing.FeatureName, ...]) -> list[Any]:

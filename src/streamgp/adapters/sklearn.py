@@ -9,13 +9,14 @@ import numpy as np
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
 
 from streamgp.contract import inputs
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
+from streamgp.contract.turns import turn
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
@@ -46,32 +47,46 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
     def __init__(self, model: StreamModel | None = None) -> None:
         self.model = model
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows from nothing.
 
         Args:
             X: (n, d) rows, an array or a DataFrame.
             y: (n,) or (n, p) targets; all of them finite.
+            sample_weight: (n,) weights: an observation's noise is that of the model divided by its weight; a row of
+                weight 0 is observed, not learnt. None: all weigh 1.
         """
         if self.model is not None and not isinstance(self.model, StreamModel):
             raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
         model = Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
-        X, y = self._validated(X, y, reset=True)
-        model.learn_many(X, y)
+        self._learn(model, *self._validated(X, y, reset=True), sample_weight)
         self.model_ = model
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows; the first call is a fit.
 
         Args:
             X: (n, d) rows, with the columns of the first call.
             y: (n,) or (n, p) targets.
+            sample_weight: (n,) weights, as in ``fit``.
         """
         if not hasattr(self, "model_"):
-            return self.fit(X, y)
-        self.model_.learn_many(*self._validated(X, y, reset=False))
+            return self.fit(X, y, sample_weight)
+        self._learn(self.model_, *self._validated(X, y, reset=False), sample_weight)
         return self
+
+    def _learn(self, model: StreamModel, X: FloatArray, y: FloatArray, sample_weight: Any) -> None:
+        weight = np.ones(len(X)) if sample_weight is None else _check_sample_weight(sample_weight, X)
+        if (weight < 0).any():
+            raise ValueError(f"sample_weight must be numbers of at least 0; got {weight[weight < 0][0]}")
+        if (weight == 0).any():
+            y = np.where((weight > 0).reshape(-1, *[1] * (y.ndim - 1)), y, np.nan)
+        if np.isin(weight, (0.0, 1.0)).all():
+            model.learn_many(X, y)
+        else:
+            with turn(model):
+                model._take_many(X, y, report=False, weight=np.where(weight > 0, weight, 1.0))
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False

@@ -43,6 +43,14 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
 ]
+HalfLife = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Forget by the time column: half of what was learned is forgotten after 90s, 15min, 2h, 1d or 1w. "
+        "For KRLST, RLSESN and auto's KRLST members.",
+    ),
+]
 OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
 
 
@@ -58,6 +66,7 @@ def run(
     ticket: Ticket = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
+    half_life: HalfLife = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
@@ -95,7 +104,7 @@ def run(
                 horizon=horizon,
                 ticket=ticket,
                 model=model,
-                settings=parse_settings(set_),
+                settings=parse_settings(set_) | ({} if half_life is None else {"half_life": half_life}),
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,

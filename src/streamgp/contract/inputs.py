@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -79,6 +79,72 @@ def targets(Y: Any, n: int, p: int | None, scalar: bool) -> tuple[FloatArray, bo
             f"Y must have {p if p is not None else 'at least 1'} columns, one for each output; got {values.shape[1]}"
         )
     return values, is_scalar
+
+
+def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> FloatArray:
+    """The noises of rows, (n, 1) or (n, p), where learnt (n, p) says which targets there are; NaN for the others."""
+    values = numbers(noise, "noise")
+    n, p = learnt.shape
+    if not many and values.ndim == 1:
+        values = values[None]
+    if values.ndim < 2:
+        values = np.broadcast_to(values, n)[:, None] if values.ndim == 0 or len(values) == n else values
+    if values.shape not in ((n, 1), (n, p)):
+        each = f"one, ({n},) or ({n}, {p})" if many else f"one or {p}"
+        raise ValueError(f"noise must be a variance for each row: {each}; got shape {np.shape(noise)}")
+    if shared and values.shape[1] > 1:
+        raise ValueError(
+            f"noise has {p} values for each row, but the outputs share one covariance; give one value, or use a model "
+            'with outputs="separate"'
+        )
+    with np.errstate(invalid="ignore"):
+        wrong = (learnt & ~(np.isfinite(values) & (values > 0))).any(axis=1)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"noise must be finite and above 0{f' in row {at}' if many else ''}: it is the variance of an observation; "
+            f"got {values[at].tolist()}; nothing was learnt. Leave a row out that is to count for nothing, or make its "
+            "target missing."
+        )
+    return np.where(learnt if values.shape[1] == p else learnt.any(axis=1, keepdims=True), values, np.nan)
+
+
+def times(time: Any, n: int, *, many: bool) -> FloatArray:
+    """The times of rows, (n,): numbers as they are, dates in seconds since 1970; NaN where missing."""
+    array = np.asarray(time)
+    if array.dtype.kind == "O":
+        items = [_moment(item) for item in array.ravel().tolist()]
+        array = np.array(items, dtype=np.float64).reshape(array.shape)
+    elif array.dtype.kind == "M":
+        array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    elif array.dtype.kind not in "iuf":
+        _refuse_time(time)
+    if array.shape != ((n,) if many else ()) and not (n == 1 and array.shape in ((), (1,))):
+        wanted = f"one time for each of the {n} rows, shape ({n},)" if many else "one time"
+        raise ValueError(f"time must be {wanted}; got shape {array.shape}")
+    return np.asarray(array, dtype=np.float64).reshape(n)
+
+
+def _moment(item: Any) -> float:
+    """The seconds of a date; without a zone it counts as UTC."""
+    if _is_missing(item):
+        return np.nan
+    if isinstance(item, dt.datetime) and item == item:  # NaT of pandas does not equal itself
+        return (item if item.tzinfo else item.replace(tzinfo=dt.UTC)).timestamp()
+    if isinstance(item, np.datetime64):
+        return float((item - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if item != item:
+        return np.nan
+    if isinstance(item, bool) or not isinstance(item, int | float):
+        _refuse_time(item)
+    return float(item)
+
+
+def _refuse_time(value: Any) -> NoReturn:
+    raise TypeError(
+        f"time must be numbers, datetimes or datetime64; got {_described(value)}. Convert text first, for example with "
+        "datetime.fromisoformat or pandas.to_datetime."
+    )
 
 
 def refuse(status: int, at: int, many: bool) -> None:

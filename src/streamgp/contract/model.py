@@ -13,6 +13,7 @@ import numpy as np
 from streamgp.contract import freerun, inputs, snapshot
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
+from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.turns import guard, refuse
@@ -21,6 +22,10 @@ from streamgp.settings import Configured, FloatArray
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
     "RLSESN and OnlineGP, also within Standardize"
+)
+NOISE_MODELS = (
+    "models that can are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, "
+    "IRFRR, RLSESN, LocalGP and OnlineGP, all without adapt=, also within wrappers"
 )
 
 JOINT_MODELS = (
@@ -129,6 +134,7 @@ class StreamModel(Configured, abc.ABC):
     _shape = Shape()
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
+    _needs_time: bool = False  # forgets by the time between rows
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -141,8 +147,10 @@ class StreamModel(Configured, abc.ABC):
         """Allocate for inputs of d columns and p outputs; a model that has seen no target yet keeps its memory."""
 
     @abc.abstractmethod
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        """Take every row: predict it if asked to, then learn it."""
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        """Take every row: predict it if asked to, then learn it under its conditions (conditions.py)."""
 
     @abc.abstractmethod
     def _predict(self, X: FloatArray) -> Prediction:
@@ -267,12 +275,16 @@ class StreamModel(Configured, abc.ABC):
         self._refuse_unfit(X, many=True)
         return self._started_for(X)._joint(X).shaped(self._shape.scalar)
 
-    def learn_one(self, x: Any, y: Any) -> None:
+    def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Advance the memory by one row, then learn its target.
 
         Args:
             x: d numbers.
             y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
+            noise: variance of this observation's noise, above 0, or p of them where outputs are separate; None: the
+                model's own.
+            time: when the row was observed, a number, datetime or datetime64; a model with ``half_life`` forgets by
+                what has passed since the last learnt row, all others take no notice.
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -282,10 +294,13 @@ class StreamModel(Configured, abc.ABC):
             d, p, scalar, certain = self._shape
             X = inputs.row(x, d)
             Y, scalar, given = inputs.target(y, p if certain else None, scalar)
+            said = None
+            if noise is not None or time is not None or self._needs_time:
+                said = self._conditions(1, Y, noise=noise, time=time, many=False)
             if certain:
-                self._advance(X, Y, report=False)
+                self._advance(X, Y, False, said)
             else:
-                self._take(X, Y, scalar, given, many=False, report=False)
+                self._take(X, Y, scalar, given, many=False, report=False, conditions=said)
         finally:
             self._owner = owner
 
@@ -298,26 +313,32 @@ class StreamModel(Configured, abc.ABC):
         """Advance the memory by one row without a target."""
         self.learn_one(x, None)
 
-    def learn_many(self, X: Any, Y: Any) -> None:
+    def learn_many(self, X: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Learn rows in order; equal to the loop of learn_one.
 
         Args:
             X: (n, d) rows.
             Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
+            noise: variance of the observations' noise: one for all rows, (n,), or (n, p) where outputs are separate;
+                None: the model's own.
+            time: (n,) times of the rows; see ``learn_one``.
         """
-        self._take_many(X, Y, report=False)
+        self._take_many(X, Y, report=False, noise=noise, time=time)
 
-    def track(self, X: Any, Y: Any = None) -> Prediction[FloatArray]:
+    def track(self, X: Any, Y: Any = None, *, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
         """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
 
         Args:
             X: (n, d) rows.
             Y: (n,) or (n, p) targets; None: predict and advance the memory without learning.
+            noise: of the observations that are learnt, as in ``learn_many``; predictions are of observations with the
+                model's own noise.
+            time: (n,) times of the rows; see ``learn_one``.
 
         Returns:
             One Prediction of arrays, (n,) or (n, p).
         """
-        prediction = self._take_many(X, Y, report=True)
+        prediction = self._take_many(X, Y, report=True, noise=noise, time=time)
         return self._empty() if prediction is None else self._shaped(prediction, many=True)
 
     def simulate(self, U: Any, feedback: Any, trajectories: int = 100, seed: int = 0) -> Prediction:
@@ -442,22 +463,63 @@ class StreamModel(Configured, abc.ABC):
 
     # How calls become arrays.
 
-    def _take_many(self, X: Any, Y: Any, report: bool) -> Prediction | None:
+    def _take_many(self, X: Any, Y: Any, report: bool, **said: Any) -> Prediction | None:
+        """Take rows; what is said of them besides is noise, time and weight, by which their noise is divided."""
         X = inputs.rows(X, self._shape.d)
         scalar, certain = self._shape.scalar, Y is not None or not report  # track alone goes without targets
         if certain:
             Y, scalar = inputs.targets(Y, len(X), self._shape.outputs, scalar)
-        return self._take(X, Y, scalar, certain, many=True, report=report) if len(X) else None
+        conditions = self._conditions(len(X), Y, **said, many=True)
+        return self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions) if len(X) else None
 
     def _take(
-        self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool, report: bool
+        self,
+        X: FloatArray,
+        Y: FloatArray | None,
+        scalar: bool,
+        certain: bool,
+        *,
+        many: bool,
+        report: bool,
+        conditions: FloatArray | None = None,
     ) -> Prediction | None:
         """Advance; the first row, and the first target, tell the shape of all."""
         if self._shape.covers(certain):
-            return self._advance(X, Y, report)
+            return self._advance(X, Y, report, conditions)
         with undone_on_error(self):
             self._begin(X, Y, scalar, certain, many=many)
-            return self._advance(X, Y, report)
+            return self._advance(X, Y, report, conditions)
+
+    def _conditions(
+        self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
+    ) -> FloatArray | None:
+        """What is said of n rows besides input and target, checked, as one array; None: nothing."""
+        if noise is None and time is None and weight is None and not self._needs_time:
+            return None
+        p = self._p or 1 if Y is None else Y.shape[1]
+        learnt = np.zeros((n, p), dtype=bool) if Y is None else ~np.isnan(Y)
+        result = np.full((n, NOISE + (1 if self._shared else p)), np.nan)
+        if (noise is not None or weight is not None) and (why := self._refuses_noise(1 if noise is None else p)):
+            raise ValueError(why)
+        if noise is not None:
+            result[:, NOISE:] = inputs.noises(noise, learnt, self._shared, many=many)
+        if weight is not None:
+            result[:, WEIGHT] = weight
+        if time is not None:
+            result[:, TIME] = inputs.times(time, n, many=many)
+        if self._needs_time:
+            for one in self._family():
+                one._refuse_times(None if time is None else result[:, TIME], np.asarray(learnt.any(axis=1)), many)
+        return result
+
+    def _refuses_noise(self, p: int) -> str:
+        """Why rows of p outputs cannot have a noise of their own, or nothing."""
+        if children := self._children().values():
+            return next((why for child in children if (why := child._refuses_noise(p))), "")
+        return f"{type(self).__name__} cannot weigh a row by its noise; {NOISE_MODELS}"
+
+    def _refuse_times(self, time: FloatArray | None, learnt: np.ndarray, many: bool) -> None:
+        """Refuse the times of rows, of which some are learnt, by which this model alone could not forget."""
 
     def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
         """Check rows before anything changes, and allocate for their shape."""

@@ -10,6 +10,7 @@ import numpy as np
 from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
+from streamgp.contract.conditions import NOISE, in_other_units
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction
 from streamgp.contract.model import StreamModel
@@ -17,7 +18,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.encoded.encoder import WindowEncoder
 from streamgp.settings import FloatArray
-from streamgp.wrappers.standardize import Scaling
+from streamgp.wrappers.standardize import SHARED_UNITS, Scaling
 from streamgp.wrappers.wrapper import Composite
 
 MOST = 1e6  # standard units: further away an encoder, whose units are saturated, can tell nothing more
@@ -109,7 +110,9 @@ class Encoded(Composite):
         if self._d is None:
             self._window, self._rows = np.zeros((encoder.depth, d)), np.zeros(1, dtype=np.int64)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
         depth = self._encoder.depth
         rows = np.vstack([self._window, self._standard(X)])
@@ -119,8 +122,14 @@ class Encoded(Composite):
         status, at = check(E, E[:0] if targets is None else targets, self._shared, self._largest_within)
         inputs.refuse(status, at, many=len(X) > 1)
         with undone_on_error(self, len(X)):
+            said = in_other_units(conditions, self._scaling.target_scale, self._shared)
             predictions = [
-                model._advance(E, None if targets is None else np.ascontiguousarray(targets[:, own]), report)
+                model._advance(
+                    E,
+                    None if targets is None else np.ascontiguousarray(targets[:, own]),
+                    report,
+                    None if said is None else np.hstack([said[:, :NOISE], said[:, NOISE:][:, own]]),
+                )
                 for own, model in self._by_outputs()
             ]
             self._window[:] = rows[len(rows) - depth :]
@@ -129,6 +138,9 @@ class Encoded(Composite):
                 for y in Y:
                     self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
             return self._in_units(predictions) if report else None
+
+    def _refuses_noise(self, p: int) -> str:
+        return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)

@@ -70,7 +70,9 @@ class Filter(MemoryModel):
         numbers.state.parameters[:] = parameters
         self._place(numbers)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         mean = np.empty((len(X) if report else 0, self._state.last_target.size))
         targets = X[:0] if Y is None else Y
         status, at = rules.run(self._numbers.record, self._numbers.buffer, X, targets, mean)

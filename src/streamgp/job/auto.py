@@ -24,7 +24,7 @@ from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, least_squares
 from streamgp.job.request import Request
-from streamgp.job.selection import FEWEST, Chosen, hyperparameters
+from streamgp.job.selection import FEWEST, Chosen, hyperparameters, kept_rows
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray, whole
 from streamgp.tuning.tune import with_hyperparameters
@@ -51,8 +51,22 @@ MOST_EVENTS = 100  # that are listed
 FROM = ", from row "  # in the names of later generations
 
 
-# What is done with the committee, given the inputs and targets of the generation under way.
-Stage = Callable[[Committee, FloatArray, FloatArray], None]
+class Rows(NamedTuple):
+    """Of the generation under way.
+
+    Args:
+        X: (n, d) inputs.
+        y: (n,) targets.
+        time: (n,) times, if models forget by it.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    time: FloatArray | None
+
+
+# What is done with the committee.
+Stage = Callable[[Committee, Rows], None]
 
 
 class View(NamedTuple):
@@ -104,7 +118,7 @@ class Auto:
         self._inputs = own + max(lags, 1)
         self._early = max(FEWEST, request.warmup // EARLY)
         self._clock = Clock()
-        self._kept = np.empty((0, self._inputs + 1))  # inputs and target of the last rows
+        self._kept = np.empty((0, self._inputs + 2))  # inputs, time and target of the last rows
         self._ranks = np.zeros(drift.BINS)  # how large errors have been, in units of those of the previous value
         self._evidence = np.zeros(1)  # that they have grown
         self._unit = np.zeros(2)  # discounted sums of the squared errors of the previous value, and of 1
@@ -145,24 +159,27 @@ class Auto:
                     stages.setdefault(clock.settled + times * warmup + late, partial(self._cut, stay=stay))
         return stages
 
-    def keep(self, X: FloatArray, y: FloatArray, model: Calibrated) -> Calibrated:
+    def keep(self, X: FloatArray, y: FloatArray, time: FloatArray | None, model: Calibrated) -> Calibrated:
         """Keep rows that were predicted; change the members of the model where that is due.
 
         Args:
             X: (n, d) inputs, no more than ``before_next`` allows.
             y: (n,) targets as they came with these rows, NaN where missing.
+            time: (n,) times at which they came, if models forget by it.
             model: that predicted them.
         """
         horizon = self.request.horizon
-        self._kept = np.concatenate([self._kept, np.column_stack([X, y])])[-self.request.warmup - horizon :]
+        self._kept = np.concatenate([self._kept, kept_rows(X, y, time)])[-self.request.warmup - horizon :]
         self._clock = self._clock._replace(seen=self._clock.seen + len(y))
         clock = self._clock
         if clock.seen in (stages := self._stages()):
-            rows = self._kept[-(clock.seen - max(clock.generation, 0)) :]
-            X, y = rows[: len(rows) - horizon, :-1], rows[horizon:, -1].copy()
+            kept = self._kept[-(clock.seen - max(clock.generation, 0)) :]
+            times = None if time is None else kept[horizon:, -2]
+            rows = Rows(kept[: len(kept) - horizon, :-2], kept[horizon:, -1].copy(), times)
             if clock.generation == 0:
-                y[: min(max(self._past, 1), max(len(y) - FEWEST, 1))] = np.nan  # their lags are made up
-            model._revise(lambda committee: stages[clock.seen](committee, X, y))
+                made_up = min(max(self._past, 1), max(len(rows.y) - FEWEST, 1))
+                rows.y[:made_up] = np.nan  # their lags are
+            model._revise(lambda committee: stages[clock.seen](committee, rows))
         return model
 
     # Changes of the stream.
@@ -210,7 +227,7 @@ class Auto:
             self._clock = self._clock._replace(generation=-1, refuted=refuted)
         self._ranks[:], self._evidence[:] = 0.0, 0.0
 
-    def _hear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+    def _hear(self, committee: Committee, rows: Rows) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
         ratio = self._young_to_old(committee.recent_errors)
         if ratio > CLOSE:
@@ -257,10 +274,10 @@ class Auto:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
-    def _tuned(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+    def _tuned(self, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
         found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
-        processes = self._processes()
+        processes, (X, y, _) = self._processes(), rows
         what = "tuning" if self.request.run["tune"] else "building"
         self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
@@ -276,26 +293,24 @@ class Auto:
                 model = model if batch is None else with_hyperparameters(model, batch)
             yield name, self._seeing(view, model, len(y))
 
-    def _renew(
-        self, committee: Committee, members: Iterator[tuple[str, StreamModel]], X: FloatArray, y: FloatArray
-    ) -> None:
+    def _renew(self, committee: Committee, members: Iterator[tuple[str, StreamModel]], rows: Rows) -> None:
         """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
         for name, member in members:
-            member.learn_many(X, y)
+            member.learn_many(rows.X, rows.y, time=rows.time)
             if name in self.names:
                 committee.replace(self.names.index(name), member)
             else:
                 committee.add(member)
                 self.names.append(name)
 
-    def _draw_lines(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+    def _draw_lines(self, committee: Committee, rows: Rows) -> None:
         """Add least squares, or renew it in new units."""
-        self._renew(committee, self._lines(len(y)), X, y)
+        self._renew(committee, self._lines(len(rows.y)), rows)
 
-    def _bear(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+    def _bear(self, committee: Committee, rows: Rows) -> None:
         """Add Gaussian processes."""
         if self._clock.generation == 0:
-            self._draw_lines(committee, X, y)
+            self._draw_lines(committee, rows)
         processes = self._processes()
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
             for name in [name for name in self.names if FROM in name and name not in self.chosen.names]:
@@ -303,9 +318,9 @@ class Auto:
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {view.label for view in self._views() for kind in CANDIDATES if _named(kind, view) in stayed}
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
-        self._renew(committee, self._tuned(list(processes), X, y), X, y)
+        self._renew(committee, self._tuned(list(processes), rows), rows)
 
-    def _settle(self, committee: Committee, X: FloatArray, y: FloatArray) -> None:
+    def _settle(self, committee: Committee, rows: Rows) -> None:
         """Of all processes keep those with the lowest errors; of this generation tuned on all of its rows."""
         processes = self._processes()
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
@@ -318,18 +333,18 @@ class Auto:
             self._retire(committee, name)
         tuned = [name for name in stay if name in processes]
         if self._clock.generation == 0:
-            self._draw_lines(committee, X, y)
+            self._draw_lines(committee, rows)
         else:
             tuned = tuned[:RETUNED]
             self._tell_if_clear(self._young_to_old(committee.recent_errors))
-        self._renew(committee, self._tuned(tuned, X, y), X, y)
+        self._renew(committee, self._tuned(tuned, rows), rows)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
         self._clock = self._clock._replace(settled=self._clock.generation)
         self._conclude()
 
-    def _cut(self, committee: Committee, X: FloatArray, y: FloatArray, stay: int) -> None:
+    def _cut(self, committee: Committee, rows: Rows, stay: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""
         assert self.chosen is not None
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))

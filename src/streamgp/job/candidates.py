@@ -17,7 +17,7 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.naive import Naive
 from streamgp.recipes.soh2014 import SOGP
-from streamgp.recipes.vanvaerenbergh2016 import KRLST
+from streamgp.recipes.vanvaerenbergh2016 import FACTOR, KRLST
 from streamgp.settings import Configured, nearest
 from streamgp.wrappers.wrapper import Wrapper
 
@@ -79,6 +79,8 @@ def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     """A candidate, with those of the settings that it has."""
     entry = CANDIDATES[name]
     own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
+    if own.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
+        own = {"forgetting": FACTOR} | own
     return entry.build(d).replaced(**own)  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,7 @@ from streamgp.job.selection import Chosen, Selection
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import from_bytes
 from streamgp.settings import FloatArray, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.calibrated import Calibrated
@@ -117,6 +117,14 @@ class Pipeline:
         else:
             self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
         self.model: Calibrated = self._selection.first()
+        # Whether models forget by the time between rows, and the last one's.
+        self._timed = self.model._needs_time or (auto and self.request.by_time)
+        self._moment = np.array([np.nan])
+        if self._timed and not schema.time:
+            raise RowsError(
+                "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
+                "none; drop --half-life to forget by rows"
+            )
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -178,14 +186,16 @@ class Pipeline:
         self.yardsticks.skipped += max(self._lags.made_up if self.lags else 0, unready)
         resolved = np.concatenate([coming, np.full((n, ISSUED), np.nan)])
         issued = resolved[h:]
+        time = self._moments(rows.times)
         start = unready
         while start < n:
             stop = start + self._selection.before_next(n - start)
             block = slice(start, stop)
-            issued[block] = self._step(self.rows + start, X[block], rows.y[block])
+            part = X[block], rows.y[block], None if time is None else time[block]
+            issued[block] = self._step(self.rows + start, *part)
             if isinstance(self._selection, Auto):
                 self._selection.watch(rows.y[block], resolved[block, 0], self.previous[block])
-            self.model = self._selection.keep(X[block], rows.y[block], self.model)
+            self.model = self._selection.keep(*part, self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
         predicted = self.scored = self._predicted(resolved[:n], numbers, rows.times, rows.y)
@@ -195,6 +205,18 @@ class Pipeline:
         if h and ahead:
             return self._predicted(issued, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    def _moments(self, times: list[str] | None) -> FloatArray | None:
+        """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
+        if times is None or not self._timed:
+            return None
+        read = [seconds(text) for text in times]
+        known = np.array([self._moment[0], *(np.nan if moment is None else moment for moment in read)])
+        known = np.fmax.accumulate(known)
+        first = known[~np.isnan(known)]
+        known[np.isnan(known)] = first[0] if len(first) else 0.0
+        self._moment[0] = known[-1] if len(first) else np.nan
+        return known[1:]
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
@@ -207,33 +229,34 @@ class Pipeline:
         waiting = self._delay.waiting()[:, -ISSUED:]
         return np.concatenate([np.full((self.horizon - len(waiting), ISSUED), np.nan), waiting])
 
-    def _step(self, row: int, X: FloatArray, y: FloatArray) -> FloatArray:
+    def _step(self, row: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
         """Predict rows, and learn each when its target has come; the first has this number, from 0."""
         h, n = self.horizon, len(y)
         early = min(h, 1)  # with a horizon a row's own target comes before its prediction, without one after it
         if early:
-            self._learn(row - h, y[0])
+            self._learn(row - h, y[0], None if time is None else time[0])
         issued = np.empty((n, ISSUED))
         done = 0
         if self._delay.places == 1 and n > early:  # each prediction's own target follows it: one compiled loop
             done = n - early
-            issued[:done, :-1] = _table(self.model.track(X[:done], y[early:]))
+            came = None if time is None else time[early:]
+            issued[:done, :-1] = _table(self.model.track(X[:done], y[early:], time=came))
             issued[:done, -1] = self.yardsticks.track(row, X[:done], y[early:])
         for t in range(done, n):
             issued[t, :-1] = _table(self.model.predict_many(X[t : t + 1]))[0]
             issued[t, -1] = self.yardsticks.predict(row + t, X[t])
             self._delay.put(row + t, np.concatenate([X[t], issued[t]]))
             if t + early < n:
-                self._learn(row + t + early - h, y[t + early])
+                self._learn(row + t + early - h, y[t + early], None if time is None else time[t + early])
         return issued
 
-    def _learn(self, row: int, y: float) -> None:
-        """Learn the target of a row that waits for it."""
+    def _learn(self, row: int, y: float, time: float | None) -> None:
+        """Learn the target of a row that waits for it, at the time at which it has come."""
         if row in self._delay:
             waited = self._delay.take(row)
             # Where nothing was learnt in between, the model would predict the same now.
             issued = None if self._delay.places == 1 else _prediction(waited[-ISSUED:], self.level)
-            self.model.learn_one(waited[:-ISSUED], y, issued=issued)
+            self.model.learn_one(waited[:-ISSUED], y, issued=issued, time=time)
             self.yardsticks.learn(row, waited[:-ISSUED], y)
 
     def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
@@ -242,6 +265,7 @@ class Pipeline:
         new: list[int] = []
         issued: list[FloatArray] = []
         scored: list[FloatArray] = []  # each what waited, and the target
+        moments = self._moments(rows.times)
         for i, (name, alone) in enumerate(rows.tickets):
             y = rows.y[i]
             at_once = name not in late and not (alone and not np.isnan(y))
@@ -256,7 +280,7 @@ class Pipeline:
                     continue
                 late.close(name)
             if waited is not None:
-                self._learn_target(waited, y, at_once)
+                self._learn_target(waited, y, None if moments is None else moments[i], at_once)
                 scored.append(np.append(waited, y))
         tail = np.reshape(scored, (-1, len(self.input_names) + ISSUED + 2))[:, -2 - ISSUED :]
         numbers = self.scores.rows + 1 + np.arange(len(tail))
@@ -280,15 +304,16 @@ class Pipeline:
             issued[-1] = self.yardsticks.predict(self.rows, X[0])
         return np.concatenate([X[0], issued, self.previous])
 
-    def _learn_target(self, waited: FloatArray, y: float, at_once: bool) -> None:
+    def _learn_target(self, waited: FloatArray, y: float, time: float | None, at_once: bool) -> None:
         X, issued = waited[None, : -1 - ISSUED], waited[-1 - ISSUED : -1]
         self._lags.columns(np.array([y]))  # from now on it is known
         if not np.isnan(X).any():
-            self.model.learn_one(X[0], y, issued=None if at_once else _prediction(issued, self.level))
+            said = None if at_once else _prediction(issued, self.level)
+            self.model.learn_one(X[0], y, issued=said, time=time)
             self.yardsticks.learn(self.rows, X[0], y)
             if isinstance(self._selection, Auto):
                 self._selection.watch(np.array([y]), issued[:1], waited[-1:])
-            self.model = self._selection.keep(X, np.array([y]), self.model)
+            self.model = self._selection.keep(X, np.array([y]), None if time is None else np.array([time]), self.model)
 
     def _predicted(
         self,
@@ -312,7 +337,8 @@ class Pipeline:
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
         late = {} if self._late is None else self._late.arrays()
-        return {"last": self.encoder.last} | self._lags.arrays() | self._delay.arrays() | self.parts.arrays() | late
+        own = {"last": self.encoder.last, "moment": self._moment}
+        return own | self._lags.arrays() | self._delay.arrays() | self.parts.arrays() | late
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""

@@ -47,6 +47,11 @@ class Request:
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
         known = setting_names(self.model)
+        if self.by_time and "half_life" not in known:
+            raise ValueError(
+                f"{self.model} cannot forget by the time between rows; use --half-life with KRLST, RLSESN or auto, "
+                "whose KRLST members then forget by it"
+            )
         for name in self.settings:
             if name.partition("__")[0] not in known:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
@@ -62,6 +67,11 @@ class Request:
     def run(self) -> dict[str, Any]:
         """The settings that are not the model's."""
         return {name: value_of(self.settings.get(name, default)) for name, default in RUN_SETTINGS.items()}
+
+    @property
+    def by_time(self) -> bool:
+        """Whether a half-life was asked for."""
+        return value_of(self.settings.get("half_life")) is not None
 
     @property
     def level(self) -> float:

@@ -58,11 +58,11 @@ class Selection:
         self.names = [request.model]
         self.doing: Callable[[str], None] = lambda _: None
         self.chosen: Chosen | None = None
-        self._kept = np.empty((0, inputs + 1))  # inputs and target of the first rows
+        self._kept = np.empty((0, inputs + 2))  # inputs, time and target of the first rows
 
     def first(self) -> Calibrated:
         """The model that predicts from the first row on, with its default hyperparameters."""
-        return self._wrapped(self.request.build(self.request.model, self._kept.shape[1] - 1), self.request.stages()[0])
+        return self._wrapped(self.request.build(self.request.model, self._kept.shape[1] - 2), self.request.stages()[0])
 
     def before_next(self, n: int) -> int:
         """How many of the next n rows come before the next model is built."""
@@ -70,21 +70,23 @@ class Selection:
         stages = () if self.chosen else self.request.stages()
         return min([n, *(stage - kept for stage in stages if stage > kept)])
 
-    def keep(self, X: FloatArray, y: FloatArray, model: Calibrated) -> Calibrated:
+    def keep(self, X: FloatArray, y: FloatArray, time: FloatArray | None, model: Calibrated) -> Calibrated:
         """Keep rows that were predicted; returns the model, or one that has learnt all of them where a new one is due.
 
         Args:
             X: (n, d) inputs, no more than ``before_next`` allows.
             y: (n,) targets as they came with these rows, NaN where missing.
+            time: (n,) times at which they came, if models forget by it.
             model: that predicted them.
         """
         if self.chosen:
             return model
-        self._kept = np.concatenate([self._kept, np.column_stack([X, y])])
+        self._kept = np.concatenate([self._kept, kept_rows(X, y, time)])
         rows, horizon = len(self._kept), self.request.horizon
         if rows not in self.request.stages():
             return model
-        X, y = self._kept[: rows - horizon, :-1], self._kept[horizon:, -1].copy()
+        X, y = self._kept[: rows - horizon, :-2], self._kept[horizon:, -1].copy()
+        time = None if time is None else self._kept[horizon:, -2]
         # Made-up lags are enough for a first guess, but not to be built upon.
         if len(y) - self.made_up >= FEWEST:
             y[: self.made_up] = np.nan
@@ -97,7 +99,7 @@ class Selection:
             self.chosen = Chosen(self.names, repr(built), "as requested", {})
             self._kept = self._kept[:0]
         model = self._wrapped(built, len(y))
-        model.learn_many(X, y)
+        model.learn_many(X, y, time=time)
         return model
 
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
@@ -121,6 +123,11 @@ class Selection:
         if kept.ndim != 2 or kept.shape[1] != self._kept.shape[1] or kept.dtype != self._kept.dtype:
             raise SnapshotError(f"the array kept has shape {kept.shape}, the run needs {self._kept.shape}")
         self._kept, self.chosen = kept.copy(), None if chosen is None else Chosen(**chosen)
+
+
+def kept_rows(X: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
+    """Rows to be learnt again, (n, d + 2): inputs, time (NaN: none) and target."""
+    return np.column_stack([X, np.full(len(y), np.nan) if time is None else time, y])
 
 
 def hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP | SSGPR | None:

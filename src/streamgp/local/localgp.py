@@ -21,6 +21,7 @@ from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import growing, memory
 from streamgp.process.memory import Window
 from streamgp.process.memory_model import MemoryModel
+from streamgp.process.row import noise_of
 from streamgp.process.stream import arrive
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import Capacity, Depth, OneNoise, ShortLengthscale, ShortVariance
@@ -168,12 +169,18 @@ class LocalGP(MemoryModel):
         numbers.work.parameters[:] = kernel.parameters
         self._place(numbers)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
-        status, at = run(self._numbers.record, self._numbers.buffer, X, X[:0] if Y is None else Y, out)
+        targets, said = X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
+        status, at = run(self._numbers.record, self._numbers.buffer, X, targets, said, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None
+
+    def _refuses_noise(self, p: int) -> str:
+        return ""
 
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
@@ -304,7 +311,7 @@ def predict_seen(m: Record, f: Array, kappa: float) -> None:
 
 
 @compiled
-def learn_seen(m: Record, f: Array, kappa: float) -> None:
+def learn_seen(m: Record, f: Array, kappa: float, noise: float) -> None:
     """Hand the input seen and its targets to the most similar expert, or to a new one."""
     # [nguyentuong2009] partitioning of the data
     experts, counts, similarity = m.counters.experts, vector(f, m.at.counts), vector(f, m.at.similarity)
@@ -318,7 +325,7 @@ def learn_seen(m: Record, f: Array, kappa: float) -> None:
     points, targets, weights = block(f, m.at.points, e), block(f, m.at.targets, e), block(f, m.at.weights, e)
     R, k, center = block(f, m.at.factors, e), vector(f, m.at.k), matrix(f, m.at.centers)[e]
     n, room = int(counts[e]), points.shape[0]
-    admit(m, f, e, n, kappa)
+    admit(m, f, e, n, kappa, noise)
     n += 1
     m.counters.admitted = 1
     if n == room:
@@ -345,9 +352,9 @@ def learn_seen(m: Record, f: Array, kappa: float) -> None:
 
 
 @compiled
-def admit(m: Record, f: Array, e: int, n: int, kappa: float) -> None:
+def admit(m: Record, f: Array, e: int, n: int, kappa: float, noise: float) -> None:
     """The input seen becomes point n of expert e; pivots in which arithmetic had lost the noise are counted."""
-    points, R, noise = block(f, m.at.points, e), block(f, m.at.factors, e), m.plan.noise
+    points, R = block(f, m.at.points, e), block(f, m.at.factors, e)
     seen, y, k = vector(f, m.at.seen), vector(f, m.at.y), vector(f, m.at.k)
     column, psi, diagonal = vector(f, m.at.column), vector(f, m.at.psi), matrix(f, m.at.inverse_diagonals)[e]
     kernel_values(m, f, points, n, k)
@@ -409,10 +416,11 @@ def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, CUBE)
-def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, CUBE)
+def run(record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     status, row = check(X, Y, True, LARGEST)
     if status != FINE:
         return status, row
@@ -426,5 +434,5 @@ def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, i
             report(m, f, t, out)
         if learnt:
             copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
-            learn_seen(m, f, kappa)
+            learn_seen(m, f, kappa, noise_of(m.plan.noise, conditions, t, 0))
     return FINE, -1

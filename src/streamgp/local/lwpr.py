@@ -223,7 +223,9 @@ class LWPR(MemoryModel):
         """Where the entries of a metric stand in its matrix."""
         return np.diag_indices(width) if self._diagonal else np.triu_indices(width)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
         status, at = run(self._numbers.record, self._numbers.buffer, X, X[:0] if Y is None else Y, out)
         if status:

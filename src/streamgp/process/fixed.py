@@ -12,6 +12,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
 from streamgp.process import features, posterior
+from streamgp.process.row import inject_overdue, noise_of
 from streamgp.process.state import ABSORBED, NOTHING
 
 Array = NDArray
@@ -92,6 +93,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         gamma2 = max(features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi), 0.0)
         if not m.plan.factored:
             project(m, f)
+    if m.plan.injects and m.plan.half_life > 0.0:
+        inject_overdue(m, f, n)
     m.counters.change = NOTHING
     for j in range(m.plan.covariances):
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
@@ -116,7 +119,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
 def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The four lines of posterior.py; False, and nothing learnt, where rounding leaves no gain in [0, 1]."""
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
-    noise, scale, fresh = vector(f, m.at.noise)[j], m.plan.covariance_scale, m.plan.covariance_fresh
+    noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
+    scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
     known = posterior.forget_along(h, phi, scale, fresh, n)
     s = max(known, 0.0) + gamma2 + noise
     if not posterior.is_gain(known, s):
@@ -129,22 +133,22 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
         residual[1, j] += 1.0
     mean = vector(f, m.at.mean_now)
     for o in range(first, last):
-        step = (y[o] - m.plan.mean_scale * mean[o]) / s
-        posterior.learn_mean(matrix(f, m.at.mu), o, m.plan.mean_scale, h, step, n)
+        step = (y[o] - mean_scale * mean[o]) / s
+        posterior.learn_mean(matrix(f, m.at.mu), o, mean_scale, h, step, n)
     posterior.learn_covariance(block(f, m.at.covariance, j), scale, fresh, h, 1.0 / s, n)
     return True
 
 
 @compiled
 def rotate_in(m: Record, f: Array, j: int, first: int, last: int, gamma2: float) -> None:
-    """The information form: a row, weighted by the part of its noise that is not residual, joins [R z]."""
+    """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z]."""
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
-    noise = vector(f, m.at.noise)[j]
+    noise, row_noise, scale = vector(f, m.at.noise)[j], vector(f, m.at.noise_now)[j], vector(f, m.at.scale)[j]
     R, z = block(f, m.at.covariance, j), matrix(f, m.at.mu)[:, first:last]
-    if m.plan.covariance_scale != 1.0:
+    if scale != 1.0:
         # Uncertainty injection divides the covariance by the factor: A and b are multiplied by it.
-        posterior.scale_factor(R, z, 1.0 / np.sqrt(m.plan.covariance_scale), n)
-    weight = np.sqrt(noise / (noise + gamma2))
+        posterior.scale_factor(R, z, 1.0 / np.sqrt(scale), n)
+    weight = np.sqrt(noise / (row_noise + gamma2))
     for i in range(n):
         h[i] = weight * phi[i]
     for o in range(first, last):
@@ -163,7 +167,7 @@ def clip_to_prior(m: Record, f: Array, j: int) -> int:
 
 
 @compiled
-def learn_batch(m: Record, f: Array, X: Array, Y: Array) -> None:
+def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> None:
     """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
     n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs
     operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)
@@ -196,7 +200,8 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array) -> None:
                 other = X[rows[c]]
                 program.cross(operations, theta, other.reshape(1, other.size), value.size, x, value, scratch)
                 V[i, c] = value[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
-            V[i, i] = kappa - dot(Phi[i], Phi[i], n) + dot(Phi[i], H[i], n) + noise
+            own = noise_of(noise, conditions, rows[i], j)
+            V[i, i] = kappa - dot(Phi[i], Phi[i], n) + dot(Phi[i], H[i], n) + own
         # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
         if not triangular.factorize(V, b, R):
             m.counters.skipped_rows += b

@@ -17,6 +17,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, posterior
+from streamgp.process.row import inject_overdue
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 
 Array = NDArray
@@ -50,6 +51,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     if gamma2 < ROUNDING * kappa:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
+    if m.plan.injects and m.plan.half_life > 0.0:
+        inject_overdue(m, f, m.counters.points)
     if not can_learn(m, f, gamma2):
         m.counters.skipped_rows += 1
         return
@@ -87,11 +90,11 @@ def least_novelty(m: Record, f: Array, kappa: float) -> Any:
 
 @compiled
 def least_noise(m: Record, f: Array) -> Any:
-    """Of all outputs."""
-    noise = vector(f, m.at.noise)
+    """Of all outputs, the row's own included."""
+    noise, now = vector(f, m.at.noise), vector(f, m.at.noise_now)
     least = noise[0]
-    for j in range(1, noise.size):
-        least = min(least, noise[j])
+    for j in range(noise.size):
+        least = min(least, noise[j], now[j])
     return least
 
 
@@ -99,11 +102,11 @@ def least_noise(m: Record, f: Array) -> Any:
 def can_learn(m: Record, f: Array, gamma2: float) -> bool:
     """Forget along phi; whether the gains of all outputs are in [0, 1]."""
     n, phi, H, y = m.counters.points, vector(f, m.at.phi), matrix(f, m.at.h), vector(f, m.at.y)
-    noise = vector(f, m.at.noise)
+    noise, scale, fresh = vector(f, m.at.noise_now), vector(f, m.at.scale), vector(f, m.at.fresh)
     fine = True
     for j in range(m.plan.covariances):
         if not np.isnan(y[j]):
-            known = posterior.forget_along(H[j], phi, m.plan.covariance_scale, m.plan.covariance_fresh, n)
+            known = posterior.forget_along(H[j], phi, scale[j], fresh[j], n)
             fine = fine and posterior.is_gain(known, known + gamma2 + noise[j])
     return fine
 
@@ -128,7 +131,7 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
             if scored:
                 admit_unseen(m, f, j, gamma2)
         return
-    noise = 1.0 if m.plan.least_squares else vector(f, m.at.noise)[j]
+    noise = 1.0 if m.plan.least_squares else vector(f, m.at.noise_now)[j]
     known = max(dot(phi, h, n), 0.0)
     s = known + noise + gamma2
     if m.plan.power:
@@ -144,13 +147,13 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
     gain = 1.0 / s
     if admit and m.plan.least_squares:  # the limit of no noise: a new point takes all of the error
         s, gain = gamma2, 0.0
-    scale, fresh = m.plan.covariance_scale, m.plan.covariance_fresh
+    scale, fresh, mean_scale = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j], vector(f, m.at.mean_scale)[j]
     if scored:
         score_output(m, f, j, gamma2, admit, known + noise, s)
     mean = vector(f, m.at.mean_now)
     for o in range(first, last):
-        e = y[o] - m.plan.mean_scale * mean[o]
-        posterior.learn_mean(mu, o, m.plan.mean_scale, h, e * gain, n)
+        e = y[o] - mean_scale * mean[o]
+        posterior.learn_mean(mu, o, mean_scale, h, e * gain, n)
         if admit:
             mu[n, o] = gamma * e / s
     posterior.learn_covariance(S, scale, fresh, h, gain, n)
@@ -166,7 +169,7 @@ def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: 
     n, a, d = m.counters.points, vector(f, m.at.a), vector(f, m.at.d)
     held, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
     triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j], n, d)
-    scale, fresh = m.plan.covariance_scale, m.plan.covariance_fresh
+    scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
     if not admit:
         for i in range(n):
             held[i] = scale * held[i] + fresh * inverse[i] - d[i] * d[i] / s
@@ -191,11 +194,12 @@ def admit_unseen(m: Record, f: Array, j: int, gamma2: float) -> None:
 def weigh_power(m: Record, f: Array, j: int, first: int, last: int, s: float) -> None:
     """The signal power is the mean of e^2 / s, discounted as the posterior is, or it would never forget."""
     y, mean, power = vector(f, m.at.y), vector(f, m.at.mean_now), matrix(f, m.at.power)
+    scale, mean_scale = vector(f, m.at.scale)[j], vector(f, m.at.mean_scale)[j]
     total = 0.0
     for o in range(first, last):
-        e = y[o] - m.plan.mean_scale * mean[o]
+        e = y[o] - mean_scale * mean[o]
         total += e * e / s
-    discount = min(m.plan.covariance_scale, 1.0 / m.plan.covariance_scale)
+    discount = min(scale, 1.0 / scale) if scale > 0.0 else 0.0
     power[0, j] = discount * power[0, j] + total / (last - first)
     power[1, j] = discount * power[1, j] + 1.0
 

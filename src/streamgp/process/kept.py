@@ -1,6 +1,7 @@
 """The exact GP on the rows that are kept: a row that leaves takes its observation with it.
 
-The factor is that of K + noise I here, and alpha = (K + noise I)^-1 y is solved anew from the kept targets.
+The factor is that of K + noise I here, and alpha = (K + noise I)^-1 y is solved anew from the kept targets. The noise
+of a row is on the diagonal, and leaves with it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
     R, alpha, inverse = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.inverse_diagonal)
     triangular.solve(R, vector(f, m.at.phi), m.counters.points, vector(f, m.at.a))
-    grow(m, f, kappa, gamma2 + vector(f, m.at.noise)[0])
+    grow(m, f, kappa, gamma2 + vector(f, m.at.noise_now)[0])
     m.counters.change = ADMITTED
     m.counters.evictions = 0
     n = m.counters.points

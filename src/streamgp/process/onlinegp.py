@@ -12,6 +12,7 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import freerun, inputs
 from streamgp.contract.checks import MOVE_IS_DUE
+from streamgp.contract.conditions import NOISE
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
@@ -70,7 +71,8 @@ class OnlineGP(MemoryModel):
             Setting("capacity, novelty, absorption and eviction of a growing Basis; None: Budget()"),
         ] = None,
         forgetting: Annotated[
-            Forgetting | None, Setting("BackToPrior(factor) or Injection(factor); None: nothing is forgotten")
+            Forgetting | None,
+            Setting("BackToPrior(factor) or Injection(factor), also of half_life=; None: nothing is forgotten"),
         ] = None,
         adapt: Adapt = None,
         outputs: Outputs = "shared",
@@ -81,7 +83,8 @@ class OnlineGP(MemoryModel):
     _batch = 1
     _estimate_power = False
     _direct = True  # predictions are what compiled code says, with nothing to add
-    _may_overflow = ("targets", "power", "gradient", "fisher", "density", "path")  # squares of errors; missing targets
+    # Squares of errors; missing targets; no time yet.
+    _may_overflow = ("targets", "power", "gradient", "fisher", "density", "path", "clock")
 
     def _compose(
         self,
@@ -103,6 +106,7 @@ class OnlineGP(MemoryModel):
             if forgetting is None
             else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
         )
+        self._needs_time = self._forgetting.half_life > 0
         self._shared = outputs == "shared"
         growing = self._features.kind == feature_kinds.DICTIONARY
         self._least_squares = growing and np.ndim(noise) == 0 and noise == 0
@@ -123,7 +127,7 @@ class OnlineGP(MemoryModel):
                 'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
                 'use form="covariance" with a basis that grows'
             )
-        if self._factored and self._forgetting.factor < 1 and not self._forgetting.injects:
+        if self._factored and self._forgetting.forgets and not self._forgetting.injects:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
@@ -150,7 +154,7 @@ class OnlineGP(MemoryModel):
 
     def _check_least_squares(self) -> None:
         budget = self._budget
-        if budget.evict != NEVER or budget.absorb != DTC or not self._shared or self._forgetting.factor < 1:
+        if budget.evict != NEVER or budget.absorb != DTC or not self._shared or self._forgetting.forgets:
             raise ValueError(
                 "noise=0 is least squares on a dictionary that only grows, as in KRLS(noise=0): it needs "
                 'Budget(absorb="dtc", evict="never"), shared outputs and no forgetting; otherwise give a noise above 0'
@@ -158,7 +162,7 @@ class OnlineGP(MemoryModel):
 
     def _check_kept(self) -> None:
         budget = self._budget
-        if budget.evict not in (ERROR, OLDEST) or budget.novelty > 0 or self._forgetting.factor < 1 or not self._shared:
+        if budget.evict not in (ERROR, OLDEST) or budget.novelty > 0 or self._forgetting.forgets or not self._shared:
             raise ValueError(
                 'removal="discard" keeps the exact GP on some rows: it needs evict="oldest" or "error", novelty=0, '
                 "shared outputs and no forgetting"
@@ -195,6 +199,7 @@ class OnlineGP(MemoryModel):
             "scored": q if scored else 0,
             "weights": weights,
             "matrices": 0 if self._keeps_rows else q,
+            "clock": 2 if self._needs_time else 0,
             "kept": points if self._keeps_rows or rebuilds else 0,
             "theta": theta,
             "path": TRACE_LENGTH if theta else 0,
@@ -223,6 +228,8 @@ class OnlineGP(MemoryModel):
             "covariance_scale": self._forgetting.covariance_scale,
             "covariance_fresh": self._forgetting.covariance_fresh,
             "mean_scale": self._forgetting.mean_scale,
+            "half_life": self._forgetting.half_life,
+            "injects": self._forgetting.injects,
             "check_every": self._rows_between_checks(),
             "power": self._estimate_power,
             "theta": theta,
@@ -246,6 +253,7 @@ class OnlineGP(MemoryModel):
         state = numbers.state
         state.noise[:] = self._noise
         state.parameters[:] = parameters
+        state.clock[:1] = np.nan
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(width, memory.depth)
         if parts.points is not None:
@@ -256,6 +264,7 @@ class OnlineGP(MemoryModel):
             diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
         self._place(numbers)
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
+        self._no_conditions = np.empty((0, NOISE + 1))
         self._one_prediction = np.empty((p + 2 * q, 1))
 
     def _rows_between_checks(self) -> int:
@@ -264,21 +273,62 @@ class OnlineGP(MemoryModel):
             return 0
         return max(1, int(np.log(0.5) / np.log(self._forgetting.factor)))
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
+        said = self._no_conditions if conditions is None else conditions
         numbers, run = (self._numbers.record, self._numbers.buffer), self._run()
-        status, at = run(*numbers, X, targets, out, 0, True)
+        status, at = run(*numbers, X, targets, said, out, 0, True)
         while status == MOVE_IS_DUE:
             sngd.finish_interval(*numbers)
-            status, at = run(*numbers, X, targets, out, at + 1, True)
+            status, at = run(*numbers, X, targets, said, out, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
+    def _refuses_noise(self, p: int) -> str:
+        if self._least_squares:
+            return (
+                "noise=0 is least squares, in which all rows count alike; build the model with a noise above 0 to give "
+                "rows a noise of their own"
+            )
+        if self._adapt is not None:
+            return (
+                "adapt=SNGD() moves the noise of all that was learnt together, so that a row cannot keep one of its "
+                "own; use adapt=None to give rows their noise, or learn them without"
+            )
+        return ""
+
+    def _refuse_times(self, time: FloatArray | None, learnt: np.ndarray, many: bool) -> None:
+        if not self._needs_time or not learnt.any():
+            return
+        if time is None:
+            raise ValueError(
+                f"{type(self).__name__} has a half_life, so it forgets by the time between rows, and every learnt row "
+                "needs its own: learn_one(x, y, time=t), learn_many(X, Y, time=times). To forget by rows use "
+                "forgetting= in place of half_life="
+            )
+        clock = np.array([] if self._d is None else self._state.clock[0])
+        rows, before = np.flatnonzero(learnt), max(clock[~np.isnan(clock)], default=-np.inf)
+        given = time[rows]
+        where = [f" in row {row}" if many else "" for row in rows]
+        for at in np.flatnonzero(~np.isfinite(given)):
+            raise ValueError(
+                f"time is missing or not finite{where[at]}, but this model forgets by it; nothing was learnt. Give the "
+                "row its time, or make its target missing"
+            )
+        for at in np.flatnonzero(np.diff(given, prepend=before) < 0):
+            raise ValueError(
+                f"time goes backwards{where[at]}: {given[at]:.15g} after {given[at - 1] if at else before:.15g}; "
+                "nothing was learnt. Sort the rows by time, or give a row that comes late the time at which it comes"
+            )
+
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
-        status, at = self._run()(self._numbers.record, self._numbers.buffer, X, self._no_targets, out, 0, False)
+        numbers = self._numbers.record, self._numbers.buffer
+        status, at = self._run()(*numbers, X, self._no_targets, self._no_conditions, out, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -301,7 +351,8 @@ class OnlineGP(MemoryModel):
         try:
             X = inputs.row(x, self._shape.d)  # the usual case without arrays in between
             out = self._one_prediction
-            status, at = self._run()(self._numbers.record, self._numbers.buffer, X, self._no_targets, out, 0, False)
+            numbers = self._numbers.record, self._numbers.buffer
+            status, at = self._run()(*numbers, X, self._no_targets, self._no_conditions, out, 0, False)
             if status:
                 inputs.refuse(status, at, many=False)
             mean, variance, noise = out[:, 0].tolist()
@@ -339,6 +390,8 @@ class OnlineGP(MemoryModel):
         for name in ("prior", "inverse_diagonal", "residual"):
             require(name, getattr(state, name), at_least=0)
         require("power", state.power, at_least=0, finite=False)
+        require("clock", state.clock[:1][~np.isnan(state.clock[:1])])
+        require("clock", state.clock[1:], at_least=0, at_most=1)
         variances = np.einsum("jii->ji", state.covariance)[:, : self._weights_in_use()]
         if self._factored:
             require("the diagonal of covariance", variances, above=0)
@@ -350,6 +403,8 @@ class OnlineGP(MemoryModel):
         if self._least_squares or (self._forgetting.injects and self._adapt is not None):
             return np.inf
         between = self._rows_between_checks()
+        if self._forgetting.injects and self._needs_time:
+            return 2.0
         return self._forgetting.factor**-between if between else 1.0
 
     def forget(self, factor: float) -> None:

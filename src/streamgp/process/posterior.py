@@ -93,6 +93,30 @@ def clip_eigenvalues(A: Array, low: float, high: float, n: int) -> int:
 
 
 @compiled
+def inflate(S: Array, scale: float, n: int) -> int:
+    """S = scale S with eigenvalues capped at 1, the prior's; returns how many stood above.
+
+    S is built anew: subtracted from a large multiple of S, what stands above would take all digits with it.
+    """
+    full = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            full[i, j] = S[i, j]
+            full[j, i] = S[i, j]
+            S[i, j] = 0.0
+    values, vectors = np.linalg.eigh(full)
+    capped = 0
+    direction = np.empty(n)
+    for e in range(n):
+        value = scale * max(values[e], np.finfo(np.float64).eps)  # below is rounding, of either sign
+        capped += 1 if value > 1.0 else 0
+        for i in range(n):
+            direction[i] = vectors[i, e]
+        symmetric.add_outer(S, min(value, 1.0), direction, n)
+    return capped
+
+
+@compiled
 def clip_to_prior(S: Array, n: int) -> int:
     """Cap the eigenvalues of S at 1, the prior's; returns how many stood above."""
     return clip_eigenvalues(S, -np.inf, 1.0, n)

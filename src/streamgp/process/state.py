@@ -32,9 +32,11 @@ PLAN = np.dtype(
         ("absorb", np.int64),
         ("evict", np.int64),
         ("removal", np.int64),
-        ("covariance_scale", np.float64),  # forgetting: S <- covariance_scale S + covariance_fresh I
+        ("covariance_scale", np.float64),  # forgetting by rows: S <- covariance_scale S + covariance_fresh I
         ("covariance_fresh", np.float64),
         ("mean_scale", np.float64),
+        ("half_life", np.float64),  # forgetting by the time between rows instead; 0: by rows
+        ("injects", np.int64),
         ("check_every", np.int64),  # rows after which injected uncertainty is compared with the prior; 0: never
         ("power", np.int64),  # whether the power of the signal is estimated
         ("theta", np.int64),  # hyperparameters that adapt; 0: none
@@ -91,6 +93,7 @@ STATE = memory.ARRAYS | {
     "covariance": "matrices weights weights",  # S, lower triangle; R, upper triangle, in the information form
     "targets": "kept outputs",  # of the basis points
     "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
+    "clock": "clock covariances",  # time of the last learnt row, NaN: none; half-lives since injection was capped
     "evicted": "points",  # which points left at the last row, in order
     "gradient": "theta",  # sum over the interval, by log hyperparameters (loadings as they are), the noise last
     "fisher": "theta theta",
@@ -108,6 +111,10 @@ WORK = {
     "y": "outputs",
     "mean_now": "outputs",
     "variance_now": "covariances",
+    "noise_now": "covariances",  # of the row
+    "scale": "covariances",  # what is forgotten at the row: S <- scale S + fresh I, mu <- mean_scale mu
+    "fresh": "covariances",
+    "mean_scale": "covariances",
     "k": "weights",  # k(B, x)
     "phi": "weights",
     "h": "covariances weights",  # S phi

@@ -15,13 +15,14 @@ from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.linalg.vector import copy
 from streamgp.process import fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
+from streamgp.process.row import meet
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
 
-# The record and the buffer of a model; X, Y (no rows: no targets), out (no columns: no predictions); the row at which
-# to begin, later than the first after a move; whether to advance.
-ARGUMENTS = (LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, WHOLE, BOOLEAN)
+# The record and the buffer of a model; X, Y (no rows: no targets), conditions (no rows: none), out (no columns: no
+# predictions); the row at which to begin, later than the first after a move; whether to advance.
+ARGUMENTS = (LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, BOOLEAN)
 
 
 @inlined
@@ -90,9 +91,12 @@ def rest(m: Record) -> None:
 
 
 @entry(*ARGUMENTS)
-def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
+def run_growing(
+    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
+) -> tuple[int, int]:
     """Predict every row if there is room for predictions; when advancing, learn it if it has a target."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
@@ -113,6 +117,7 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: 
         last[0] = 0.0
         remember_target(m, f)
         if learnt:
+            meet(m, f, conditions, t)
             growing.learn(m, f, kappa, gamma2)
         else:
             rest(m)
@@ -121,10 +126,11 @@ def run_growing(record: Array, f: Array, X: Array, Y: Array, out: Array, start: 
 
 @entry(*ARGUMENTS)
 def run_growing_adapting(
-    record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool
+    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
 ) -> tuple[int, int]:
     """The same; stops after a row at which hyperparameters are to move."""
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
@@ -145,6 +151,7 @@ def run_growing_adapting(
         last[0] = 0.0
         remember_target(m, f)
         if learnt:
+            meet(m, f, conditions, t)
             sngd.before(m, f)
             growing.learn(m, f, kappa, gamma2)
             if sngd.after(m, f):
@@ -155,8 +162,11 @@ def run_growing_adapting(
 
 
 @entry(*ARGUMENTS)
-def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
+def run_fixed(
+    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
+) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
@@ -180,8 +190,9 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: in
             rest(m)
             if Y.shape[0] > 0 and ((t + 1) % m.plan.batch == 0 or t + 1 == X.shape[0]):
                 begin = t - t % m.plan.batch
-                fixed.learn_batch(m, f, X[begin : t + 1], Y[begin : t + 1])
+                fixed.learn_batch(m, f, X[begin : t + 1], Y[begin : t + 1], conditions[begin : t + 1])
         elif learnt:
+            meet(m, f, conditions, t)
             fixed.learn(m, f, kappa, gamma2)
         else:
             rest(m)
@@ -190,9 +201,10 @@ def run_fixed(record: Array, f: Array, X: Array, Y: Array, out: Array, start: in
 
 @entry(*ARGUMENTS)
 def run_fixed_adapting(
-    record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool
+    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
 ) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
@@ -213,6 +225,7 @@ def run_fixed_adapting(
         last[0] = 0.0
         remember_target(m, f)
         if learnt:
+            meet(m, f, conditions, t)
             sngd.before(m, f)
             fixed.learn(m, f, kappa, gamma2)
             if sngd.after(m, f):
@@ -223,8 +236,11 @@ def run_fixed_adapting(
 
 
 @entry(*ARGUMENTS)
-def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int, advance: bool) -> tuple[int, int]:
+def run_kept(
+    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
+) -> tuple[int, int]:
     m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    conditions = borrowed(conditions)
     if start == 0:
         status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
         if status != FINE:
@@ -245,6 +261,7 @@ def run_kept(record: Array, f: Array, X: Array, Y: Array, out: Array, start: int
         last[0] = 0.0
         remember_target(m, f)
         if learnt:
+            meet(m, f, conditions, t)
             kept.learn(m, f, kappa, gamma2)
         else:
             rest(m)

@@ -95,9 +95,11 @@ class RecursiveGP(OnlineGP):
             grown._numbers.counters["points"] = len(old) + len(new)
         self.__dict__.update(grown.__dict__)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         prior = self._prior_mean(X)
-        prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report)
+        prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report, conditions)
         return self._above(prior, prediction)
 
     def _predict(self, X: FloatArray) -> Prediction:

@@ -31,7 +31,9 @@ class Naive(StreamModel):
     def _check_restored(self) -> None:
         require("rows", self._rows, at_least=0)
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
         Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
         said = self._follow(X, Y)

@@ -7,7 +7,7 @@ from typing import Annotated
 from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
-from streamgp.process.forgetting import Injection, NoForgetting
+from streamgp.process.forgetting import Injection, forgetting_of
 from streamgp.process.memory import ReservoirSetting, Window, described_reservoir
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -19,6 +19,7 @@ from streamgp.vocabulary import (
     Evict,
     Feedback,
     Forgetting,
+    HalfLife,
     InputScale,
     Jitter,
     Noise,
@@ -211,6 +212,7 @@ class RLSESN(OnlineGP):
             Setting("P starts as I / delta: small follows the first rows closely, large regularizes", check=positive),
         ] = 1e-2,
         forgetting: Forgetting = 1.0,
+        half_life: HalfLife = None,
         noise: Annotated[
             OneNoise, Setting("variance of the observation noise; it scales the error bars, not the means")
         ] = 1.0,
@@ -236,6 +238,6 @@ class RLSESN(OnlineGP):
                 seed=seed,
             ),
             noise=noise,
-            forgetting=NoForgetting() if forgetting == 1 else Injection(forgetting),
+            forgetting=forgetting_of(Injection, forgetting, half_life, default=1.0),
             outputs=outputs,
         )

@@ -7,13 +7,14 @@ from typing import Annotated
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
-from streamgp.process.forgetting import BackToPrior, Forgetting, Injection, NoForgetting
+from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
-from streamgp.settings import Setting, one_of, option
+from streamgp.settings import Setting, one_of
 from streamgp.vocabulary import (
     Capacity,
     Depth,
+    HalfLife,
     Jitter,
     Noise,
     Novelty,
@@ -25,7 +26,8 @@ from streamgp.vocabulary import (
 )
 from streamgp.vocabulary import Forgetting as Factor
 
-MODES = ("back-to-prior", "injection")
+MODES: dict[str, type[BackToPrior | Injection]] = {"back-to-prior": BackToPrior, "injection": Injection}
+FACTOR = 0.9995
 
 
 Kept = Annotated[Capacity, Setting("rows kept", "rows")]
@@ -86,7 +88,8 @@ class KRLST(OnlineGP):
         lengthscale: ShortLengthscale = None,
         variance: ShortVariance = None,
         capacity: Capacity = 100,
-        forgetting: Factor = 0.9995,
+        forgetting: Factor = FACTOR,
+        half_life: HalfLife = None,
         mode: Annotated[
             str, Setting('of forgetting: "back-to-prior" or "injection" (of uncertainty)', check=one_of(*MODES))
         ] = "back-to-prior",
@@ -109,7 +112,7 @@ class KRLST(OnlineGP):
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error"),
-            forgetting=forgetting_of(mode, forgetting),
+            forgetting=forgetting_of(MODES[mode], forgetting, half_life, FACTOR),
             adapt=adapt,
             outputs=outputs,
         )
@@ -171,9 +174,3 @@ class FBKRLS(OnlineGP):
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error", removal="discard"),
         )
-
-
-def forgetting_of(mode: str, factor: float) -> Forgetting:
-    """The forgetting of that name."""
-    kind = (BackToPrior, Injection)[option("mode", mode, MODES)]
-    return NoForgetting() if factor == 1 else kind(factor)

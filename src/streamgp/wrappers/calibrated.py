@@ -129,9 +129,11 @@ class Calibrated(Wrapper):
             require(name, array, at_least=-np.inf if name in logarithms else 0)
         super()._check_restored()
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         with undone_on_error(self, len(X)):
-            prediction = self._within._advance(X, Y, report or Y is not None)
+            prediction = self._within._advance(X, Y, report or Y is not None, conditions)
             return None if prediction is None else self._calibrate(prediction, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
@@ -159,7 +161,9 @@ class Calibrated(Wrapper):
         factor = _stretch(calibrated, raw.variance)
         return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
 
-    def learn_one(self, x: Any, y: Any, issued: Prediction | None = None) -> None:
+    def learn_one(
+        self, x: Any, y: Any, issued: Prediction | None = None, *, noise: Any = None, time: Any = None
+    ) -> None:
         """Advance the memory by one row, then learn its target.
 
         Args:
@@ -167,24 +171,27 @@ class Calibrated(Wrapper):
             y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
             issued: where the target came late, the prediction that was made of it before the rows in between were
                 learnt: its errors count. None: the prediction that the model would make now.
+            noise: variance of this observation's noise; the interval is that of observations with the model's own.
+            time: when the row was observed.
         """
         if issued is None:
-            super().learn_one(x, y)
+            super().learn_one(x, y, noise=noise, time=time)
         else:
-            self._learn_late(x, y, issued)
+            self._learn_late(x, y, issued, noise, time)
 
     @in_turn
-    def _learn_late(self, x: Any, y: Any, issued: Prediction) -> None:
+    def _learn_late(self, x: Any, y: Any, issued: Prediction, noise: Any, time: Any) -> None:
         X = inputs.row(x, self._shape.d)
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         if not isinstance(issued, CalibratedPrediction):
             raise TypeError(f"issued must be a prediction that this model made of the row; got {issued!r}")
         parts = self._issued(issued, Y.shape[1])
+        conditions = self._conditions(1, Y, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
         with undone_on_error(self, steps=1 if known else 2):
             if not known:
                 self._begin(X, Y, scalar, given, many=False)
-            self._learn_issued(X, Y, parts)
+            self._learn_issued(X, Y, parts, conditions)
 
     def _issued(self, issued: Prediction, p: int) -> FloatArray:
         """The parts of a prediction of one row that it is learnt late with, (ISSUED, p)."""
@@ -199,11 +206,11 @@ class Calibrated(Wrapper):
             )
         return np.array([np.broadcast_to(part, p) for part in parts])
 
-    def _learn_issued(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
+    def _learn_issued(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         """Learn one row, and calibrate by what was issued."""
         mean, variance, noise, lower, upper = np.ascontiguousarray(issued[:, None])
         out = np.array([lower, upper, np.zeros_like(mean), np.zeros_like(mean)])
-        self._within._advance(X, Y, report=False)
+        self._within._advance(X, Y, False, conditions)
         conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> CalibratedPrediction:

@@ -47,9 +47,11 @@ class Columns(Wrapper):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"x": self._x}
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
-        prediction = self._within._advance(self._seen(X), Y, report)
+        prediction = self._within._advance(self._seen(X), Y, report, conditions)
         self._x[:] = X[-1]
         return prediction
 
@@ -113,9 +115,11 @@ class Differenced(Wrapper):
     def _base(self, X: FloatArray) -> FloatArray:
         return X[:, self._column : self._column + 1]
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
-        prediction = self._within._advance(X, None if Y is None else Y - self._base(X), report)
+        prediction = self._within._advance(X, None if Y is None else Y - self._base(X), report, conditions)
         return None if prediction is None else self._restored(X, prediction)
 
     def _predict(self, X: FloatArray) -> Prediction:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.model import StreamModel
@@ -31,8 +32,8 @@ class Committee(Composite):
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
     does not count for it. Variance and noise are those of the mixture; a member without a variance has its recent mean
-    squared error instead. What can be read of the model (``basis``, ``hyperparameters``, ``relevance()``...) is the
-    leader's, the one with the most weight.
+    squared error instead. A row's own noise is for the members that can weigh rows by it. What can be read of the model
+    (``basis``, ``hyperparameters``, ``relevance()``...) is the leader's, the one with the most weight.
 
     Members can be added, replaced and retired while the committee learns.
 
@@ -163,13 +164,24 @@ class Committee(Composite):
         require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
         super()._check_restored()
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
         with undone_on_error(self, len(X)):
-            predictions = [member._advance(X, Y, report or Y is not None) for member in self._models]
+            bare = without_noise(conditions)
+            predictions = [
+                member._advance(X, Y, report or Y is not None, bare if member._refuses_noise(1) else conditions)
+                for member in self._models
+            ]
             if Y is None and not report:
                 return None
             return self._combined(predictions, Y)
+
+    def _refuses_noise(self, p: int) -> str:
+        """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
+        refused = [member._refuses_noise(p) for member in self._models]
+        return refused[0] if all(refused) else ""
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._combined([member._predict(X) for member in self._models], None)

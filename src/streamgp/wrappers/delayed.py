@@ -12,6 +12,7 @@ from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.delay import Delay
 from streamgp.contract.freerun import Trajectories
+from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
@@ -136,12 +137,14 @@ class Delayed(Wrapper):
         self._numbers.state.last_x[:] = X[0]
         return replace(self._shaped(prediction, many=False), ticket=ticket)
 
-    def resolve(self, ticket: int, y: Any) -> None:
+    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Learn the target of a row that was issued, at the inputs as they were.
 
         Args:
             ticket: of the prediction.
             y: a number, or p numbers; None, NaN, NA or masked: nothing is learnt, and the ticket is closed.
+            noise: variance of this observation's noise.
+            time: when the target came; models that forget by time live in the order of the targets.
         """
         if whole("ticket", ticket, at_least=0) >= self.rows_seen:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
@@ -151,14 +154,15 @@ class Delayed(Wrapper):
             )
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         targets = Y if given else None
+        conditions = self._conditions(1, targets, noise=noise, time=time, many=False)
         if self._shape.covers(given):
-            self._resolve(ticket, targets)
+            self._resolve(ticket, targets, conditions)
             return
         with undone_on_error(self):
             self._begin(self._delay[ticket][None, : self._d], Y, scalar, given, many=False)
-            self._resolve(ticket, targets)
+            self._resolve(ticket, targets, conditions)
 
-    def _resolve(self, ticket: int, Y: FloatArray | None) -> None:
+    def _resolve(self, ticket: int, Y: FloatArray | None, conditions: FloatArray | None) -> None:
         within, counters, d = self._within, self._numbers.counters, self._d
         assert d is not None
         row, issued = self._delay[ticket], ISSUED * (self._p or 1) if isinstance(within, Calibrated) else 0
@@ -168,9 +172,9 @@ class Delayed(Wrapper):
         try:
             # Where nothing has changed since, the model would issue the same now.
             if Y is not None and isinstance(within, Calibrated) and not (last and counters["fresh"][0]):
-                within._learn_issued(X, Y, said.reshape(ISSUED, -1))
+                within._learn_issued(X, Y, said.reshape(ISSUED, -1), conditions)
             else:
-                within._advance(X, Y, report=False)
+                within._advance(X, Y, False, conditions)
         except BaseException:
             self._put_memory(present)
             raise
@@ -190,8 +194,10 @@ class Delayed(Wrapper):
             array[...] = values[start : start + array.size].reshape(array.shape)
             start += array.size
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report)
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        prediction = self._within._advance(X, Y, report, conditions)
         self._numbers.counters["rows"] += len(X)
         self._numbers.state.last_x[:] = X[-1]
         self._close(Y)
@@ -228,6 +234,9 @@ class Delayed(Wrapper):
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._within._joint(X)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         if self._numbers.count("newest") in self._delay:

@@ -12,6 +12,7 @@ import numpy as np
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undo_of, undone_on_error
+from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Health, StreamModel
@@ -161,46 +162,54 @@ class DriftAware(Wrapper):
         require("refuted", self._numbers.counters["refuted"], at_least=0, at_most=MOST_REFUTED)
         super()._check_restored()
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
         predictions: list[Any] = []
         start = 0
         with undone_on_error(self, len(X)):
             while start < len(X):
-                prediction, rows = self._advance_some(X[start:], None if Y is None else Y[start:], report)
+                rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
+                prediction, rows = self._advance_some(X[start:], *rest)
                 predictions.append(prediction)
                 start += rows
         return joined(predictions) if report else None
 
-    def _advance_some(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+    def _advance_some(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> tuple[Prediction | None, int]:
         """Take some of the rows, as many as can be taken together; return how many."""
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
-            return self._compare(X[:1], None if Y is None else Y[:1], report), 1
+            return self._compare(X[:1], None if Y is None else Y[:1], report, part(conditions, 0, 1)), 1
         if phase == WATCHING:
-            return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report)
+            return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report, part(conditions, 0, BLOCK))
         rows = min(len(X), left)
-        prediction = self._within._advance(X[:rows], None if Y is None else Y[:rows], report)
+        targets, said = None if Y is None else Y[:rows], part(conditions, 0, rows)
+        prediction = self._within._advance(X[:rows], targets, report, said)
         self._numbers.counters["left"] = left - rows
         if rows == left:
             self._numbers.counters["phase"] = WATCHING
         return prediction, rows
 
-    def _watch(self, X: FloatArray, Y: FloatArray | None, report: bool) -> tuple[Prediction | None, int]:
+    def _watch(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> tuple[Prediction | None, int]:
         """Learn a block of rows, as far as the first alarm."""
         if Y is None:
             return self._within._advance(X, None, report), len(X)
         undo = undo_of(self._within) if len(X) > 1 else None
-        prediction = self._within._advance(X, Y, report=True)
+        prediction = self._within._advance(X, Y, True, conditions)
         assert prediction is not None
-        at = self._rank(prediction, Y, self._enough(), self._state.evidence)
+        at = self._rank(prediction, Y, conditions, self._enough(), self._state.evidence)
         if at < 0:
             return prediction, len(X)
         rows = at + 1
         if rows < len(X):
             assert undo is not None
             undo()
-            prediction = self._within._advance(X[:rows], Y[:rows], report=True)
+            prediction = self._within._advance(X[:rows], Y[:rows], True, part(conditions, 0, rows))
         self._raise_forgetting()
         return prediction, rows
 
@@ -208,11 +217,13 @@ class DriftAware(Wrapper):
         """The evidence that makes an alarm."""
         return math.exp(min(2.0 ** self._numbers.count("refuted") * math.log(self._stop), 700.0))  # a float
 
-    def _rank(self, prediction: Prediction, Y: FloatArray, stop: float, evidence: FloatArray) -> int:
+    def _rank(
+        self, prediction: Prediction, Y: FloatArray, conditions: FloatArray | None, stop: float, evidence: FloatArray
+    ) -> int:
         """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
-        mean, variance, noise = (
-            np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)
-        )
+        noise = noise_of(conditions, prediction.noise)
+        variance = np.broadcast_to(prediction.variance, np.broadcast_shapes(prediction.variance.shape, noise.shape))
+        mean, variance, noise = (np.ascontiguousarray(values) for values in (prediction.mean, variance, noise))
         at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
         return at
 
@@ -233,11 +244,13 @@ class DriftAware(Wrapper):
     def _enter(self, phase: int, rows: int = 0) -> None:
         self._numbers.counters["phase"], self._numbers.counters["left"] = phase, rows
 
-    def _compare(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _compare(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
         """Take one row with both models."""
         missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
-        forgot = self._within._advance(X, Y, report or not missing.all())
-        other = self._shadow._advance(X, Y, report or not missing.all())
+        forgot = self._within._advance(X, Y, report or not missing.all(), conditions)
+        other = self._shadow._advance(X, Y, report or not missing.all(), conditions)
         prediction = forgot if self._forgot_leads() else other
         if missing.all():
             return prediction
@@ -255,7 +268,7 @@ class DriftAware(Wrapper):
             self._within.forget(self._factor ** float(state.relaxing[0]))
             state.relaxing[0] *= self._relax
         # Should it go on, its errors are among those to compare with.
-        self._rank(other, Y, np.inf, np.zeros(1))
+        self._rank(other, Y, conditions, np.inf, np.zeros(1))
         self._numbers.counters["left"] -= 1
         if self._numbers.count("left") == 0:
             self._conclude()

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.conditions import NOISE, WEIGHT, in_other_units, part
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Shape, StreamModel
@@ -17,6 +18,11 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers import scaling
 from streamgp.wrappers.wrapper import Wrapper, joined
+
+SHARED_UNITS = (
+    "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
+    'a model with outputs="separate"'
+)
 
 
 class Scaling(NamedTuple):
@@ -59,6 +65,7 @@ class Standardize(Wrapper):
     _scaling: Scaling
     _rows: FloatArray  # the kept rows and targets; 0 when the warm-up is over
     _targets: FloatArray
+    _said: FloatArray  # their conditions
     _begins: np.ndarray  # 1 where a new sequence begins with the row
     _kept: np.ndarray  # how many rows have been kept
 
@@ -78,25 +85,34 @@ class Standardize(Wrapper):
             self._kept = np.zeros(1, dtype=np.int64)
         self._scaling = self._scaling._replace(target_shift=np.zeros(p), target_scale=np.ones(p))
         self._targets = np.zeros((self._warmup, p))
+        self._said = np.zeros((self._warmup, NOISE + (1 if self._shared else p)))
         if not self.frozen:  # rows may have come, but no target
-            self._targets[: self._kept[0]] = np.nan
+            self._targets[: self._kept[0]] = self._said[: self._kept[0]] = np.nan
 
-    def _advance(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
         self._refuse_unfit(X, Y)
         if self.frozen:
-            return self._advance_within(X, Y, report)
+            return self._advance_within(X, Y, report, conditions)
         with undone_on_error(self):  # even one row may have all the others learnt again
-            return self._warm_up(X, Y, report)
+            return self._warm_up(X, Y, report, conditions)
 
-    def _advance_within(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _advance_within(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
         """Hand rows to the model within, in its units."""
         s = self._scaling
         prediction = self._within._advance(
             standard(X, s.input_shift, s.input_scale),
             None if Y is None else standard(Y, s.target_shift, s.target_scale),
             report,
+            in_other_units(conditions, s.target_scale, self._shared),
         )
         return None if prediction is None else self._in_units(prediction)
+
+    def _refuses_noise(self, p: int) -> str:
+        return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
@@ -111,18 +127,21 @@ class Standardize(Wrapper):
 
     # The warm-up.
 
-    def _warm_up(self, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
+    def _warm_up(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
         predictions: list[Any] = []
         start = 0
         while start < len(X):
             kept = int(self._kept[0])
             renewal = min(self._warmup, 1 << kept.bit_length())
             stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
-            x, y = X[start:stop], None if Y is None else Y[start:stop]
-            predictions.append(self._advance_within(x, y, report))
+            x, y, said = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
+            predictions.append(self._advance_within(x, y, report, said))
             if not self.frozen:
                 self._rows[kept : kept + len(x)] = x
                 self._targets[kept : kept + len(x)] = np.nan if y is None else y
+                self._said[kept : kept + len(x)] = np.nan if said is None else said
                 self._kept[0] += len(x)
                 if self._kept[0] == renewal:
                     self._renew()
@@ -141,13 +160,14 @@ class Standardize(Wrapper):
         for start, stop in itertools.pairwise(sequences):
             self._within.reset_memory()
             if start < stop:
-                self._advance_within(rows[start:stop], targets[start:stop], report=False)
+                self._advance_within(rows[start:stop], targets[start:stop], False, self._said[start:stop])
         if self.frozen:
-            for array in (self._rows, self._targets, self._begins):
+            for array in (self._rows, self._targets, self._said, self._begins):
                 array[...] = 0
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        kept = {"rows": self._rows, "targets": self._targets, "begins": self._begins, "kept": self._kept}
+        kept = {"rows": self._rows, "targets": self._targets, "conditions": self._said}
+        kept |= {"begins": self._begins, "kept": self._kept}
         return self._scaling._asdict() | kept
 
     def _check_restored(self) -> None:
@@ -157,6 +177,8 @@ class Standardize(Wrapper):
             require(name, array, above=0 if name.endswith("scale") else None)
         require("rows", self._rows)
         require("targets", self._targets[~np.isnan(self._targets)])
+        require("conditions", self._said[~np.isnan(self._said)])
+        require("conditions", self._said[:, WEIGHT:], at_least=0, finite=False)
         require("begins", self._begins, at_least=0, at_most=1)
         super()._check_restored()
 

@@ -53,6 +53,10 @@ class Composite(StreamModel):
         for model in self._models:
             model._prepare(Shape(d, p, scalar=False, certain=True))
 
+    @property
+    def _needs_time(self) -> bool:  # type: ignore[override]
+        return any(model._needs_time for model in self._models)
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._models[0]._last_row()
 

@@ -1,0 +1,90 @@
+"""Runs whose models forget by the time column."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.job import Job
+from streamgp.job.pipeline import Pipeline
+from streamgp.tables.source import RowsError
+
+SETTINGS = {"half_life": "2h", "tune": False, "warmup": 40, "drift": False}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with irregular times; one cannot be read and one goes back."""
+    rng = np.random.default_rng(0)
+    time = dt.datetime(2024, 3, 1)
+    lines = ["at,x,y"]
+    for t in range(120):
+        time += dt.timedelta(minutes=float(rng.integers(1, 90)))
+        said = {50: "?", 60: "2024-02-01 00:00:00"}.get(t, time.isoformat(" "))
+        x = rng.uniform(-3, 3)
+        lines.append(f"{said},{x:.6f},{np.sin(x) + 0.01 * t:.6f}")
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(table, **settings):
+    return Job(table, "y", inputs=["x"], **({"model": "KRLST", "settings": SETTINGS} | settings)).run()
+
+
+def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
+    pipeline = run(table).pipeline
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    times, last = [], -np.inf
+    for at, _, _ in rows:
+        last = last if at == "?" else max(last, dt.datetime.fromisoformat(at).replace(tzinfo=dt.UTC).timestamp())
+        times.append(last)
+    X, y = np.array([[float(x)] for _, x, _ in rows]), np.array([float(y) for _, _, y in rows])
+    # The run builds the model anew at the end of its warm-up, in the units of the rows so far.
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=40)
+    model.learn_many(X, y, time=times)
+    at = np.linspace(-3, 3, 9)[:, None]
+    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("horizon", [0, 1, 3])
+def test_a_run_that_forgets_by_time_resumes_where_it_stopped(table, tmp_path, horizon):
+    lines = table.read_text().splitlines()
+    part, place = tmp_path / "part.csv", tmp_path / "run.sgp"
+    part.write_text("\n".join(lines[:70]))
+    whole = run(table, horizon=horizon).pipeline
+    run(part, horizon=horizon, save=place)
+    part.write_text("\n".join(lines))
+    again = Job(part, load=place).run().pipeline
+    assert again.model.to_bytes() == whole.model.to_bytes()
+
+
+def test_members_of_auto_forget_by_time(table):
+    pipeline = run(table, model="auto").pipeline
+    committee = pipeline.inner
+    kinds = {repr(member) for member in committee.members}
+    assert any("KRLST" in kind and "half_life" in kind for kind in kinds)
+    assert committee._needs_time
+
+
+def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, tmp_path):
+    with pytest.raises(ValueError, match="SOGP cannot forget by the time between rows; use --half-life with KRLST"):
+        run(table, model="SOGP")
+    plain = tmp_path / "plain.csv"
+    plain.write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(50)))
+    with pytest.raises(RowsError, match="half_life needs a column that says when each row was observed"):
+        run(plain)
+    with pytest.raises(ValueError, match="by rows, a factor of 0.9, or by time, a half_life of 7200; give one"):
+        run(table, settings=SETTINGS | {"forgetting": "0.9"})
+
+
+def test_times_before_any_that_can_be_read_are_the_first_one():
+    from streamgp.tables.columns import Column, Schema
+
+    schema = Schema((Column("at", "time"), Column("x", "number"), Column("y", "number")), "y", ("x",), "at")
+    pipeline = Pipeline(schema, "KRLST", SETTINGS)
+    assert pipeline._moments(["?", ""]).tolist() == [0.0, 0.0]
+    assert pipeline._moments(["?", "1970-01-02", "", "1970-01-01"]).tolist() == [86400.0] * 4
