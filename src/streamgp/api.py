@@ -24,8 +24,10 @@ from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier, Linear
 from streamgp.process.forgetting import BackToPrior, Injection
+from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
@@ -64,14 +66,17 @@ __all__ = [
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
+    "ClassPrediction",
     "Columns",
     "Committee",
     "Constant",
+    "CountPrediction",
     "Differenced",
     "DriftAware",
     "Encoded",
     "Evidence",
     "Fourier",
+    "Gaussian",
     "Injection",
     "InputValue",
     "Linear",
@@ -80,7 +85,9 @@ __all__ = [
     "Matern",
     "OnlineGP",
     "Periodic",
+    "Poisson",
     "Prediction",
+    "Probit",
     "RationalQuadratic",
     "RecursiveGP",
     "RecursiveSquaredExponential",
@@ -91,6 +98,8 @@ __all__ = [
     "SquaredExponential",
     "Standardize",
     "StreamModel",
+    "StudentT",
+    "StudentTPrediction",
     "TrainedEncoder",
     "Window",
     "batch",

@@ -129,6 +129,7 @@ class StreamModel(Configured, abc.ABC):
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
+    _observes: str = "numbers"  # or "classes", "counts"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -529,14 +530,12 @@ class StreamModel(Configured, abc.ABC):
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
-        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
         if self._shape.scalar:
-            if not many:
-                return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))
-            return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
-        if variance.shape[1] != mean.shape[1]:
-            variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
-        return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+            return prediction._each(lambda part: part[:, 0] if many else float(part[0, 0]))
+        p = prediction.mean.shape[1]
+        if prediction.variance.shape[1] != p:
+            prediction = prediction._each(lambda part: part if part.shape[1] == p else np.repeat(part, p, axis=1))
+        return prediction if many else prediction._each(lambda part: part[0])
 
 
 guard(StreamModel, AT_ANY_TIME | QUICK)
