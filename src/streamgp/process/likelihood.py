@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,7 +10,13 @@ import numpy as np
 
 from streamgp.contract.prediction import Prediction
 from streamgp.process import observation
-from streamgp.process.predictive import MOST_COUNTS, ClassPrediction, CountPrediction, StudentTPrediction
+from streamgp.process.predictive import (
+    MOST_COUNTS,
+    ClassPrediction,
+    CountPrediction,
+    StudentTPrediction,
+    variance_ratio,
+)
 from streamgp.settings import FloatArray, Part, Setting, number, positive_vector
 from streamgp.vocabulary import Noise
 
@@ -26,6 +33,7 @@ class Likelihood(Part):
     targets: str = "numbers"
     dof: float = 1.0
     noise: Any = 1.0  # what stands for a noise in the state: a variance, a squared scale
+    noise_ratio: float = 1.0  # the variance of the noise over that; NaN where trajectories cannot be drawn with it
 
     def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
         """The prediction of observations; the mean and the variance are those of the function."""
@@ -83,6 +91,7 @@ class StudentT(Likelihood):
     ) -> None:
         self._scale, self.dof = positive_vector("scale", scale), dof
         self.noise = self._scale**2
+        self.noise_ratio = variance_ratio(self.dof)
 
     def predicted(self, mean: FloatArray, variance: FloatArray, noise: FloatArray) -> Prediction:
         return StudentTPrediction.of(mean, variance, np.sqrt(noise), self.dof)
@@ -105,6 +114,7 @@ class Probit(Likelihood):
 
     kind = observation.PROBIT
     targets = "classes"
+    noise_ratio = math.nan
 
     def __init__(self) -> None:
         pass
@@ -129,6 +139,7 @@ class Poisson(Likelihood):
 
     kind = observation.POISSON
     targets = "counts"
+    noise_ratio = math.nan
 
     def __init__(self) -> None:
         pass

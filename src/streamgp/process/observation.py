@@ -32,21 +32,6 @@ LEAST_PRECISION = 1e-15
 
 
 @compiled
-def highest(dof: float) -> float:
-    """Where, from the mode at 0 to the right, a Student-t's log precision has died out; see student_t()."""
-    top = 1.0
-    for _ in range(8):  # the root of dof (e^u - 1 - u) = 2 SPAN + u, from above or fast
-        top = math.log1p(top + (2.0 * SPAN + top) / dof)
-    return top
-
-
-@compiled
-def spacing(dof: float) -> float:
-    """Of the nodes in log precision: the trapezoidal rule is then exact to rounding, measured against 40 digits."""
-    return min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0)))
-
-
-@compiled
 def student_t(dof: float, y: float, m: float, v: float, noise: float) -> tuple[float, float, float, float]:
     """A Student-t about f with squared scale noise: a Gaussian whose precision is drawn from a gamma distribution.
 
@@ -54,7 +39,9 @@ def student_t(dof: float, y: float, m: float, v: float, noise: float) -> tuple[f
     the gamma density ends down to where the noise has drowned both v and the error.
     """
     e = y - m
-    e2, h, top = e * e, spacing(dof), highest(dof)
+    e2, h, top = e * e, min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0))), 1.0  # h: exact to rounding, against 40 digits
+    for _ in range(8):  # the root of dof (e^u - 1 - u) = 2 SPAN + u, from above or fast
+        top = math.log1p(top + (2.0 * SPAN + top) / dof)
     bottom = -math.log1p(max(v, e2) / noise) - 2.4 * SPAN / (dof + 1.0)
     factor, precision = math.exp(h), math.exp(top)
     best, total, a, a2, b, b2 = -np.inf, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -193,35 +180,3 @@ def log_densities(kind: int, dof: float, y: Array, mean: Array, variance: Array,
             out[t, j] = np.nan
             if not np.isnan(y[t, j]):
                 out[t, j] = moments(kind, dof, y[t, j], mean[t, j], variance[t, j], noise[t, j])[0]
-
-
-@entry(NUMBER, NUMBER, MATRIX, MATRIX, MATRIX)
-def student_t_reach(level: float, dof: float, variance: Array, noise: Array, out: Array) -> None:
-    """How far to either side of its mean the central interval of f plus Student-t noise reaches."""
-    for t in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            v, c, low, high = variance[t, j], noise[t, j], 0.0, 1.0
-            unit = math.sqrt(v + c)
-            while student_t_beyond(dof, high * unit, v, c) > 1.0 - level and high < 1e100:
-                low, high = high, 2.0 * high
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                if student_t_beyond(dof, middle * unit, v, c) > 1.0 - level:
-                    low = middle
-                else:
-                    high = middle
-            out[t, j] = high * unit
-
-
-@compiled
-def student_t_beyond(dof: float, reach: float, v: float, noise: float) -> float:
-    """The probability that f plus Student-t noise lies farther than reach from its mean."""
-    h, top = spacing(dof), highest(dof)
-    bottom = -math.log1p(reach * reach / noise) - 2.4 * SPAN / dof
-    total = beyond = 0.0
-    for i in range(int((top - bottom) / h) + 1):
-        u = top - i * h
-        weight = math.exp(0.5 * dof * (u + 1.0 - math.exp(u)))
-        total += weight
-        beyond += weight * math.erfc(reach / math.sqrt(2.0 * (v + noise * math.exp(-u))))
-    return beyond / total

@@ -366,10 +366,10 @@ class OnlineGP(MemoryModel):
         return self._prediction(out)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        if self._likelihood.kind != observation.GAUSSIAN:
+        if np.isnan(self._likelihood.noise_ratio):
             raise ValueError(
-                f"simulate and forecast draw Gaussian observations; with likelihood={self._likelihood!r} use "
-                "predict_many, or a model of its own for each step ahead"
+                f"simulate and forecast feed a model with numbers that it draws itself; with "
+                f"likelihood={self._likelihood!r} they cannot. Use a model of its own for each step ahead"
             )
         return Draws(self, count, steps)
 

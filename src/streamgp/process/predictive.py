@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr, owens_t, pdtr
+from scipy.special import erfc, ndtr, owens_t, pdtr
 
 from streamgp.compiled import compile_now
 from streamgp.contract.inputs import numbers
@@ -20,7 +20,13 @@ from streamgp.contract.prediction import Prediction, Values, checked_level, plai
 from streamgp.process import observation
 from streamgp.settings import FloatArray, whole
 
+ROWS_AT_ONCE = 1000  # of an interval: some hundred numbers for each
 MOST_COUNTS = 1e15  # larger ones are whole numbers whatever they count
+
+
+def variance_ratio(dof: float) -> float:
+    """The variance of a Student-t over its squared scale."""
+    return dof / (dof - 2.0) if dof > 2 else math.nan
 
 
 def is_class(y: FloatArray) -> Any:
@@ -51,16 +57,17 @@ class StudentTPrediction(Prediction[Values]):
     @staticmethod
     def of(mean: Any, variance: Any, scale: Any, dof: float) -> StudentTPrediction:
         """Return the prediction of a function with this mean and variance."""
-        noise = scale**2 * (dof / (dof - 2.0) if dof > 2 else math.nan)
-        return StudentTPrediction(mean, variance, noise, scale, dof)
+        return StudentTPrediction(mean, variance, variance_ratio(dof) * scale**2, scale, dof)
 
     def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``."""
-        variance, noise = _matrices(self.mean, self.variance, self.scale**2)
-        reach = np.empty_like(variance)
-        compile_now(observation.student_t_reach)
-        observation.student_t_reach(checked_level(level), self.dof, variance, noise, reach)
-        half = plain(reach.reshape(np.shape(self.mean)))
+        variance, scale = (np.broadcast_to(part, np.shape(self.mean)).ravel() for part in (self.variance, self.scale))
+        blocks = range(0, max(variance.size, 1), ROWS_AT_ONCE)
+        reach = [
+            _student_t_reach(checked_level(level), self.dof, variance[b : b + ROWS_AT_ONCE], scale[b : b + ROWS_AT_ONCE])
+            for b in blocks
+        ]
+        half = plain(np.concatenate(reach).reshape(np.shape(self.mean)))
         return self.mean - half, self.mean + half
 
     def log_density(self, y: Any) -> Any:
@@ -181,6 +188,26 @@ class CountPrediction(LatentPrediction[Values]):
         rng, latent = _generator(n, seed), self.latent
         drawn = latent.mean + np.sqrt(latent.variance) * rng.standard_normal((n, *np.shape(self.mean)))
         return rng.poisson(np.exp(drawn)).astype(np.float64)
+
+
+def _student_t_reach(level: float, dof: float, variance: FloatArray, scale: FloatArray) -> FloatArray:
+    """How far to either side of its mean the central interval of f plus Student-t noise reaches.
+
+    Given its log precision u the noise is Gaussian, so that the probability beyond h is a mean of complementary error
+    functions, which falls and is convex: Newton's steps from 0 never go too far.
+    """
+    u = np.arange(-60.0 / dof - 1.0, math.log(2.0 + 60.0 / dof) + 1.0, min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0))))
+    weights = np.exp(0.5 * dof * (u + 1.0 - np.exp(u)))
+    weights /= weights.sum()
+    std = np.sqrt(2.0 * (variance[:, None] + scale[:, None] ** 2 * np.exp(-u)))
+    h = np.zeros_like(variance)
+    for _ in range(100):
+        z = h[:, None] / std
+        step = (erfc(z) @ weights - (1.0 - level)) / ((2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std) @ weights)
+        h += step
+        if np.all(np.abs(step) <= 1e-14 * h):
+            break
+    return h
 
 
 def _quantile(p: float, mean: FloatArray, std: FloatArray) -> FloatArray:
