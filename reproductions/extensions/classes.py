@@ -81,7 +81,7 @@ MODELS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
     },
     "River logistic regression": {
         f"rate {rate:g}": functools.partial(
-            river, build=lambda seed, rate=rate: scaled(linear_model.LogisticRegression(optim.SGD(rate)))
+            river, build=lambda _, rate=rate: scaled(linear_model.LogisticRegression(optim.SGD(rate)))
         )
         for rate in (0.003, 0.01, 0.03, 0.1, 0.3)
     },
@@ -90,7 +90,7 @@ MODELS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
     },
     "River Hoeffding tree": {
         f"grace period {grace}": functools.partial(
-            river, build=lambda seed, grace=grace: tree.HoeffdingTreeClassifier(grace_period=grace)
+            river, build=lambda _, grace=grace: tree.HoeffdingTreeClassifier(grace_period=grace)
         )
         for grace in (25, 50, 200)
     },

@@ -70,8 +70,8 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
                 by = share if noise == "Gaussian" else SHARES[0]
                 best = min(choices, key=lambda setting: known[name, by, noise, setting])
                 seeds = 1 if name in TABLES else settings["runs"]
-                for seed in range(1, 1 + seeds):
-                    found.append(base | {"stream": name, "share": share, "noise": noise, "setting": best, "seed": seed})
+                cell = base | {"stream": name, "share": share, "noise": noise, "setting": best}
+                found += [cell | {"seed": seed} for seed in range(1, 1 + seeds)]
     return found
 
 

@@ -503,8 +503,16 @@ class StreamModel(Configured, abc.ABC):
 
     def _refuse_unfit(self, X: FloatArray, Y: FloatArray | None = None, *, many: bool | None = None) -> None:
         """Refuse rows that no model of this kind takes."""
+        several = len(X) > 1 if many is None else many
         status, at = check(X, X[:0] if Y is None else Y, self._shared, self._largest)
-        inputs.refuse(status, at, many=len(X) > 1 if many is None else many)
+        inputs.refuse(status, at, many=several)
+        if Y is not None and self._observes != "numbers":
+            self._refuse_targets(Y, many=several)
+
+    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
+        """Refuse numbers that are no classes, or no counts."""
+        for child in self._children().values():
+            child._refuse_targets(Y, many=many)
 
     def _started_for(self, X: FloatArray) -> Self:
         """This model, or, before the first row, one that holds the prior for such inputs."""

@@ -161,7 +161,7 @@ def as_gaussian(m: Record, f: Array, j: int, mean: float, v: float, noise: float
     _, q, w, rho = moments(m.plan.likelihood, m.plan.dof, y[j], mean, v, noise)
     w = max(w, LEAST_PRECISION / (v + noise))
     y[j] = mean + q / w
-    return rho / w
+    return min(rho, 1.0) / w
 
 
 @compiled

@@ -305,7 +305,7 @@ class OnlineGP(MemoryModel):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         if Y is not None and self._observes != "numbers":
-            refuse_targets(self._likelihood, Y, many=len(X) > 1)
+            self._refuse_targets(Y, many=len(X) > 1)
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
         said = self._no_conditions if conditions is None else conditions
@@ -317,6 +317,9 @@ class OnlineGP(MemoryModel):
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
+
+    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
+        refuse_targets(self._likelihood, Y, many=many)
 
     def _refuses_noise(self, p: int) -> str:
         if self._least_squares:

@@ -64,7 +64,9 @@ class StudentTPrediction(Prediction[Values]):
         variance, scale = (np.broadcast_to(part, np.shape(self.mean)).ravel() for part in (self.variance, self.scale))
         blocks = range(0, max(variance.size, 1), ROWS_AT_ONCE)
         reach = [
-            _student_t_reach(checked_level(level), self.dof, variance[b : b + ROWS_AT_ONCE], scale[b : b + ROWS_AT_ONCE])
+            _student_t_reach(
+                checked_level(level), self.dof, variance[b : b + ROWS_AT_ONCE], scale[b : b + ROWS_AT_ONCE]
+            )
             for b in blocks
         ]
         half = plain(np.concatenate(reach).reshape(np.shape(self.mean)))
@@ -205,7 +207,7 @@ def _student_t_reach(level: float, dof: float, variance: FloatArray, scale: Floa
         z = h[:, None] / std
         step = (erfc(z) @ weights - (1.0 - level)) / ((2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std) @ weights)
         h += step
-        if np.all(np.abs(step) <= 1e-14 * h):
+        if np.all(np.abs(step) <= 1e-12 * h):
             break
     return h
 
