@@ -155,9 +155,7 @@ EXAMPLES = {
 CLASSES_AND_COUNTS = {
     "SOGP of classes": lambda: sg.SOGP(capacity=8, depth=2, likelihood=sg.Probit(), outputs="separate"),
     "KRLST of classes": lambda: sg.KRLST(capacity=8, forgetting=0.9, likelihood=sg.Probit(), outputs="separate"),
-    "OESGP of counts": lambda: sg.OESGP(
-        units=6, capacity=8, feedback=0.1, likelihood=sg.Poisson(), outputs="separate", absorb="dtc"
-    ),
+    "OESGP of counts": lambda: sg.OESGP(units=6, capacity=8, likelihood=sg.Poisson(), outputs="separate", absorb="dtc"),
     "RecursiveGP of classes": lambda: sg.RecursiveGP(_points, likelihood=sg.Probit(), outputs="separate"),
     "ISSGPR of counts": lambda: sg.ISSGPR(features=10, form="covariance", likelihood=sg.Poisson(), outputs="separate"),
     "Standardize of classes": lambda: sg.Standardize(

@@ -310,22 +310,6 @@ def test_each_output_has_a_scale_of_its_own():
     np.testing.assert_array_equal(both.hyperparameters["scale"], [0.1, 0.5])
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "fed"),
-    [
-        (sg.Probit(), lambda p: stats.norm.cdf(p.mean / np.sqrt(1 + p.variance))),
-        (sg.Poisson(), lambda p: np.exp(p.mean + p.variance / 2)),
-    ],
-)
-def test_a_reservoir_is_fed_with_the_mean_of_a_target_that_is_missing(likelihood, fed):
-    model = sg.OESGP(units=5, feedback=0.5, likelihood=likelihood)
-    model.learn_many([[0.1], [0.2], [0.3]], [1.0, 0.0, 1.0])
-    p = model.predict_one([0.4])
-    model.observe_one([0.4])
-    assert model._state.last_target[0] == pytest.approx(fed(p.latent), rel=1e-12)
-    assert model._state.last_target[0] == pytest.approx(p.mean, rel=1e-12)
-
-
 # Predictions
 
 
@@ -490,6 +474,7 @@ POINTS = np.linspace(-1, 1, 5)[:, None]
         (lambda: sg.ISSGPR(likelihood=sg.Probit()), 'form="cholesky" adds up Gaussian .* use form="covariance"'),
         (lambda: sg.RecursiveGP(POINTS, batch=5, likelihood=sg.Probit()), "use batch=1 with likelihood"),
         (lambda: sg.SOGP(likelihood=sg.Probit(), adapt=sg.SNGD()), "use adapt=None with likelihood"),
+        (lambda: sg.OESGP(likelihood=sg.Probit(), feedback=0.1), "use feedback=None with likelihood"),
         (lambda: sg.KRLST(likelihood=sg.Probit(), estimate_power=True), "use estimate_power=False with likelihood"),
         (
             lambda: sg.OnlineGP(

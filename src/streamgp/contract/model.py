@@ -172,6 +172,10 @@ class StreamModel(Configured, abc.ABC):
         """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)
 
+    def _refuses_free_run(self) -> str:
+        """Why futures cannot be drawn, or nothing."""
+        return next((why for child in self._children().values() if (why := child._refuses_free_run())), "")
+
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
         return 0

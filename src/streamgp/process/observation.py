@@ -164,14 +164,6 @@ def as_gaussian(m: Record, f: Array, j: int, mean: float, v: float, noise: float
     return min(rho, 1.0) / w
 
 
-@compiled
-def expected(kind: int, m: float, v: float) -> float:
-    """The mean of an observation."""
-    if kind == PROBIT:
-        return 0.5 * math.erfc(-m / math.sqrt(2.0 * (1.0 + v)))
-    return math.exp(m + 0.5 * v) if kind == POISSON else m
-
-
 @entry(WHOLE, NUMBER, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
 def log_densities(kind: int, dof: float, y: Array, mean: Array, variance: Array, noise: Array, out: Array) -> None:
     """The log density of observations that are not Gaussian; NaN where y is."""

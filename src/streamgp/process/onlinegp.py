@@ -157,6 +157,9 @@ class OnlineGP(MemoryModel):
             'removal="discard" keeps Gaussian observations: use another removal': self._keeps_rows,
             "batch learns Gaussian observations together: use batch=1": self._batch > 1,
             "adapt follows the gradient of a Gaussian density: use adapt=None": self._adapt is not None,
+            "feedback takes the mean of the function for a missing target: use feedback=None": (
+                self._memory.feeds_back and self._likelihood.targets != "numbers"
+            ),
             "estimate_power scales Gaussian noise: use estimate_power=False": self._estimate_power,
         }
         for why, is_so in cannot.items():
@@ -318,6 +321,14 @@ class OnlineGP(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
+    def _refuses_free_run(self) -> str:
+        if not math.isnan(self._likelihood.noise_ratio):
+            return ""
+        return (
+            "simulate and forecast feed a model with numbers that it draws itself, which they cannot with "
+            f"likelihood={self._likelihood!r}; use a model of its own for each step ahead"
+        )
+
     def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
         refuse_targets(self._likelihood, Y, many=many)
 
@@ -369,11 +380,6 @@ class OnlineGP(MemoryModel):
         return self._prediction(out)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        if np.isnan(self._likelihood.noise_ratio):
-            raise ValueError(
-                f"simulate and forecast feed a model with numbers that it draws itself; with "
-                f"likelihood={self._likelihood!r} they cannot. Use a model of its own for each step ahead"
-            )
         return Draws(self, count, steps)
 
     def predict_one(self, x: Any) -> Prediction:

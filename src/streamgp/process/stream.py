@@ -13,7 +13,7 @@ from streamgp.arrays import Record, matrix, vector
 from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.linalg.vector import copy
-from streamgp.process import fixed, growing, kept, memory, observation
+from streamgp.process import fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
 from streamgp.process.row import meet
 from streamgp.process.state import LAYOUT, NOTHING
@@ -74,15 +74,13 @@ def report(m: Record, f: Array, t: int, out: Array) -> None:
 
 @inlined
 def remember_target(m: Record, f: Array) -> None:
-    """The memory may be fed with the last target, or its mean where it is missing."""
+    """The memory may be fed with the last target, or the mean where it is missing."""
     y, mean, last_target = vector(f, m.at.y), vector(f, m.at.mean_now), vector(f, m.at.last_target)
     for j in range(y.size):
         if not np.isnan(y[j]):
             last_target[j] = y[j]
         elif m.plan.feedback:
             last_target[j] = mean[j]
-            if m.plan.likelihood != observation.GAUSSIAN:
-                last_target[j] = observation.expected(m.plan.likelihood, mean[j], vector(f, m.at.variance_now)[j])
 
 
 @inlined
