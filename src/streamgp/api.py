@@ -25,8 +25,10 @@ from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier, Linear
 from streamgp.process.forgetting import BackToPrior, Injection
+from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
@@ -66,15 +68,18 @@ __all__ = [
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
+    "ClassPrediction",
     "Columns",
     "Committee",
     "Constant",
+    "CountPrediction",
     "Delayed",
     "Differenced",
     "DriftAware",
     "Encoded",
     "Evidence",
     "Fourier",
+    "Gaussian",
     "Injection",
     "InputValue",
     "JointPrediction",
@@ -84,7 +89,9 @@ __all__ = [
     "Matern",
     "OnlineGP",
     "Periodic",
+    "Poisson",
     "Prediction",
+    "Probit",
     "RationalQuadratic",
     "RecursiveGP",
     "RecursiveSquaredExponential",
@@ -95,6 +102,8 @@ __all__ = [
     "SquaredExponential",
     "Standardize",
     "StreamModel",
+    "StudentT",
+    "StudentTPrediction",
     "TrainedEncoder",
     "Window",
     "batch",

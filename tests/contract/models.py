@@ -19,6 +19,10 @@ EXAMPLES = {
     "KRLST": lambda: sg.KRLST(capacity=8, forgetting=0.97),
     "KRLST injecting": lambda: sg.KRLST(2.0 * sg.SquaredExponential(), capacity=8, forgetting=0.9, mode="injection"),
     "KRLST estimating power": lambda: sg.KRLST(capacity=8, forgetting=0.99, estimate_power=True, outputs="separate"),
+    "SOGP Student-t": lambda: sg.SOGP(capacity=8, likelihood=sg.StudentT(0.2), outputs="separate"),
+    "KRLST Student-t": lambda: sg.KRLST(
+        capacity=8, forgetting=0.9, likelihood=sg.StudentT(0.2, dof=2.5), mode="injection", outputs="separate"
+    ),
     "KRLS": lambda: sg.KRLS(capacity=8, noise=0.05),
     "KRLS least squares": lambda: sg.KRLS(capacity=8, noise=0.0, depth=2),
     "SWKRLS": lambda: sg.SWKRLS(capacity=8),
@@ -85,10 +89,16 @@ EXAMPLES = {
     "Standardize adapting": lambda: sg.Standardize(sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), warmup=30),
     "Standardize LocalGP": lambda: sg.Standardize(sg.LocalGP(experts=4, capacity=5), warmup=10),
     "Standardize LWPR": lambda: sg.Standardize(sg.LWPR(init_D=2.0, capacity=20), warmup=100),
+    "Standardize Student-t": lambda: sg.Standardize(
+        sg.ISSGPR(features=10, form="covariance", likelihood=sg.StudentT(), outputs="separate"), warmup=20
+    ),
     "Standardize separate": lambda: sg.Standardize(sg.RecursiveGP(_points, outputs="separate"), warmup=20),
     "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
     "Calibrated filter": lambda: sg.Calibrated(sg.QKLMS(capacity=8, depth=2), level=0.5, warmup=10),
     "Calibrated separate": lambda: sg.Calibrated(sg.SOGP(capacity=8, outputs="separate"), rates=[0.1]),
+    "Calibrated Student-t": lambda: sg.Calibrated(
+        sg.RecursiveGP(_points, likelihood=sg.StudentT(0.2), outputs="separate")
+    ),
     "Calibrated LWPR": lambda: sg.Calibrated(sg.LWPR(init_D=2.0, capacity=20)),
     "Calibrated reservoir": lambda: sg.Calibrated(sg.OESGP(units=6, capacity=8, feedback=0.3), level=0.99),
     "Calibrated standard": lambda: sg.Calibrated(sg.Standardize(sg.ISSGPR(features=10), warmup=30)),
@@ -144,5 +154,20 @@ EXAMPLES = {
     "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
+    ),
+}
+
+# Models whose targets are not any numbers.
+CLASSES_AND_COUNTS = {
+    "SOGP of classes": lambda: sg.SOGP(capacity=8, depth=2, likelihood=sg.Probit(), outputs="separate"),
+    "KRLST of classes": lambda: sg.KRLST(capacity=8, forgetting=0.9, likelihood=sg.Probit(), outputs="separate"),
+    "OESGP of counts": lambda: sg.OESGP(units=6, capacity=8, likelihood=sg.Poisson(), outputs="separate", absorb="dtc"),
+    "RecursiveGP of classes": lambda: sg.RecursiveGP(_points, likelihood=sg.Probit(), outputs="separate"),
+    "ISSGPR of counts": lambda: sg.ISSGPR(features=10, form="covariance", likelihood=sg.Poisson(), outputs="separate"),
+    "Standardize of classes": lambda: sg.Standardize(
+        sg.OIESGP(depth=2, capacity=8, likelihood=sg.Probit(), outputs="separate"), warmup=20
+    ),
+    "Columns of counts": lambda: sg.Columns(
+        sg.SOGP(capacity=8, likelihood=sg.Poisson(), outputs="separate"), columns=[0, 2]
     ),
 }

@@ -9,19 +9,25 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import EXAMPLES, D
+from tests.contract.models import CLASSES_AND_COUNTS, EXAMPLES, D
 
 N = 60
 
 
-@pytest.fixture(params=EXAMPLES)
+@pytest.fixture(params=EXAMPLES | CLASSES_AND_COUNTS)
 def build(request):
-    return EXAMPLES[request.param]
+    return (EXAMPLES | CLASSES_AND_COUNTS)[request.param]
 
 
 @pytest.fixture(params=[1, 2], ids=["scalar", "vector"])
-def data(request):
-    return stream(request.param)
+def data(request, build):
+    return stream_for(build(), request.param)
+
+
+def stream_for(model, p):
+    X, Y = stream(p)
+    as_classes, as_counts = (Y > 0).astype(float), np.floor(2.0 * np.exp(Y))
+    return X, {"numbers": Y, "classes": as_classes, "counts": as_counts}[model._observes]
 
 
 def stream(p, n=N, seed=0):
@@ -73,6 +79,9 @@ def test_before_any_data_it_returns_the_prior(build):
     # Without a model there is nothing to say yet, but for those who repeat an input.
     said = {"SeasonalValue": np.nan, "RunningMean": np.nan, "InputValue": 1.0, "Differenced": 1.0}
     prior = said.get(type(model).__name__, 0.0)
+    if model._observes != "numbers":
+        assert p.latent.mean == 0.0
+        prior = p.mean
     np.testing.assert_equal(p.mean, prior)
     assert isinstance(p.mean, float)
     if model.has_variance:
@@ -351,8 +360,8 @@ def test_missing_targets_may_come_first(build, data):
 
 
 def test_partly_missing_targets_are_learnt_or_refused_with_advice(build):
-    X, Y = stream(2)
     model = build()
+    X, Y = stream_for(model, 2)
     model.learn_many(X, Y)
     before = state(model)
     if not model._shared:
@@ -465,6 +474,11 @@ def test_free_running_learns_nothing_and_repeats(build, data):
     model.learn_many(X, Y)
     before = state(model)
     columns = [0] if Y.ndim == 1 else [0, 1]
+    if model._observes != "numbers":
+        with pytest.raises(ValueError, match="simulate and forecast feed a model with numbers"):
+            model.simulate(X[:5], feedback=columns, trajectories=4)
+        assert state(model) == before
+        return
     simulated = model.simulate(X[:5], feedback=columns, trajectories=4)
     assert simulated.mean.shape == simulated.variance.shape == Y[:5].shape
     assert_same(simulated, model.simulate(X[:5], feedback=columns, trajectories=4))

@@ -107,6 +107,8 @@ class Independent(Trajectories):
 
 def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
     """Predict the rows of U, with the lagged targets replaced by what the model said; see StreamModel.simulate."""
+    if why := model._refuses_free_run():
+        raise ValueError(why)
     rows = inputs.rows(U, model._d)
     if not len(rows):
         raise ValueError("U has no rows: there is nothing to simulate")

@@ -135,6 +135,7 @@ class StreamModel(Configured, abc.ABC):
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
+    _observes: str = "numbers"  # or "classes", "counts"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -189,6 +190,10 @@ class StreamModel(Configured, abc.ABC):
     def _joint(self, X: FloatArray) -> JointPrediction:
         """Predict rows that would each come next, together."""
         raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
+
+    def _refuses_free_run(self) -> str:
+        """Why futures cannot be drawn, or nothing."""
+        return next((why for child in self._children().values() if (why := child._refuses_free_run())), "")
 
     def _units(self) -> int:
         """Columns of the basis points that are units of a reservoir, not inputs; they come first."""
@@ -536,8 +541,16 @@ class StreamModel(Configured, abc.ABC):
 
     def _refuse_unfit(self, X: FloatArray, Y: FloatArray | None = None, *, many: bool | None = None) -> None:
         """Refuse rows that no model of this kind takes."""
+        several = len(X) > 1 if many is None else many
         status, at = check(X, X[:0] if Y is None else Y, self._shared, self._largest)
-        inputs.refuse(status, at, many=len(X) > 1 if many is None else many)
+        inputs.refuse(status, at, many=several)
+        if Y is not None and self._observes != "numbers":
+            self._refuse_targets(Y, many=several)
+
+    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
+        """Refuse numbers that are no classes, or no counts."""
+        for child in self._children().values():
+            child._refuse_targets(Y, many=many)
 
     def _started_for(self, X: FloatArray) -> Self:
         """This model, or, before the first row, one that holds the prior for such inputs."""
@@ -563,14 +576,12 @@ class StreamModel(Configured, abc.ABC):
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
-        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
         if self._shape.scalar:
-            if not many:
-                return Prediction(float(mean[0, 0]), float(variance[0, 0]), float(noise[0, 0]))
-            return Prediction(mean[:, 0], variance[:, 0], noise[:, 0])
-        if variance.shape[1] != mean.shape[1]:
-            variance, noise = (np.repeat(a, mean.shape[1], axis=1) for a in (variance, noise))
-        return Prediction(mean, variance, noise) if many else Prediction(mean[0], variance[0], noise[0])
+            return prediction._each(lambda part: part[:, 0] if many else float(part[0, 0]))
+        p = prediction.mean.shape[1]
+        if prediction.variance.shape[1] != p:
+            prediction = prediction._each(lambda part: part if part.shape[1] == p else np.repeat(part, p, axis=1))
+        return prediction if many else prediction._each(lambda part: part[0])
 
 
 guard(StreamModel, AT_ANY_TIME | QUICK)

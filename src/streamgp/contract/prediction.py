@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Generic, TypeVar
@@ -48,23 +49,20 @@ class Prediction(Generic[Values]):
 
     def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``."""
-        number("level", level, above=0)
-        if level >= 1:
-            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-        half = gaussian_reach(level) * self.std
+        half = gaussian_reach(checked_level(level)) * self.std
         return self.mean - half, self.mean + half
 
     def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of the observation y lies above the mean."""
         result = (numbers(y, "y") - self.mean) / self.std
-        return _plain(result)
+        return plain(result)
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
         s = self.variance + self.noise
         error = numbers(y, "y") - self.mean
         result = -0.5 * (np.log(2.0 * np.pi * np.asarray(s)) + error * error / s)
-        return _plain(result)
+        return plain(result)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
@@ -79,10 +77,16 @@ class Prediction(Generic[Values]):
 
     def __getitem__(self, index: Any) -> Prediction:
         """Return the prediction of some of the rows (or outputs)."""
-        parts = [
-            np.broadcast_to(np.asarray(v), np.shape(self.mean))[index] for v in (self.mean, self.variance, self.noise)
-        ]
-        return Prediction(*(_plain(v) for v in parts))
+        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+
+    def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
+        """The prediction whose every part is change(that part of this one, those of others)."""
+        parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
+        return Prediction(*(change(*part) for part in parts))
+
+    def _moved(self, shift: Any, scale: Any) -> Prediction:
+        """The prediction of shift + scale * y."""
+        return Prediction(shift + scale * self.mean, scale**2 * self.variance, scale**2 * self.noise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,14 +124,14 @@ class CalibratedPrediction(Prediction[Values]):
         """Return by how many standard deviations of its side y lies above the mean."""
         error = numbers(y, "y") - self.mean
         result = error / self._side(error)
-        return _plain(result)
+        return plain(result)
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
         error = numbers(y, "y") - self.mean
         side = self._side(error)
         result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
-        return _plain(result)
+        return plain(result)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
@@ -146,8 +150,15 @@ class CalibratedPrediction(Prediction[Values]):
 
     def __getitem__(self, index: Any) -> CalibratedPrediction:
         """Return the prediction of some of the rows (or outputs)."""
-        mean, variance, noise, lower, upper = (_plain(np.asarray(part)[index]) for part in self.parts)
+        mean, variance, noise, lower, upper = (plain(np.asarray(part)[index]) for part in self.parts)
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+
+
+def checked_level(level: float) -> float:
+    """A probability that is neither 0 nor 1."""
+    if number("level", level, above=0) >= 1:
+        raise ValueError(f"level must be above 0 and below 1; got {level!r}")
+    return level
 
 
 def gaussian_reach(level: float) -> float:
@@ -155,6 +166,6 @@ def gaussian_reach(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + level / 2.0)
 
 
-def _plain(values: Any) -> Any:
+def plain(values: Any) -> Any:
     """Numbers as users see them: a float in place of an array without axes."""
     return float(values) if np.ndim(values) == 0 else values

@@ -69,6 +69,12 @@ class Encoded(Composite):
         if not isinstance(encoder, WindowEncoder):
             raise TypeError(f"encoder must be a trained encoder such as TrainedEncoder(...); got {encoder!r}")
         self._hold(model, "a stream model such as KRLST(), or a list of them")
+        if self._observes != "numbers" and (
+            len(self._models) > 1 or target_shift is not None or target_scale is not None
+        ):
+            raise ValueError(
+                f"{self._observes} need one model within, and neither target_shift nor target_scale: they have no unit"
+            )
         self._encoder = encoder
         self._several = isinstance(model, list | tuple)
         self._shared = not self._several and self._models[0]._shared
@@ -184,12 +190,9 @@ class Encoded(Composite):
 
     def _in_units(self, predictions: list[Any]) -> Prediction:
         """A prediction in the units of the targets."""
-        mean, variance, noise = (
-            np.hstack([getattr(prediction, name) for prediction in predictions])
-            for name in ("mean", "variance", "noise")
-        )
-        shift, scale = self._scaling.target_shift, self._scaling.target_scale
-        return Prediction(shift + scale * mean, scale**2 * variance, scale**2 * noise)
+        kind = type(predictions[0]) if len({type(p) for p in predictions}) == 1 else Prediction
+        together = kind._each(predictions[0], lambda *parts: np.hstack(parts), *predictions[1:])
+        return together._moved(self._scaling.target_shift, self._scaling.target_scale)  # type: ignore[no-any-return]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"window": self._window, "last_target": self._last_y, "rows": self._rows}

@@ -11,7 +11,7 @@ from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
-from streamgp.process import features, posterior
+from streamgp.process import features, observation, posterior
 from streamgp.process.row import inject_overdue, noise_of
 from streamgp.process.state import ABSORBED, NOTHING
 
@@ -121,7 +121,9 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
     noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
-    known = posterior.forget_along(h, phi, scale, fresh, n)
+    known, mean = posterior.forget_along(h, phi, scale, fresh, n), vector(f, m.at.mean_now)
+    if m.plan.likelihood != observation.GAUSSIAN:
+        noise = observation.as_gaussian(m, f, j, mean_scale * mean[j], max(known, 0.0) + gamma2, noise)
     s = max(known, 0.0) + gamma2 + noise
     if not posterior.is_gain(known, s):
         return False
@@ -131,7 +133,6 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
         residual = matrix(f, m.at.residual)
         residual[0, j] += 1.0 / (gamma2 + noise)
         residual[1, j] += 1.0
-    mean = vector(f, m.at.mean_now)
     for o in range(first, last):
         step = (y[o] - mean_scale * mean[o]) / s
         posterior.learn_mean(matrix(f, m.at.mu), o, mean_scale, h, step, n)

@@ -16,7 +16,7 @@ from streamgp.compiled import compiled, inlined
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
-from streamgp.process import budget, features, posterior
+from streamgp.process import budget, features, observation, posterior
 from streamgp.process.row import inject_overdue
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 
@@ -133,6 +133,9 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         return
     noise = 1.0 if m.plan.least_squares else vector(f, m.at.noise_now)[j]
     known = max(dot(phi, h, n), 0.0)
+    mean = vector(f, m.at.mean_now)
+    if m.plan.likelihood != observation.GAUSSIAN:
+        noise = observation.as_gaussian(m, f, j, vector(f, m.at.mean_scale)[j] * mean[j], known + gamma2, noise)
     s = known + noise + gamma2
     if m.plan.power:
         weigh_power(m, f, j, first, last, s)
@@ -150,7 +153,6 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
     scale, fresh, mean_scale = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j], vector(f, m.at.mean_scale)[j]
     if scored:
         score_output(m, f, j, gamma2, admit, known + noise, s)
-    mean = vector(f, m.at.mean_now)
     for o in range(first, last):
         e = y[o] - mean_scale * mean[o]
         posterior.learn_mean(mu, o, mean_scale, h, e * gain, n)

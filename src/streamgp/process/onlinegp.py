@@ -21,13 +21,15 @@ from streamgp.contract.turns import refuse
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
-from streamgp.process import posterior, stream
+from streamgp.process import observation, posterior, stream
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws, Function, Pasts
+from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting, chosen
+from streamgp.process.likelihood import refuse as refuse_targets
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
@@ -65,7 +67,8 @@ class OnlineGP(MemoryModel):
                 'variance of the observation noise; one for each output with outputs="separate"; 0 with '
                 'Budget(absorb="dtc", evict="never"): least squares'
             ),
-        ] = 0.01,
+        ] = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         budget: Annotated[
             Budget | None,
             Setting("capacity, novelty, absorption and eviction of a growing Basis; None: Budget()"),
@@ -78,7 +81,7 @@ class OnlineGP(MemoryModel):
         outputs: Outputs = "shared",
         form: Form = "covariance",
     ) -> None:
-        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form)
+        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood)
 
     _batch = 1
     _estimate_power = False
@@ -96,8 +99,11 @@ class OnlineGP(MemoryModel):
         adapt: SNGD | None = None,
         outputs: str = "shared",
         form: str = "covariance",
+        likelihood: Likelihood | None = None,
     ) -> None:
         """Check the parts against each other and compile the layout."""
+        self._likelihood = chosen(noise, likelihood)
+        noise = self._likelihood.noise
         self._features = _part("features", features, Features, "Basis(kernel), Fourier(...) or Linear(...)")
         self._memory = Window(1) if memory is None else _part("memory", memory, Memory, "Window(3) or Reservoir(50)")
         self._budget = Budget() if budget is None else _part("budget", budget, Budget, "Budget(capacity=100)")
@@ -132,6 +138,8 @@ class OnlineGP(MemoryModel):
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
+        if self._likelihood.kind != observation.GAUSSIAN:
+            self._check_likelihood()
         compile_now(self._run(), *(() if adapt is None else (sngd.finish_interval,)))
 
     def _run(self) -> Any:
@@ -141,6 +149,23 @@ class OnlineGP(MemoryModel):
         if self._features.kind == feature_kinds.DICTIONARY:
             return stream.run_growing if self._adapt is None else stream.run_growing_adapting
         return stream.run_fixed if self._adapt is None else stream.run_fixed_adapting
+
+    def _check_likelihood(self) -> None:
+        """A likelihood that is not Gaussian is learnt one row and one output at a time, in covariance form."""
+        self._observes, self._direct = self._likelihood.targets, False
+        cannot = {
+            'form="cholesky" adds up Gaussian observations: use form="covariance"': self._factored,
+            'removal="discard" keeps Gaussian observations: use another removal': self._keeps_rows,
+            "batch learns Gaussian observations together: use batch=1": self._batch > 1,
+            "adapt follows the gradient of a Gaussian density: use adapt=None": self._adapt is not None,
+            "feedback takes the mean of the function for a missing target: use feedback=None": (
+                self._memory.feeds_back and self._likelihood.targets != "numbers"
+            ),
+            "estimate_power scales Gaussian noise: use estimate_power=False": self._estimate_power,
+        }
+        for why, is_so in cannot.items():
+            if is_so:
+                raise ValueError(f"{why} with likelihood={self._likelihood!r}")
 
     def _check_adaptable(self, adapt: SNGD) -> None:
         if self._least_squares or self._keeps_rows or self._features.kind == feature_kinds.LINEAR:
@@ -174,6 +199,11 @@ class OnlineGP(MemoryModel):
         parts, memory, budget, adapt = self._features, self._memory, self._budget, self._adapt
         if not self._shared and self._noise.size not in (1, p):
             raise ValueError(f"noise has {self._noise.size} values, but there are {p} outputs; give 1 or {p}")
+        if self._shared and p > 1 and self._likelihood.kind != observation.GAUSSIAN:
+            raise ValueError(
+                f"there are {p} outputs, and with likelihood={self._likelihood!r} each needs a covariance of its own: "
+                'use outputs="separate"'
+            )
         width, q = memory.width(d), 1 if self._shared else p
         frequencies = parts.features if isinstance(parts, Fourier) else 0
         points = kernel_scratch = 0
@@ -232,6 +262,8 @@ class OnlineGP(MemoryModel):
             "injects": self._forgetting.injects,
             "check_every": self._rows_between_checks(),
             "power": self._estimate_power,
+            "likelihood": self._likelihood.kind,
+            "dof": self._likelihood.dof,
             "theta": theta,
         }
         if adapt is not None:
@@ -276,6 +308,8 @@ class OnlineGP(MemoryModel):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
+        if Y is not None and self._observes != "numbers":
+            self._refuse_targets(Y, many=len(X) > 1)
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
         said = self._no_conditions if conditions is None else conditions
@@ -288,6 +322,17 @@ class OnlineGP(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
 
+    def _refuses_free_run(self) -> str:
+        if not math.isnan(self._likelihood.noise_ratio):
+            return ""
+        return (
+            "simulate and forecast feed a model with numbers that it draws itself, which they cannot with "
+            f"likelihood={self._likelihood!r}; use a model of its own for each step ahead"
+        )
+
+    def _refuse_targets(self, Y: FloatArray, *, many: bool) -> None:
+        refuse_targets(self._likelihood, Y, many=many)
+
     def _refuses_noise(self, p: int) -> str:
         if self._least_squares:
             return (
@@ -299,6 +344,8 @@ class OnlineGP(MemoryModel):
                 "adapt=SNGD() moves the noise of all that was learnt together, so that a row cannot keep one of its "
                 "own; use adapt=None to give rows their noise, or learn them without"
             )
+        if self._likelihood.kind != observation.GAUSSIAN:
+            return f"only Gaussian noise can differ from row to row; this model has likelihood={self._likelihood!r}"
         return ""
 
     def _refuse_times(self, time: FloatArray | None, learnt: np.ndarray, many: bool) -> None:
@@ -368,7 +415,11 @@ class OnlineGP(MemoryModel):
         q = (len(out) - p) // 2
         if not self.has_variance:
             out[p:] = np.nan
-        return Prediction(out[:p].T, out[p : p + q].T, out[p + q :].T)
+        return self._likelihood.predicted(out[:p].T, out[p : p + q].T, out[p + q :].T)
+
+    def _empty(self) -> Prediction:
+        none = super()._empty()
+        return self._likelihood.predicted(none.mean, none.variance, none.noise)
 
     def _check_restored(self) -> None:
         super()._check_restored()
@@ -468,7 +519,9 @@ class OnlineGP(MemoryModel):
             named |= parts.kernel.hyperparameters(self._state.parameters, width, self._memory.depth)
         elif isinstance(parts, Fourier):
             named["variance"] = parts.variance if self._d is None else float(self._state.parameters[0])
-        named["noise"] = _plain(noise)
+        named |= self._likelihood.hyperparameters
+        if self._likelihood.kind == observation.GAUSSIAN:
+            named["noise"] = _plain(noise)
         if isinstance(parts, Fourier) and parts.lengthscale is not None:
             named["lengthscale"] = _plain(parts.lengthscale)  # fixed: it is in the frequencies
         return named

@@ -39,6 +39,8 @@ PLAN = np.dtype(
         ("injects", np.int64),
         ("check_every", np.int64),  # rows after which injected uncertainty is compared with the prior; 0: never
         ("power", np.int64),  # whether the power of the signal is estimated
+        ("likelihood", np.int64),  # which kind
+        ("dof", np.float64),  # degrees of freedom of Student-t noise
         ("theta", np.int64),  # hyperparameters that adapt; 0: none
         ("interval", np.int64),
         ("rest", np.int64),
@@ -81,7 +83,7 @@ COUNTERS = np.dtype(
 )
 
 STATE = memory.ARRAYS | {
-    "noise": "covariances",
+    "noise": "covariances",  # a squared scale where it is not Gaussian
     "parameters": "parameters",  # hyperparameters of the kernel; the variance of Fourier features
     "frequencies": "frequencies width",
     "basis": "points width",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from streamgp.process.features import Fourier
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -43,7 +44,8 @@ class ISSGPR(OnlineGP):
         *,
         lengthscale: Lengthscale = None,
         variance: Variance = 1.0,
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         seed: FrequencySeed = 0,
         frequencies: GivenFrequencies = None,
         form: Form = "cholesky",
@@ -70,6 +72,7 @@ class ISSGPR(OnlineGP):
             ),
             memory=Window(depth),
             noise=noise,
+            likelihood=likelihood,
             form=form,
             adapt=adapt,
             outputs=outputs,

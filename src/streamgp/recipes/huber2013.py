@@ -13,6 +13,7 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.features import Basis
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
@@ -38,7 +39,8 @@ class RecursiveGP(OnlineGP):
         kernel: KernelSetting = SquaredExponential(),
         lengthscale: ShortLengthscale = None,
         variance: ShortVariance = None,
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         jitter: Jitter = 0.0,
         mean: Annotated[
             Callable[[FloatArray], Any] | None,
@@ -62,12 +64,19 @@ class RecursiveGP(OnlineGP):
     ) -> None:
         if mean is not None and not callable(mean):
             raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
+        if mean is not None and likelihood is not None and likelihood.targets != "numbers":
+            raise ValueError(f"mean is taken from the targets, and {likelihood.targets} have none: use mean=None")
         self._mean = mean
         self._direct = mean is None
         self._batch = batch
         kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
         self._compose(
-            features=Basis(kernel, jitter=jitter, points=basis), memory=None, noise=noise, adapt=adapt, outputs=outputs
+            features=Basis(kernel, jitter=jitter, points=basis),
+            memory=None,
+            noise=noise,
+            likelihood=likelihood,
+            adapt=adapt,
+            outputs=outputs,
         )
 
     def insert(self, points: Any) -> None:
@@ -111,7 +120,7 @@ class RecursiveGP(OnlineGP):
         # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
         if prior is None or prediction is None:
             return prediction
-        return Prediction(prediction.mean + prior, prediction.variance, prediction.noise)
+        return prediction._moved(prior, 1.0)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         within = super()._trajectories(count, steps)

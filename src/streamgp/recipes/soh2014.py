@@ -8,6 +8,7 @@ from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, Squared
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.memory import ReservoirSetting, Window, described_reservoir
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -61,7 +62,8 @@ class SOGP(OnlineGP):
         variance: ShortVariance = None,
         capacity: Capacity = 100,
         novelty: Novelty = 1e-3,
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         jitter: Jitter = 0.0,
         depth: Depth = 1,
         absorb: Absorb = "fitc",
@@ -74,6 +76,7 @@ class SOGP(OnlineGP):
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
             memory=Window(depth),
             noise=noise,
+            likelihood=likelihood,
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
@@ -108,7 +111,8 @@ class OESGP(OnlineGP):
         variance: ShortVariance = None,
         capacity: Capacity = 100,
         novelty: Novelty = 1e-3,
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         jitter: Jitter = 0.0,
         absorb: Absorb = "fitc",
         evict: Evict = "paper",
@@ -129,6 +133,7 @@ class OESGP(OnlineGP):
                 seed=seed,
             ),
             noise=noise,
+            likelihood=likelihood,
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
@@ -163,7 +168,8 @@ class OIESGP(OnlineGP):
         variance: ShortVariance = None,
         capacity: Capacity = 100,
         novelty: Novelty = 1e-3,
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         jitter: Jitter = 0.0,
         absorb: Absorb = "fitc",
         evict: Evict = "paper",
@@ -184,6 +190,7 @@ class OIESGP(OnlineGP):
             ),
             memory=Window(depth),
             noise=noise,
+            likelihood=likelihood,
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,

@@ -8,6 +8,7 @@ from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
+from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting, one_of
@@ -93,7 +94,8 @@ class KRLST(OnlineGP):
         mode: Annotated[
             str, Setting('of forgetting: "back-to-prior" or "injection" (of uncertainty)', check=one_of(*MODES))
         ] = "back-to-prior",
-        noise: Noise = 0.01,
+        noise: Noise = DEFAULT_NOISE,
+        likelihood: LikelihoodSetting = None,
         jitter: Jitter = 1e-6,
         depth: Depth = 1,
         outputs: Outputs = "shared",
@@ -111,6 +113,7 @@ class KRLST(OnlineGP):
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
             memory=Window(depth),
             noise=noise,
+            likelihood=likelihood,
             budget=Budget(capacity, novelty=0.0, evict="error"),
             forgetting=forgetting_of(MODES[mode], forgetting, half_life, FACTOR),
             adapt=adapt,

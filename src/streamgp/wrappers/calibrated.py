@@ -94,6 +94,7 @@ class Calibrated(Wrapper):
         warmup: int = 30,
     ) -> None:
         self._wrap(model)
+        self._refuse_classes_and_counts("learns the errors of numbers")
         self.has_variance = True
         self._level = number("level", level, above=0)
         if self._level >= 1:

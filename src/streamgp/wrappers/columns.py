@@ -102,6 +102,7 @@ class Differenced(Wrapper):
 
     def __init__(self, model: StreamModel, *, column: int = 0) -> None:
         self._wrap(model)
+        self._refuse_classes_and_counts("takes the difference of numbers")
         self._column = whole("column", column, at_least=0)
 
     def _start(self, d: int, p: int) -> None:
@@ -130,7 +131,7 @@ class Differenced(Wrapper):
         return change.mapped(self._base(X), 1.0, change.noise)
 
     def _restored(self, X: FloatArray, change: Prediction) -> Prediction:
-        return Prediction(change.mean + self._base(X), change.variance, change.noise)
+        return change._moved(self._base(X), 1.0)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, y = self._within._last_row()

@@ -66,6 +66,7 @@ class Committee(Composite):
     def __init__(self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent") -> None:
         given = models if isinstance(models, list | tuple) else [models]
         self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
+        self._refuse_classes_and_counts("averages numbers")
         # Weighed by regret, a member without a variance has its mean squared error, as soon as there is one.
         self.has_variance = rule != "recent" or any(model.has_variance for model in self._models)
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])

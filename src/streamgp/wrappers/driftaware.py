@@ -113,6 +113,7 @@ class DriftAware(Wrapper):
         history: int = 100,
     ) -> None:
         self._wrap(model)
+        self._refuse_classes_and_counts("ranks the errors of numbers")
         if why := self._cannot_forget_because:
             raise ValueError(why)
         if any(getattr(one, "_batch", 1) > 1 for one in self._family()):

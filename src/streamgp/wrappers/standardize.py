@@ -120,6 +120,8 @@ class Standardize(Wrapper):
 
     def _in_units(self, prediction: Prediction) -> Prediction:
         """A prediction in the units of the target."""
+        if type(prediction) is not Prediction:
+            return prediction._moved(self._scaling.target_shift, self._scaling.target_scale)
         mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
         result = np.empty((3, *mean.shape))
         scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
@@ -152,7 +154,10 @@ class Standardize(Wrapper):
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
         rows, targets = self._rows[:n], self._targets[:n]
-        for array, values in zip(self._scaling, units_of(rows, targets), strict=True):
+        units = units_of(rows, targets)
+        if self._observes != "numbers":  # classes and counts stay what they are
+            units.target_shift[:], units.target_scale[:] = 0.0, 1.0
+        for array, values in zip(self._scaling, units, strict=True):
             array[:] = values
         self._within = self._pristine.clone()
         self._within._prepare(Shape(rows.shape[1], targets.shape[1], scalar=False, certain=True))

@@ -41,6 +41,12 @@ class Composite(StreamModel):
         self.has_variance = all(model.has_variance for model in models)
         self._shared = any(model._shared for model in models)
         self._largest = min(model._largest for model in models)
+        self._observes = next((model._observes for model in models if model._observes != "numbers"), "numbers")
+
+    def _refuse_classes_and_counts(self, why: str) -> None:
+        """Refuse models whose targets are no numbers on the scale of a function."""
+        if self._observes != "numbers":
+            raise ValueError(f"{type(self).__name__} {why}; it cannot be used around a model of {self._observes}")
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         params, given = super().get_params(deep), self._settings[self._setting]
@@ -134,6 +140,4 @@ def joined(predictions: list[Prediction]) -> Prediction:
     """Predictions of rows that follow each other, as one."""
     if len(predictions) == 1:
         return predictions[0]
-    return Prediction(
-        *(np.concatenate([getattr(p, name) for p in predictions]) for name in ("mean", "variance", "noise"))
-    )
+    return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
