@@ -9,7 +9,7 @@ import pytest
 from river import checks, compose, conf, datasets, evaluate, metrics, preprocessing, proba, stream
 
 import streamgp as sg
-from streamgp.adapters.river import StreamRegressor
+from streamgp.adapters.river import StreamClassifier, StreamRegressor
 
 NAMES = ("north", "east", "south")
 rng = np.random.default_rng(0)
@@ -304,3 +304,28 @@ def test_weights_of_the_warm_up_are_learnt_again_with_a_new_feature():
     regressor.learn_one({"north": 1.0, "south": 2.0}, 1.0, w=0.5)
     model.learn_many([[1.0, 0.0], [1.0, 2.0]], [2.0, 1.0], noise=[0.04 / 3, 0.08])
     assert regressor.predict_one({"north": 0.5}) == pytest.approx(model.predict_one([0.5, 0.0]).mean, rel=1e-12)
+
+
+# Classes.
+
+
+def test_a_classifier_gives_the_probability_of_the_model_itself():
+    model = sg.SOGP(capacity=20, likelihood=sg.Probit())
+    classifier, native = StreamClassifier(model, features=NAMES), model.clone()
+    for row, y in zip(ROWS, Y, strict=True):
+        said = classifier.predict_proba_one(row)
+        assert said[True] == native.predict_one([row[name] for name in NAMES]).probability
+        assert said[False] == 1.0 - said[True]
+        assert classifier.predict_one(row) in (False, True)
+        classifier.learn_one(row, bool(y > 0))
+        native.learn_one([row[name] for name in NAMES], y > 0)
+    assert model.rows_seen == 0
+    twin = classifier.clone()
+    assert twin.predict_proba_one(ROWS[0])[True] == 0.5
+
+
+def test_a_classifier_needs_a_model_of_classes():
+    with pytest.raises(ValueError, match="model must be one of classes, such as SOGP"):
+        StreamClassifier(sg.KRLST())
+    with pytest.raises(TypeError, match="model must be a stream model"):
+        StreamClassifier("probit")

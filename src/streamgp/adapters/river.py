@@ -1,4 +1,4 @@
-"""Stream models as River regressors; needs River (``pip install 'streamgp[river]'``)."""
+"""Stream models as River regressors and classifiers; needs River (``pip install 'streamgp[river]'``)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ except ImportError as error:
 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
+from streamgp.process.likelihood import Probit
+from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import number, whole
 from streamgp.wrappers.calibrated import Calibrated
@@ -130,6 +132,59 @@ class StreamRegressor(base.Regressor):
 
     def _fresh(self) -> StreamModel:
         return Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
+
+
+class StreamClassifier(base.Classifier):
+    """A stream model of two classes as a River classifier; rows and columns are those of :class:`StreamRegressor`.
+
+    Args:
+        model: a stream model with ``likelihood=Probit()``; it is cloned and stays as it is. None:
+            Standardize(SOGP(likelihood=Probit())).
+        features: names of the columns, in this order; None: those of the first ``warmup`` rows.
+        warmup: rows in which features may appear.
+
+    Example:
+        >>> from streamgp.adapters.river import StreamClassifier
+        >>> classifier = StreamClassifier()
+        >>> for x, y in ((-2.0, False), (-1.0, False), (1.0, True), (2.0, True)):
+        ...     classifier.learn_one({"wind": x}, y)
+        >>> classifier.predict_one({"wind": 1.5}), classifier.predict_proba_one({"wind": -1.5})[True] < 0.4
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        model: StreamModel | None = None,
+        features: list[base.typing.FeatureName] | None = None,
+        warmup: int = 100,
+    ) -> None:
+        native = Standardize(SOGP(likelihood=Probit())) if model is None else model
+        if getattr(native, "_observes", "classes") != "classes":
+            raise ValueError(f"model must be one of classes, such as SOGP(likelihood=Probit()); got {model!r}")
+        self.model = model
+        self.features = features
+        self.warmup = warmup
+        self._rows = StreamRegressor(native, features, warmup)
+
+    def learn_one(self, x: dict[base.typing.FeatureName, Any], y: Any) -> None:
+        """Learn a row.
+
+        Args:
+            x: numbers by the names of their features.
+            y: True or False, 1 or 0; None or NaN: the memory of the model advances, nothing is learnt.
+        """
+        self._rows.learn_one(x, y)
+
+    def predict_proba_one(
+        self, x: dict[base.typing.FeatureName, Any], **kwargs: Any
+    ) -> dict[base.typing.ClfTarget, float]:
+        """Return the probabilities of False and True.
+
+        Args:
+            x: numbers by the names of their features.
+        """
+        probability = self._rows.predict_one(x)
+        return {False: 1.0 - probability, True: probability}
 
 
 def _learn(model: StreamModel, x: list[Any], y: Any, w: float) -> None:

@@ -192,7 +192,7 @@ class Encoded(Composite):
         """A prediction in the units of the targets."""
         kind = type(predictions[0]) if len({type(p) for p in predictions}) == 1 else Prediction
         together = kind._each(predictions[0], lambda *parts: np.hstack(parts), *predictions[1:])
-        return together._moved(self._scaling.target_shift, self._scaling.target_scale)  # type: ignore[no-any-return]
+        return together._moved(self._scaling.target_shift, self._scaling.target_scale)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"window": self._window, "last_target": self._last_y, "rows": self._rows}

@@ -15,6 +15,8 @@ from streamgp.process.predictive import (
     ClassPrediction,
     CountPrediction,
     StudentTPrediction,
+    is_class,
+    is_count,
     variance_ratio,
 )
 from streamgp.settings import FloatArray, Part, Setting, number, positive_vector
@@ -109,7 +111,7 @@ class Probit(Likelihood):
         >>> model = sg.SOGP(likelihood=sg.Probit(), variance=4.0)
         >>> model.learn_many([-2.0, -1.0, 1.0, 2.0], [0, 0, 1, 1])
         >>> round(model.predict_one(1.5).probability, 2)
-        0.83
+        0.88
     """
 
     kind = observation.PROBIT
@@ -123,7 +125,7 @@ class Probit(Likelihood):
         return ClassPrediction.of(mean, variance)
 
     def possible(self, Y: FloatArray) -> Any:
-        return ClassPrediction.possible(Y)
+        return is_class(Y)
 
 
 class Poisson(Likelihood):
@@ -148,7 +150,7 @@ class Poisson(Likelihood):
         return CountPrediction.of(mean, variance)
 
     def possible(self, Y: FloatArray) -> Any:
-        return CountPrediction.possible(Y)
+        return is_count(Y)
 
 
 WANTED = {"classes": "0 or 1", "counts": f"whole numbers from 0 to {MOST_COUNTS:g}"}

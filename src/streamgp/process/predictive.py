@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import erfc, ndtr, owens_t, pdtr
@@ -24,11 +24,6 @@ ROWS_AT_ONCE = 1000  # of an interval: some hundred numbers for each
 MOST_COUNTS = 1e15  # larger ones are whole numbers whatever they count
 
 
-def variance_ratio(dof: float) -> float:
-    """The variance of a Student-t over its squared scale."""
-    return dof / (dof - 2.0) if dof > 2 else math.nan
-
-
 def is_class(y: FloatArray) -> Any:
     """Whether numbers are classes."""
     return (y == 0) | (y == 1)
@@ -37,6 +32,11 @@ def is_class(y: FloatArray) -> Any:
 def is_count(y: FloatArray) -> Any:
     """Whether numbers are counts."""
     return (y >= 0) & (y <= MOST_COUNTS) & (np.floor(y) == y)
+
+
+def variance_ratio(dof: float) -> float:
+    """The variance of a Student-t over its squared scale."""
+    return dof / (dof - 2.0) if dof > 2 else math.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,20 +105,12 @@ class LatentPrediction(Prediction[Values]):
     """
 
     latent: Prediction
-    kind: ClassVar[int]
-    possible: ClassVar[Callable[[FloatArray], Any]]
-
-    def log_density(self, y: Any) -> Any:
-        """Return the log probability of the observation y; -inf for what it cannot be."""
-        values, latent = numbers(y, "y"), self.latent
-        impossible = ~(np.isnan(values) | self.possible(values))
-        known = np.where(impossible, np.nan, values)
-        result = _log_density(self.kind, 1.0, known, latent.mean, latent.variance, np.ones(np.shape(self.mean)))
-        return plain(np.where(impossible, -np.inf, result))
 
     def _each(self, change: Callable[..., Any], *others: Any) -> LatentPrediction:
-        parts = [change(*(getattr(p, name) for p in (self, *others))) for name in ("mean", "variance", "noise")]
-        return type(self)(*parts, self.latent._each(change, *(p.latent for p in others)))
+        mean, variance, noise = (
+            change(*(getattr(p, name) for p in (self, *others))) for name in ("mean", "variance", "noise")
+        )
+        return type(self)(mean, variance, noise, self.latent._each(change, *(p.latent for p in others)))
 
     def _moved(self, shift: Any, scale: Any) -> LatentPrediction:
         return self  # classes and counts have no unit
@@ -127,9 +119,6 @@ class LatentPrediction(Prediction[Values]):
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassPrediction(LatentPrediction[Values]):
     """A prediction of classes 0 and 1; ``mean`` is the probability of 1, ``latent`` the function below Phi."""
-
-    kind: ClassVar[int] = observation.PROBIT
-    possible: ClassVar[Callable[[FloatArray], Any]] = staticmethod(is_class)
 
     @staticmethod
     def of(mean: Any, variance: Any) -> ClassPrediction:
@@ -146,6 +135,10 @@ class ClassPrediction(LatentPrediction[Values]):
             Prediction(mean, variance, np.zeros_like(variance)),
         )
 
+    def log_density(self, y: Any) -> Any:
+        """Return the log probability of the class y; -inf for what is none."""
+        return _log_probability(observation.PROBIT, numbers(y, "y"), is_class, self.latent)
+
     @property
     def probability(self) -> Values:
         """The probability of class 1."""
@@ -159,15 +152,12 @@ class ClassPrediction(LatentPrediction[Values]):
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the class, an array (n, ...) over the shape of the mean."""
-        return (_generator(n, seed).random((n, *np.shape(self.mean))) < self.mean).astype(np.float64)
+        return np.asarray(_generator(n, seed).random((n, *np.shape(self.mean))) < self.mean, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountPrediction(LatentPrediction[Values]):
     """A prediction of counts; ``mean`` is that of the count, ``latent`` the logarithm of its rate."""
-
-    kind: ClassVar[int] = observation.POISSON
-    possible: ClassVar[Callable[[FloatArray], Any]] = staticmethod(is_count)
 
     @staticmethod
     def of(mean: Any, variance: Any) -> CountPrediction:
@@ -176,6 +166,10 @@ class CountPrediction(LatentPrediction[Values]):
             rate = np.exp(mean + 0.5 * variance)
             spread = np.exp(2.0 * mean + variance) * np.expm1(variance)
         return CountPrediction(rate, spread, rate, Prediction(mean, variance, np.zeros_like(variance)))
+
+    def log_density(self, y: Any) -> Any:
+        """Return the log probability of the count y; -inf for what is none."""
+        return _log_probability(observation.POISSON, numbers(y, "y"), is_count, self.latent)
 
     def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval, whole numbers: the count is below or above with at most (1 - level) / 2 each."""
@@ -189,7 +183,7 @@ class CountPrediction(LatentPrediction[Values]):
         """Return n draws of the count, an array (n, ...) over the shape of the mean."""
         rng, latent = _generator(n, seed), self.latent
         drawn = latent.mean + np.sqrt(latent.variance) * rng.standard_normal((n, *np.shape(self.mean)))
-        return rng.poisson(np.exp(drawn)).astype(np.float64)
+        return np.asarray(rng.poisson(np.exp(drawn)), dtype=np.float64)
 
 
 def _student_t_reach(level: float, dof: float, variance: FloatArray, scale: FloatArray) -> FloatArray:
@@ -236,22 +230,25 @@ def _at_most(k: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     density = np.exp(-(k[:, None] + 1.0) * (np.expm1(d) - d))
     above = (np.log1p(k)[:, None] + d - mean[:, None]) / np.maximum(std, 1e-300)[:, None]
     over_g = np.sum(density * ndtr(above), axis=1) / density.sum(1)
-    return np.where(std < width, over_f, over_g)
+    return np.asarray(np.where(std < width, over_f, over_g))
+
+
+def _log_probability(kind: int, y: FloatArray, possible: Callable[[FloatArray], Any], latent: Prediction) -> Any:
+    impossible = ~(np.isnan(y) | possible(y))
+    known = np.where(impossible, np.nan, y)
+    result = _log_density(kind, 1.0, known, latent.mean, latent.variance, 1.0)
+    return plain(np.where(impossible, -np.inf, result))
 
 
 def _log_density(kind: int, dof: float, y: FloatArray, *parts: Any) -> Any:
     shape = np.broadcast_shapes(y.shape, *(np.shape(part) for part in parts))
-    matrices = _matrices(np.empty(shape), y, *parts)
-    out = np.empty_like(matrices[0])
+    y, mean, variance, noise = (
+        np.ascontiguousarray(np.broadcast_to(part, shape), dtype=np.float64).reshape(-1, 1) for part in (y, *parts)
+    )
+    out = np.empty_like(y)
     compile_now(observation.log_densities)
-    observation.log_densities(kind, dof, *matrices, out)
+    observation.log_densities(kind, dof, y, mean, variance, noise, out)
     return plain(out.reshape(shape))
-
-
-def _matrices(like: Any, *parts: Any) -> list[FloatArray]:
-    """Numbers of the shape of others, each as one column of a matrix."""
-    shape = np.shape(like)
-    return [np.ascontiguousarray(np.broadcast_to(part, shape), dtype=np.float64).reshape(-1, 1) for part in parts]
 
 
 def _generator(n: int, seed: int) -> np.random.Generator:
