@@ -539,3 +539,18 @@ def test_free_runs_of_classes_and_counts_are_refused():
         model.learn_one([1.0], 1.0)
         with pytest.raises(ValueError, match="simulate and forecast feed a model with numbers that it draws itself"):
             model.simulate([[1.0], [0.0]], feedback=[0])
+
+
+def test_tuning_keeps_the_likelihood_and_finds_its_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=80)
+    plain = sg.tune(sg.KRLST(), X, y)
+    noise = plain.get_params()["noise"]
+    assert 0.005 < noise < 0.02
+    assert sg.tune(sg.KRLST(likelihood=sg.Gaussian(0.5)), X, y).get_params()["likelihood"].noise == noise
+    robust = sg.tune(sg.KRLST(likelihood=sg.StudentT(0.5, dof=6)), X, y).get_params()["likelihood"]
+    np.testing.assert_allclose(robust.noise, noise * 4 / 6, rtol=1e-12)  # its variance is 6 / 4 of the squared scale
+    assert robust.dof == 6
+    with pytest.raises(TypeError, match="not of classes or counts"):
+        sg.tune(sg.KRLST(likelihood=sg.Probit()), X, (y > 0).astype(float))

@@ -14,6 +14,7 @@ from streamgp.contract.checks import check
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import Kernel
 from streamgp.process.features import Features, Fourier
+from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
@@ -208,7 +209,13 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
         short = {name: None for name in found if name in settings}  # the kernel has all that was given in short
         changes = {part + "kernel": batch.kernel} | short
-    if "noise" in settings:
+    likelihood = settings.get("likelihood")
+    if isinstance(likelihood, Gaussian):
+        changes["likelihood"] = Gaussian(noise)
+    elif isinstance(likelihood, StudentT):  # the evidence knows the variance, which few degrees of freedom do not have
+        ratio = likelihood.noise_ratio if likelihood.dof > 2 else 1.0
+        changes["likelihood"] = likelihood.replaced(scale=(noise / ratio) ** 0.5)
+    elif "noise" in settings:
         changes["noise"] = noise
     return model.replaced(**changes)  # type: ignore[no-any-return]
 
@@ -216,6 +223,11 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
 def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | SSGPR:
     """The batch model with the stream model's prior."""
     settings = model.get_params()
+    if isinstance(settings.get("likelihood"), Probit | Poisson):
+        raise TypeError(
+            f"the evidence here is that of targets with noise, not of classes or counts ({settings['likelihood']!r}); "
+            "choose the kernel's hyperparameters by the log density of predictions"
+        )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))
     start = {"noise": noise} if noise > 0 else {}
