@@ -118,6 +118,7 @@ class Auto:
         self._inputs = own + max(lags, 1)
         self._early = max(FEWEST, request.warmup // EARLY)
         self._clock = Clock()
+        self._at_birth: dict[str, list[float]] = {}  # recent squared errors and rows of the members when one was born
         self._kept = np.empty((0, self._inputs + 2))  # inputs, time and target of the last rows
         self._ranks = np.zeros(drift.BINS)  # how large errors have been, in units of those of the previous value
         self._evidence = np.zeros(1)  # that they have grown
@@ -229,7 +230,7 @@ class Auto:
 
     def _hear(self, committee: Committee, rows: Rows) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
-        ratio = self._young_to_old(committee.recent_errors)
+        ratio = self._young_to_old(committee)
         if ratio > CLOSE:
             for name in self._processes():
                 self._retire(committee, name)
@@ -237,10 +238,23 @@ class Auto:
         else:
             self._tell_if_clear(ratio)
 
-    def _young_to_old(self, errors: FloatArray) -> float:
-        """The lowest error of the generation under way over that of all others."""
-        young = np.isin(self.names, list(self._processes()))
-        return float(np.nanmin(errors[young]) / np.nanmin(errors[~young]))
+    def _young_to_old(self, committee: Committee) -> float:
+        """The lowest error of the generation under way over that of all others, on the rows since it was born."""
+        squares, rows = committee._errors[0, :2]
+        now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_birth}
+        young = [name for name in now if name in self._processes()]
+        # What was there at birth has been discounted since, as can be seen from the rows of a newcomer.
+        memory = 1.0 / (1.0 - committee._discount[0])
+        left = (memory - now[young[0]][1]) / (memory - self._at_birth[young[0]][1])
+        since = {}
+        for name, (total, count) in now.items():
+            squares_before, rows_before = self._at_birth[name]
+            seen = count - left * rows_before
+            since[name] = (total - left * squares_before) / seen if seen > 1 else np.inf  # asleep
+        new, old = (min(since[name] for name in names) for names in (young, since.keys() - set(young)))
+        return (
+            float(np.sqrt(new / old)) if new > 0 and old > 0 else np.inf
+        )  # rounding leaves no error that could be less
 
     def _tell_if_clear(self, ratio: float) -> None:
         if ratio < CLEAR and self._clock.generation not in self.events:
@@ -319,6 +333,7 @@ class Auto:
             worth = {view.label for view in self._views() for kind in CANDIDATES if _named(kind, view) in stayed}
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
         self._renew(committee, self._tuned(list(processes), rows), rows)
+        self._at_birth = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
 
     def _settle(self, committee: Committee, rows: Rows) -> None:
         """Of all processes keep those with the lowest errors; of this generation tuned on all of its rows."""
@@ -336,7 +351,7 @@ class Auto:
             self._draw_lines(committee, rows)
         else:
             tuned = tuned[:RETUNED]
-            self._tell_if_clear(self._young_to_old(committee.recent_errors))
+            self._tell_if_clear(self._young_to_old(committee))
         self._renew(committee, self._tuned(tuned, rows), rows)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
@@ -367,7 +382,8 @@ class Auto:
     def header(self) -> dict[str, Any]:
         """The rest of it."""
         choice = None if self.chosen is None else self.chosen._asdict()
-        return {"choice": choice, "experts": self.names, "clock": list(self._clock), "changes": self.events}
+        counts = {"clock": list(self._clock), "changes": self.events, "at_birth": self._at_birth}
+        return {"choice": choice, "experts": self.names} | counts
 
     def restore(self, tensors: dict[str, np.ndarray], saved: dict[str, Any]) -> None:
         """Go on from saved rows, and from what was chosen."""
@@ -386,6 +402,7 @@ class Auto:
         self.chosen = None if chosen is None else Chosen(**chosen)
         self.names = [str(name) for name in saved["experts"]]
         self.events = [whole("changes", row, at_least=0) for row in saved["changes"]]
+        self._at_birth = {str(name): [float(value) for value in pair] for name, pair in saved["at_birth"].items()}
 
 
 def _named(name: str, view: View) -> str:

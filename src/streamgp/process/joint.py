@@ -43,7 +43,9 @@ class Function:
     def __init__(self, model: OnlineGP) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n = model._features, state, n
-        self.noise = model._likelihood.noise_ratio * state.noise
+        likelihood = model._likelihood
+        # Classes and counts have no noise of their own beside the function.
+        self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
         q = self.noise.size
         self._operations = model._numbers.work.operations.view(np.int64)
         if model._keeps_rows:  # the factor is that of K + noise I, and mu holds the weights of the kernel functions

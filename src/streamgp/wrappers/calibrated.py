@@ -73,7 +73,7 @@ class Calibrated(Wrapper):
         >>> model = sg.Calibrated(sg.KRLST(forgetting=1.0, noise=0.01), level=0.9)
         >>> p = model.track(X, y)
         >>> round(model.calibration.raw_coverage, 2), round(model.calibration.coverage, 2)
-        (0.41, 0.9)
+        (0.41, 0.91)
         >>> low, high = p.interval()
         >>> np.array_equal(low, p.lower), bool(p.raw.std[-1] < p.std[-1])
         (True, True)

@@ -281,12 +281,6 @@ class Committee(Composite):
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.sqrt((self._errors[:, 2] / self._errors[:, 3]).mean(0)))
 
-    @property
-    def recent_errors(self) -> FloatArray:
-        """The root mean squared error of every member over about the last ``memory`` rows, over all outputs."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.sqrt((self._errors[:, 0] / self._errors[:, 1]).mean(0)))
-
     def _shown(self) -> StreamModel:
         return self._models[self.leader]
 
