@@ -13,7 +13,6 @@ from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
-from streamgp.process.likelihood import StudentT
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.naive import Naive
@@ -54,19 +53,13 @@ def _settings(kind: type[Configured]) -> tuple[str, ...]:
     return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance"))
 
 
-# They differ in what they hold on to: the last hundred rows, the last thousand, those of them that are no outliers,
-# what is worth keeping of all, all.
+# They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all.
 CANDIDATES = {
     "fast KRLST": Candidate(
         _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=100, forgetting=0.99, noise=NOISE)
     ),
     "KRLST": Candidate(
         _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=200, forgetting=0.999, noise=NOISE)
-    ),
-    "robust KRLST": Candidate(
-        tuple(name for name in _settings(KRLST) if name not in ("noise", "likelihood")),
-        "kernel",
-        lambda d: KRLST(_bent(d), capacity=100, forgetting=0.999, likelihood=StudentT(NOISE**0.5)),
     ),
     "SOGP": Candidate(_settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())),
     "ISSGPR": Candidate(
