@@ -18,7 +18,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.tables.columns import Column, EncodedRows, Schema
 from tables import table
 
-SEEDS = (10, 11, 12)
+SEEDS = (10, 11)
 NEW_INPUT = "another input"
 AT = CHANGES | {NEW_INPUT: (ROWS // 2,)}
 NOISE, RECOVERED, WINDOW, WITHIN = 0.1, 1.5, 100, 500

@@ -12,7 +12,7 @@ from streamgp.tables.formats import Chunk
 from tests.job.test_pipeline import assert_same, schema_of, taken
 from tests.job.test_selection import rows
 
-SMALL = {"capacity": 10, "features": 10, "warmup": 100}
+SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
 PROCESSES = ("fast KRLST", "KRLST", "SOGP", "ISSGPR")
 
 
@@ -145,19 +145,20 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
-@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 560, 620)), (2, (560,))])
+@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), (2, ())])
 def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon, stops):
     X, y = changing(760)
+    untuned = CHANGE | {"tune": False}
     y[[3, 480, 510, 640]] = np.nan
     if horizon:  # the target's future is in the inputs
         X = np.roll(X, -horizon, axis=0)
-    whole = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+    whole = Pipeline(schema_of(3), "auto", untuned, 1, horizon)
     expected = taken(whole, X, y)
     assert len(whole.drift) == 1
-    pieces = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+    pieces = Pipeline(schema_of(3), "auto", untuned, 1, horizon)
     assert_same(expected, taken(pieces, X, y, cuts=[7, 333, 505, 506, 600, 701]))
     for stop in stops:
-        first = Pipeline(schema_of(3), "auto", CHANGE, 1, horizon)
+        first = Pipeline(schema_of(3), "auto", untuned, 1, horizon)
         before = taken(first, X[:stop], y[:stop])
         second = Pipeline.from_bytes(first.to_bytes())
         after = taken(second, X[stop:], y[stop:])

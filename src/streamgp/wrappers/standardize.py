@@ -135,11 +135,16 @@ class Standardize(Wrapper):
         predictions: list[Any] = []
         start = 0
         while start < len(X):
-            kept = int(self._kept[0])
+            kept, reached = int(self._kept[0]), int(self._kept[0]) + len(X) - start
             renewal = min(self._warmup, 1 << kept.bit_length())
+            # The last renewal within these rows undoes all before it; only predictions need the others.
+            last = self._warmup if reached >= self._warmup else 1 << (reached.bit_length() - 1)
+            unseen = not report and not self.frozen and last > kept
+            renewal = last if unseen else renewal
             stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
             x, y, said = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
-            predictions.append(self._advance_within(x, y, report, said))
+            if not unseen:
+                predictions.append(self._advance_within(x, y, report, said))
             if not self.frozen:
                 self._rows[kept : kept + len(x)] = x
                 self._targets[kept : kept + len(x)] = np.nan if y is None else y
