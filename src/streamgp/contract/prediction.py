@@ -153,6 +153,13 @@ class CalibratedPrediction(Prediction[Values]):
         mean, variance, noise, lower, upper = (plain(np.asarray(part)[index]) for part in self.parts)
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
 
+    def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
+        mean, variance, noise, lower, upper = (
+            change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)
+        )
+        raw = self.raw._each(change, *(p.raw for p in others))
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
+
 
 def checked_level(level: float) -> float:
     """A probability that is neither 0 nor 1."""

@@ -122,7 +122,8 @@ class Standardize(Wrapper):
         """A prediction in the units of the target."""
         if type(prediction) is not Prediction:
             return prediction._moved(self._scaling.target_shift, self._scaling.target_scale)
-        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
+        parts = prediction.mean, prediction.variance, prediction.noise
+        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
         result = np.empty((3, *mean.shape))
         scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
         return Prediction(result[0], result[1], result[2])

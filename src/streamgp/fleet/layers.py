@@ -1,0 +1,206 @@
+"""What a model and its wrappers do, for many models at once: each layer runs one compiled loop over all of them.
+
+A layer computes what the class of the same name does in ``_advance`` and ``_predict``, with the same compiled functions
+and the same NumPy expressions, so that the numbers are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.conditions import NOISE
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.fleet import calls
+from streamgp.fleet.calls import address_of
+from streamgp.fleet.rows import Rows
+from streamgp.fleet.shelf import Shelf
+from streamgp.process.adapt import sngd
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+from streamgp.wrappers import conformal, scaling
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.wrapper import Wrapper, joined
+
+RECIPES = (
+    "recipes with a posterior are SOGP, OESGP, OIESGP, KRLS, KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, IRFRR, RLSESN "
+    "and OnlineGP, also within Standardize and Calibrated"
+)
+
+
+def refuse_unfit(model: Any) -> None:
+    """Refuse a model that layers cannot run."""
+    if not isinstance(model, StreamModel):
+        raise TypeError(f"model must be a stream model such as KRLST(); got {model!r}")
+    inner: StreamModel = model
+    while type(inner) in (Standardize, Calibrated):
+        assert isinstance(inner, Wrapper)
+        inner = inner._within
+    if not isinstance(inner, OnlineGP):
+        raise ValueError(f"a fleet cannot be made of {type(inner).__name__}: {RECIPES}")
+    if getattr(inner, "_mean", None) is not None:
+        raise ValueError("a fleet cannot call the function mean= for its models; subtract it from the targets instead")
+
+
+def load_functions() -> None:
+    """Compile, or load from the cache, the loops over models."""
+    compile_now(calls.run_models, calls.scale_models, calls.rescale_models, calls.calibrate_models)
+
+
+class Layer(abc.ABC):
+    """One model of the family, for all models of the fleet.
+
+    Args:
+        model: of the recipe, prepared.
+        shelf: the numbers of all models.
+        skip: arrays on the shelf that belong to the models around this one.
+    """
+
+    held = 2  # arrays on the shelf: a record and a buffer
+
+    def __init__(self, model: Any, shelf: Shelf, skip: int = 0) -> None:
+        self._model, self._shelf, self._skip = model, shelf, skip
+        self._arrays: list[Any] = shelf.arrays[skip : skip + self.held]
+        if isinstance(model, Wrapper):
+            self._within = layer(model._within, shelf, skip + self.held)
+
+    @abc.abstractmethod
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        """Take every row: predict it if asked to, then learn it. Predictions are arrays, (n, p)."""
+
+    @abc.abstractmethod
+    def predict(self, rows: Rows) -> Prediction:
+        """Predict rows that would each come next."""
+
+
+def layer(model: StreamModel, shelf: Shelf, skip: int = 0) -> Layer:
+    """The layer of a model, with those of the models within."""
+    kinds: dict[type, type[Layer]] = {Standardize: StandardizeLayer, Calibrated: CalibratedLayer}
+    return kinds.get(type(model), ProcessLayer)(model, shelf, skip)
+
+
+class ProcessLayer(Layer):
+    _model: OnlineGP
+
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        out = self._run(rows, report, advance=True)
+        return self._model._prediction(out) if report else None
+
+    def predict(self, rows: Rows) -> Prediction:
+        return self._model._prediction(self._run(rows._replace(Y=None, conditions=None), True, advance=False))
+
+    def _run(self, rows: Rows, report: bool, advance: bool) -> FloatArray:
+        model = self._model
+        parts = len(model._no_predictions)
+        out = np.empty((parts, len(rows.X))) if report else model._no_predictions
+        run = address_of(model._run())
+        status, _, row = calls.run_models(
+            run,
+            run if model._adapt is None else address_of(sngd.finish_interval),
+            *self._arrays,
+            rows.models,
+            rows.starts,
+            rows.X,
+            model._no_targets if rows.Y is None else rows.Y,
+            model._no_conditions if rows.conditions is None else rows.conditions,
+            out,
+            advance,
+        )
+        inputs.refuse(status, row, many=True)
+        return out
+
+
+class StandardizeLayer(Layer):
+    held = 9
+
+    _model: Standardize
+
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        kept = self._arrays[-1][:, 0]
+        ready = kept[rows.models] == self._model._warmup
+        if ready.all():
+            return self._advance_within(rows, report)
+        parts: list[Any] = []
+        places = []
+        if ready.any():
+            chosen, where = rows.of(np.flatnonzero(ready))
+            parts.append(self._advance_within(chosen, report))
+            places.append(where)
+        single = self._model.clone()
+        single._prepare(self._model._shape)
+        for j in np.flatnonzero(~ready).tolist():
+            one = rows.between(j, j + 1)
+            self._shelf.take(one.models[0], single, self._skip)
+            parts.append(single._advance(one.X, one.Y, report, one.conditions))
+            self._shelf.put(one.models[0], single, self._skip)
+            places.append(np.arange(rows.starts[j], rows.starts[j + 1]))
+        return joined(parts)[np.argsort(np.concatenate(places))] if report else None
+
+    def _advance_within(self, rows: Rows, report: bool) -> Prediction | None:
+        input_shift, input_scale, target_shift, target_scale = self._arrays[:4]
+        conditions = rows.conditions
+        if conditions is not None:
+            scale = rows.each(target_scale)
+            noise = conditions[:, NOISE:] / (scale[:, :1] if self._model._shared else scale) ** 2
+            conditions = np.hstack([conditions[:, :NOISE], noise])
+        within = rows._replace(
+            X=_standard(rows, rows.X, input_shift, input_scale),
+            Y=None if rows.Y is None else _standard(rows, rows.Y, target_shift, target_scale),
+            conditions=conditions,
+        )
+        prediction = self._within.advance(within, report)
+        return None if prediction is None else self._in_units(rows, prediction)
+
+    def predict(self, rows: Rows) -> Prediction:
+        within = rows._replace(X=_standard(rows, rows.X, *self._arrays[:2]))
+        return self._in_units(rows, self._within.predict(within))
+
+    def _in_units(self, rows: Rows, prediction: Prediction) -> Prediction:
+        shift, scale = self._arrays[2:4]
+        if type(prediction) is not Prediction:
+            return prediction._moved(rows.each(shift), rows.each(scale))
+        parts = [np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)]
+        out = np.empty((3, *parts[0].shape))
+        calls.rescale_models(address_of(scaling.from_standard), rows.models, rows.starts, *parts, shift, scale, out)
+        return Prediction(out[0], out[1], out[2])
+
+
+def _standard(rows: Rows, values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+    out = np.empty_like(values)
+    calls.scale_models(address_of(scaling.to_standard), rows.models, rows.starts, values, shift, scale, out)
+    return out
+
+
+class CalibratedLayer(Layer):
+    _model: Calibrated
+
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        prediction = self._within.advance(rows, report or rows.Y is not None)
+        return None if prediction is None else self._calibrate(rows, prediction, rows.Y)
+
+    def predict(self, rows: Rows) -> Prediction:
+        return self._calibrate(rows, self._within.predict(rows), None)
+
+    def _calibrate(self, rows: Rows, raw: Prediction, Y: FloatArray | None) -> Prediction:
+        mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
+        targets = np.full_like(mean, np.nan) if Y is None else Y
+        out = np.empty((4, *mean.shape))
+        calls.calibrate_models(
+            address_of(conformal.calibrate),
+            *self._arrays,
+            rows.models,
+            rows.starts,
+            mean,
+            variance,
+            noise,
+            targets,
+            out,
+        )
+        lower, upper, variance, noise = out
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._model._level, raw)
