@@ -205,7 +205,8 @@ class Fleet(Saved):
                 model, row, several = rows.model_of(at)
                 inputs.refuse(status, row, many=several)
             elif rows.Y is not None and recipe._observes != "numbers":
-                for j, model in enumerate(rows.models.tolist()):
+                for j in range(len(rows.models)):
+                    model = int(rows.models[j])
                     Y = rows.Y[rows.starts[j] : rows.starts[j + 1]]
                     recipe._refuse_targets(Y, many=len(Y) > 1)
         except ValueError as error:

@@ -99,11 +99,12 @@ class ProcessLayer(Layer):
         model = self._model
         parts = len(model._no_predictions)
         out = np.empty((parts, len(rows.X))) if report else model._no_predictions
-        run = address_of(model._run())
+        run, (records, buffers) = address_of(model._run()), self._arrays
         status, _, row = calls.run_models(
             run,
             run if model._adapt is None else address_of(sngd.finish_interval),
-            *self._arrays,
+            records,
+            buffers,
             rows.models,
             rows.starts,
             rows.X,
@@ -165,9 +166,12 @@ class StandardizeLayer(Layer):
         shift, scale = self._arrays[2:4]
         if type(prediction) is not Prediction:
             return prediction._moved(rows.each(shift), rows.each(scale))
-        parts = [np.ascontiguousarray(part) for part in (prediction.mean, prediction.variance, prediction.noise)]
-        out = np.empty((3, *parts[0].shape))
-        calls.rescale_models(address_of(scaling.from_standard), rows.models, rows.starts, *parts, shift, scale, out)
+        parts = prediction.mean, prediction.variance, prediction.noise
+        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)
+        out = np.empty((3, *mean.shape))
+        calls.rescale_models(
+            address_of(scaling.from_standard), rows.models, rows.starts, mean, variance, noise, shift, scale, out
+        )
         return Prediction(out[0], out[1], out[2])
 
 
@@ -190,10 +194,11 @@ class CalibratedLayer(Layer):
     def _calibrate(self, rows: Rows, raw: Prediction, Y: FloatArray | None) -> Prediction:
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
         targets = np.full_like(mean, np.nan) if Y is None else Y
-        out = np.empty((4, *mean.shape))
+        out, (records, buffers) = np.empty((4, *mean.shape)), self._arrays
         calls.calibrate_models(
             address_of(conformal.calibrate),
-            *self._arrays,
+            records,
+            buffers,
             rows.models,
             rows.starts,
             mean,

@@ -88,5 +88,5 @@ def _fill(places: np.ndarray, array: np.ndarray) -> None:
         places[...] = array[0]
         return
     flat = array.ravel()
-    (where,) = flat.nonzero()
+    (where,) = flat.view(np.int64).nonzero()  # -0.0 is not zero in every bit
     places.reshape(len(places), flat.size)[:, where] = flat[where]
