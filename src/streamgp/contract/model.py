@@ -177,9 +177,12 @@ class StreamModel(Saved):
         return None
 
     def _check_restored(self) -> None:
-        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
+        self._check_numbers({name: array[None] for name, array in self._arrays().items()})
         for child in self._children().values():
             child._check_restored()
+
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        """Refuse arrays of models like this one that no stream leads to; each has a leading axis for the models."""
 
     @property
     @abc.abstractmethod

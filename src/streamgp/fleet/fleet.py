@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamgp.contract import inputs
-from streamgp.contract.checks import check
+from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved, Shape
-from streamgp.contract.snapshot import SnapshotError, described
+from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.fleet import devices, layers
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
-from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, targets
+from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
+
+CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
 
 
 class FleetHealth(NamedTuple):
@@ -101,15 +104,19 @@ class Fleet(Saved):
         return self._engine.arrays()
 
     def _check_restored(self) -> None:
-        single = self._recipe.clone()
-        single._prepare(self._shape)
-        assert self._engine is not None
-        for i in range(self.size):
-            self._engine.take(i, single)
-            try:
-                single._check_restored()
-            except ValueError as error:
-                raise SnapshotError(f"model {i}: {error}") from error
+        named = self._all_arrays()
+        for start in range(0, self.size, CHECKED_AT_ONCE):
+            prefix = ""
+            for one in self._prototype._family():
+                inner = f"{prefix}inner."
+                one._check_numbers(
+                    {
+                        name.removeprefix(prefix): array[start : start + CHECKED_AT_ONCE]
+                        for name, array in named.items()
+                        if name.startswith(prefix) and not name.startswith(inner)
+                    }
+                )
+                prefix = inner
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
@@ -121,7 +128,7 @@ class Fleet(Saved):
 
     # Rows.
 
-    def track(self, *rows: Any, ids: Any = None) -> Prediction[FloatArray]:
+    def track(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
         """Predict each row, then learn it: ``track(X, Y)``, ``track(ids, X, Y)``; ``track(X)`` learns nothing.
 
         Args:
@@ -129,18 +136,20 @@ class Fleet(Saved):
                 several outputs; NaN: this model has no target now. With ids, (n,), X is (n, d) and Y is (n,); an id may
                 come several times, and its rows are taken in order.
             ids: the same as the first of three.
+            noise: variance of the observations' noise, one for all or an array like Y; None: the models' own.
+            time: of the rows, an array like Y, or (rows,) for all models; models with a ``half_life`` need it.
 
         Returns:
             One Prediction of arrays like Y.
         """
         came, X, Y, scalar = self._arrived("track", rows, ids, 1)
-        prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, report=True)
+        prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
-    def learn(self, *rows: Any, ids: Any = None) -> None:
+    def learn(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> None:
         """Learn rows in order: ``learn(X, Y)`` or ``learn(ids, X, Y)``, as in ``track``."""
         came, X, Y, scalar = self._arrived("learn", rows, ids, 2)
-        self._take(came, X, Y, scalar, report=False)
+        self._take(came, X, Y, scalar, noise, time, report=False)
 
     def predict(self, *rows: Any, ids: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next: ``predict(X)`` or ``predict(ids, X)``; nothing changes.
@@ -182,11 +191,14 @@ class Fleet(Saved):
         Y, scalar = targets(given[1], came, p if certain else None)
         return came, X, Y, scalar
 
-    def _take(self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, report: bool) -> Any:
+    def _take(
+        self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
+    ) -> Any:
         rows = Rows(came.models, came.starts, came.grouped(X), Y)
         if not len(rows.X):
             return self._shaped(self._prototype._empty(), came) if report else None
         self._refuse(rows)
+        rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         if not self._shape.covers(Y is not None):
             p = (self._shape.p or 1) if Y is None else Y.shape[1]
             self._prepare(Shape(X.shape[-1], p, scalar, Y is not None))
@@ -198,19 +210,49 @@ class Fleet(Saved):
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
-        recipe, none = self._recipe, rows.X[:0]
-        status, at = check(rows.X, none if rows.Y is None else rows.Y, recipe._shared, recipe._largest)
-        try:
-            if status:
-                model, row, several = rows.model_of(at)
-                inputs.refuse(status, row, many=several)
-            elif rows.Y is not None and recipe._observes != "numbers":
-                for j in range(len(rows.models)):
-                    model = int(rows.models[j])
-                    Y = rows.Y[rows.starts[j] : rows.starts[j + 1]]
-                    recipe._refuse_targets(Y, many=len(Y) > 1)
-        except ValueError as error:
-            raise ValueError(f"model {model}: {error}") from None
+        _checked_by_model(rows, lambda part: self._recipe._refuse_unfit(part.X, part.Y))
+
+    def _conditions(self, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
+        """What is said of rows besides, checked (contract/conditions.py)."""
+        recipe = self._recipe
+        if noise is None and time is None and not recipe._needs_time:
+            return None
+        p = (self._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
+        result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
+        if noise is not None:
+            if why := recipe._refuses_noise(p):
+                raise ValueError(why)
+            given = rows._replace(conditions=noises(noise, came, p))
+            _checked_by_model(given, self._noises)
+            result[:, NOISE:] = self._noises(given)
+        if time is not None:
+            result[:, TIME] = times(time, came)
+        if recipe._needs_time:
+            for j in go_back(rows, result[:, TIME], self._clock())[:1].tolist():
+                wrong = rows._replace(conditions=result).between(j, j + 1)
+                _checked_by_model(wrong, lambda part: self._refuse_times(part, time is None))
+        return result
+
+    def _noises(self, rows: Rows) -> FloatArray:
+        """The noises of rows, which stand for their conditions, checked."""
+        learnt = np.zeros((len(rows.X), self._shape.p or 1), dtype=bool) if rows.Y is None else ~np.isnan(rows.Y)
+        return inputs.noises(rows.conditions, learnt, self._recipe._shared, many=len(rows.X) > 1)
+
+    def _clock(self) -> FloatArray:
+        """When each model learnt last; NaN: never."""
+        if self._engine is None:
+            return np.full(self.size, np.nan)
+        clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
+        last: FloatArray = np.where(np.isnan(clock[:, 0]), -np.inf, clock[:, 0]).max(axis=1)
+        return last
+
+    def _refuse_times(self, rows: Rows, without: bool) -> None:
+        """Say what is wrong with the times of one model."""
+        assert rows.conditions is not None
+        assert rows.Y is not None
+        time, learnt = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
+        for one in self._single(int(rows.models[0]))._family():
+            one._refuse_times(time, learnt, len(learnt) > 1)
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
@@ -305,3 +347,16 @@ def _same_recipe(model: StreamModel, other: StreamModel) -> bool:
         and my_arrays.keys() == their_arrays.keys()
         and all(np.array_equal(array, their_arrays[name]) for name, array in my_arrays.items())
     )
+
+
+def _checked_by_model(rows: Rows, check: Callable[[Rows], object]) -> None:
+    """Check rows of many models at once; the first model whose rows are refused says why."""
+    try:
+        check(rows)
+    except ValueError:
+        for j, model in enumerate(rows.models.tolist()):
+            try:
+                check(rows.between(j, j + 1))
+            except ValueError as error:
+                raise ValueError(f"model {model}: {error}") from None
+        raise

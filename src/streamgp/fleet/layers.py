@@ -13,7 +13,7 @@ import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
-from streamgp.contract.conditions import NOISE
+from streamgp.contract.conditions import in_other_units
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.fleet import calls
@@ -145,15 +145,11 @@ class StandardizeLayer(Layer):
 
     def _advance_within(self, rows: Rows, report: bool) -> Prediction | None:
         input_shift, input_scale, target_shift, target_scale = self._arrays[:4]
-        conditions = rows.conditions
-        if conditions is not None:
-            scale = rows.each(target_scale)
-            noise = conditions[:, NOISE:] / (scale[:, :1] if self._model._shared else scale) ** 2
-            conditions = np.hstack([conditions[:, :NOISE], noise])
+        scale = None if rows.conditions is None else rows.each(target_scale)
         within = rows._replace(
             X=_standard(rows, rows.X, input_shift, input_scale),
             Y=None if rows.Y is None else _standard(rows, rows.Y, target_shift, target_scale),
-            conditions=conditions,
+            conditions=None if scale is None else in_other_units(rows.conditions, scale, self._model._shared),
         )
         prediction = self._within.advance(within, report)
         return None if prediction is None else self._in_units(rows, prediction)

@@ -52,11 +52,6 @@ class Rows(NamedTuple):
         assert X is not None
         return Rows(self.models[chosen], starts, X, Y, conditions), where
 
-    def model_of(self, row: int) -> tuple[int, int, bool]:
-        """The model of a row, the row's number among those of this model, and whether it has several."""
-        j = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return int(self.models[j]), int(row - self.starts[j]), bool(self.starts[j + 1] - self.starts[j] > 1)
-
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
         found: np.ndarray = np.repeat(values[self.models], np.diff(self.starts), axis=0)
@@ -155,3 +150,42 @@ def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
     if p is not None and found.shape[1] != p:
         raise ValueError(f"Y must have {p} targets in each row, as the first rows had; got {found.shape[1]}")
     return found, scalar
+
+
+def noises(noise: Any, came: Arrival, p: int) -> FloatArray:
+    """The noises of rows, grouped, (n, 1) or (n, p); one stands for all."""
+    values = inputs.numbers(noise, "noise")
+    if values.shape == ():
+        values = np.full(came.shape, values)
+    if values.shape not in (came.shape, (*came.shape, p)):
+        raise ValueError(f"noise must be one variance, or one for each target: shape {came.shape}; got {values.shape}")
+    return came.grouped(values[..., None] if values.shape == came.shape else values)
+
+
+def times(time: Any, came: Arrival) -> FloatArray:
+    """The times of rows, grouped, (n,); one for each row of all models stands for that of each."""
+    values = np.asarray(time)
+    if values.shape == came.shape[:-1]:  # of all models at once
+        values = np.broadcast_to(values[..., None], came.shape)
+    if values.shape != came.shape:
+        raise ValueError(f"time must be one time for each row: shape {came.shape}; got {values.shape}")
+    return inputs.times(came.grouped(values[..., None])[:, 0], int(np.prod(came.shape)), many=True)
+
+
+def go_back(rows: Rows, time: FloatArray, clock: FloatArray) -> Indices:
+    """The positions, among the models of these rows, of those with a learnt row that has no time or an earlier one.
+
+    Args:
+        rows: of the models.
+        time: of each row.
+        clock: (size,) the time of the last learnt row of every model; NaN: none.
+    """
+    if rows.Y is None:
+        return np.zeros(0, dtype=np.int64)
+    learnt = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
+    model = np.searchsorted(rows.starts, learnt, side="right") - 1
+    given = time[learnt]
+    before = np.concatenate([[np.nan], given[:-1]])
+    first = np.diff(model, prepend=-1) != 0
+    before[first] = clock[rows.models[model[first]]]
+    return np.unique(model[~np.isfinite(given) | (given < before)])
