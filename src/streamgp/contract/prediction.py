@@ -24,7 +24,7 @@ class Prediction(Generic[Values]):
         mean: scalar, (p,), (n,) or (n, p).
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
-        ticket: under which the row waits for its target, where ``Delayed`` issued the prediction.
+        ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
 
     Example:
         >>> import streamgp as sg
@@ -39,7 +39,7 @@ class Prediction(Generic[Values]):
     mean: Values
     variance: Values
     noise: Values
-    ticket: int | None = field(default=None, kw_only=True, repr=False)
+    ticket: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:

@@ -163,7 +163,7 @@ def rescale_models(
         _spread(found, first, out)
 
 
-@_loop(WHOLE, conformal.LAYOUT.type, MATRIX, *_ROWS, MATRIX, MATRIX, MATRIX, MATRIX, CUBE)
+@_loop(WHOLE, conformal.LAYOUT.type, MATRIX, *_ROWS, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
 def calibrate_models(
     calibrate: Address,
     records: Array,
@@ -174,14 +174,15 @@ def calibrate_models(
     variance: Array,
     noise: Array,
     Y: Array,
+    issued: bool,
     out: Array,
 ) -> None:
-    """Run conformal.calibrate for models."""
+    """Run conformal.calibrate for models; bounds that were issued earlier are read from out."""
     for k in range(models.size):
         i, first, last = models[k], starts[k], starts[k + 1]
-        found = np.empty((4, last - first, mean.shape[1]))
+        found = out[:, first:last].copy()
         parts = mean[first:last], variance[first:last], noise[first:last]
-        _calibrate(calibrate, (records[i : i + 1], buffers[i], *parts, Y[first:last], False, found))
+        _calibrate(calibrate, (records[i : i + 1], buffers[i], *parts, Y[first:last], issued, found))
         _spread(found, first, out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,6 +16,8 @@ from streamgp.fleet.layers import Layer, layer
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.shelf import Shelf
 from streamgp.process.memory_model import MemoryModel
+from streamgp.settings import FloatArray
+from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
@@ -47,6 +50,60 @@ class CpuEngine:
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
         return joined(self._each_part(rows, lambda layers, part: layers.predict(part)))
+
+    # Late targets, at most one row of each model in a call.
+
+    def held_width(self) -> int:
+        """How many numbers are held of a row that waits for its target."""
+        shape, issued = self._model._shape, ISSUED if isinstance(self._model, Calibrated) else 0
+        memory = sum(math.prod(array.shape[1:]) for array in self._memories())
+        return (shape.d or 0) + issued * (shape.p or 1) + memory
+
+    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+        """Predict rows and advance memories by them; also what it takes to learn each row later, (n, numbers)."""
+        layers = layer(self._model, self._shelf)
+        prediction = layers.predict(rows)
+        held = np.hstack([rows.X, layers.issued(prediction), self._memory(rows.models)])
+        layers.remember(rows)
+        return prediction, held
+
+    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        """Learn rows whose targets came late, at their inputs and memories as they were when they were issued.
+
+        Args:
+            rows: of which only models, Y and conditions count; the inputs are among what is held.
+            held: what issue() returned.
+            newest: whether the row is the last that its model has seen: it then goes on from there.
+            unchanged: whether its model has not changed since, so that it would issue the same now.
+        """
+        d, present = self._model._shape.d or 0, self._memory(rows.models)
+        rows = rows._replace(X=np.ascontiguousarray(held[:, :d]))
+        self._put_memory(rows.models, held[:, held.shape[1] - present.shape[1] :])
+        layers = layer(self._model, self._shelf)
+        for late in (False, True):
+            some = np.flatnonzero(unchanged != late)
+            if len(some):
+                part, _ = rows.of(some)
+                if late:
+                    layers.learn_issued(part, held[some, d : held.shape[1] - present.shape[1]])
+                else:
+                    layers.advance(part, False)
+        self._put_memory(rows.models[~newest], present[~newest])
+
+    def _memories(self) -> list[np.ndarray]:
+        """The arrays of what is remembered of the last rows, each (size, ...)."""
+        arrays, around = self.arrays(), len(list(self._model._family())) - 1
+        return [arrays[f"{'inner.' * around}{name}"] for name in ("window", "units", "last_target")]
+
+    def _memory(self, models: np.ndarray) -> FloatArray:
+        return np.hstack([array[models].reshape(len(models), -1) for array in self._memories()])
+
+    def _put_memory(self, models: np.ndarray, values: FloatArray) -> None:
+        start = 0
+        for array in self._memories():
+            width = math.prod(array.shape[1:])
+            array[models] = values[:, start : start + width].reshape(len(models), *array.shape[1:])
+            start += width
 
     def _each_part(self, rows: Rows, work: Callable[[Layer, Rows], Result]) -> list[Result]:
         layers = layer(self._model, self._shelf)

@@ -11,6 +11,7 @@ from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.rows import Rows
+from streamgp.settings import FloatArray
 
 DEVICES = "cpu", "cuda"
 PRECISIONS = "double", "single"
@@ -27,6 +28,15 @@ class Engine(Protocol):
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next; nothing changes."""
+
+    def held_width(self) -> int:
+        """How many numbers are held of a row that waits for its target."""
+
+    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+        """Predict at most one row of each model and advance memories; also what it takes to learn it later."""
+
+    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        """Learn at most one row of each model as it was issued; see CpuEngine."""
 
     def take(self, i: int, model: StreamModel) -> None:
         """Write the numbers of model i into a single model of the same recipe and shape."""

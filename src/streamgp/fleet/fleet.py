@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -17,8 +18,10 @@ from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.fleet import devices, layers
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
+from streamgp.fleet.late import Waiting
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
+from streamgp.wrappers.wrapper import joined
 
 CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
 
@@ -65,6 +68,14 @@ class Fleet(Saved):
             int | None,
             Setting("that run models at the same time; None: as many as there are cores", check=optional(whole)),
         ] = None,
+        pending: Annotated[
+            int,
+            Setting(
+                "rows of all models together that can wait for their targets; 0: targets come with their rows",
+                "rows",
+                partial(whole, at_least=0),
+            ),
+        ] = 0,
     ) -> None:
         layers.refuse_unfit(model)
         if model.rows_seen:
@@ -78,6 +89,8 @@ class Fleet(Saved):
         self._device = device, precision
         self._threads = threads
         self._engine: Engine | None = None
+        self._places = pending
+        self._waiting: Waiting | None = None  # until the first row is issued
         self._prototype = self._recipe  # prepared for the rows once they have come
         layers.load_functions()
 
@@ -93,7 +106,13 @@ class Fleet(Saved):
                     single = self._single(i)
                     single._prepare(shape)
                     engine.put(i, single)
+            if self._waiting is not None and len(self._waiting):
+                raise ValueError(
+                    f"a fleet that issues rows before its first target has one output; got {shape.p}. Learn some rows "
+                    "first, then issue."
+                )
             self._prototype, self._engine = prototype, engine
+            self._waiting = Waiting(self._places, engine.held_width(), self.size) if self._places else None
         self._prototype._shape = self._shape = shape
 
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
@@ -101,10 +120,13 @@ class Fleet(Saved):
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
-        return self._engine.arrays()
+        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
 
     def _check_restored(self) -> None:
-        named = self._all_arrays()
+        assert self._engine is not None
+        named = self._engine.arrays()
+        if self._waiting is not None:
+            self._waiting.check_restored()
         for start in range(0, self.size, CHECKED_AT_ONCE):
             prefix = ""
             for one in self._prototype._family():
@@ -169,6 +191,68 @@ class Fleet(Saved):
             prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
+    def issue(self, ids: Any, X: Any) -> Prediction[FloatArray]:
+        """Predict rows whose targets come later, and advance the memories by them.
+
+        Args:
+            ids: (n,) of the models; an id may come several times.
+            X: (n, d).
+
+        Returns:
+            A Prediction of arrays, (n,) or (n, p), whose ``ticket`` is an array of n whole numbers.
+        """
+        if not self._places:
+            raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        came, X, _, scalar = self._arrived("issue", (ids, X), None, 1, most=1)
+        rows = Rows(came.models, came.starts, came.grouped(X))
+        if not len(rows.X):
+            return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=np.zeros(0, dtype=np.int64))
+        self._refuse(rows)
+        if not self._shape.covers(certain=False):
+            self._prepare(Shape(X.shape[-1], 1, scalar, certain=False))
+        assert self._engine is not None
+        assert self._waiting is not None
+        parts, places, tickets = [], [], np.empty(len(rows.X), dtype=np.int64)
+        for part, where in rows.turns():
+            prediction, held = self._engine.issue(part)
+            tickets[where] = self._waiting.put(part.models, held)
+            parts.append(prediction)
+            places.append(where)
+        together = self._prototype._shaped(joined(parts), many=True)[np.argsort(np.concatenate(places))]
+        return dataclasses.replace(self._shaped(together, came), ticket=tickets[came.back])
+
+    def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
+        """Learn the targets of rows that were issued, at their inputs as they were, in the order given.
+
+        Args:
+            tickets: (n,) of the predictions, in any order.
+            Y: (n,) or (n, p) targets; NaN: nothing is learnt, and the ticket is closed.
+            noise: variance of the observations' noise, one for all or (n,).
+            time: (n,) times at which the targets came.
+        """
+        given = np.asarray(tickets)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise TypeError(f"tickets must be whole numbers, shape (n,); got {given.dtype} of shape {given.shape}")
+        if self._waiting is None:
+            raise KeyError("no row has been issued")
+        places = self._waiting.find(given.astype(np.int64))
+        d, p, scalar, certain = self._shape
+        came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
+        Y, scalar = targets(Y, came, p)
+        rows = Rows(came.models, came.starts, came.grouped(self._waiting.held(places)[:, :d]), Y)
+        if not len(rows.X):
+            return
+        self._refuse(rows)
+        rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        if not certain:
+            self._prepare(Shape(d, p, scalar, certain=True))
+        assert self._engine is not None
+        grouped = came.grouped(places[:, None])[:, 0]
+        for part, where in rows.turns():
+            now = grouped[where]
+            self._engine.resolve(part, self._waiting.held(now), *self._waiting.state_of(now))
+            self._waiting.take(now)
+
     def _arrived(
         self, name: str, rows: tuple[Any, ...], ids: Any, least: int, most: int = 2
     ) -> tuple[Arrival, FloatArray, FloatArray | None, bool]:
@@ -204,6 +288,8 @@ class Fleet(Saved):
             self._prepare(Shape(X.shape[-1], p, scalar, Y is not None))
         assert self._engine is not None
         prediction = self._engine.advance(rows, report)
+        if self._waiting is not None:
+            self._waiting.passed(rows.models)
         if prediction is not None and report:
             return self._shaped(self._prototype._shaped(prediction, many=True), came)
         return None
@@ -286,12 +372,16 @@ class Fleet(Saved):
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
+        if self._waiting is not None:
+            self._waiting.passed(np.array([i]))
 
     def add(self, n: int = 1) -> np.ndarray:
         """Add models that have learnt nothing; return their ids, which follow those of the others."""
         whole("n", n)
         if self._engine is not None:
             self._engine.add(n)
+        if self._waiting is not None:
+            self._waiting.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
 
@@ -301,6 +391,8 @@ class Fleet(Saved):
         kept = np.setdiff1d(np.arange(self.size), gone)
         if self._engine is not None:
             self._engine.keep(kept)
+        if self._waiting is not None:
+            self._waiting.keep(kept)
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:
@@ -331,6 +423,16 @@ class Fleet(Saved):
         none = np.zeros(self.size, dtype=np.int64)
         models = Health(*(none,) * len(Health._fields)) if self._engine is None else self._engine.health()  # type: ignore[arg-type]
         return FleetHealth(Health(*(int(np.sum(kind)) for kind in models)), models)
+
+    @property
+    def pending(self) -> int:
+        """Rows that wait for their targets."""
+        return 0 if self._waiting is None else len(self._waiting)
+
+    @property
+    def expired(self) -> int:
+        """Rows whose targets had not come when newer rows took their places."""
+        return 0 if self._waiting is None else self._waiting.expired
 
     def broken(self) -> np.ndarray:
         """Return the ids of models whose numbers are no longer finite; normally none."""

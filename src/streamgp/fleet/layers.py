@@ -24,7 +24,7 @@ from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import conformal, scaling
-from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Wrapper, joined
 
@@ -78,6 +78,18 @@ class Layer(abc.ABC):
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
 
+    def remember(self, rows: Rows) -> None:
+        """Advance memories by one row of each model, and change nothing else."""
+        self._within.remember(rows)
+
+    def issued(self, prediction: Prediction) -> FloatArray:
+        """The parts of predictions that are learnt from when a target comes late, (n, numbers)."""
+        return np.empty((len(prediction.mean), 0))
+
+    def learn_issued(self, rows: Rows, issued: FloatArray) -> None:
+        """Learn rows by what was issued of them."""
+        self.advance(rows, False)
+
 
 def layer(model: StreamModel, shelf: Shelf, skip: int = 0) -> Layer:
     """The layer of a model, with those of the models within."""
@@ -94,6 +106,12 @@ class ProcessLayer(Layer):
 
     def predict(self, rows: Rows) -> Prediction:
         return self._model._prediction(self._run(rows._replace(Y=None, conditions=None), True, advance=False))
+
+    def remember(self, rows: Rows) -> None:
+        counters = self._arrays[0]["counters"]
+        before = counters[rows.models]
+        self._run(rows._replace(Y=None, conditions=None), False, advance=True)
+        counters[rows.models] = before
 
     def _run(self, rows: Rows, report: bool, advance: bool) -> FloatArray:
         model = self._model
@@ -158,6 +176,9 @@ class StandardizeLayer(Layer):
         within = rows._replace(X=_standard(rows, rows.X, *self._arrays[:2]))
         return self._in_units(rows, self._within.predict(within))
 
+    def remember(self, rows: Rows) -> None:
+        self._within.remember(rows._replace(X=_standard(rows, rows.X, *self._arrays[:2])))
+
     def _in_units(self, rows: Rows, prediction: Prediction) -> Prediction:
         shift, scale = self._arrays[2:4]
         if type(prediction) is not Prediction:
@@ -182,15 +203,33 @@ class CalibratedLayer(Layer):
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         prediction = self._within.advance(rows, report or rows.Y is not None)
-        return None if prediction is None else self._calibrate(rows, prediction, rows.Y)
+        return None if prediction is None else self._calibrated(rows, prediction, rows.Y)
 
     def predict(self, rows: Rows) -> Prediction:
-        return self._calibrate(rows, self._within.predict(rows), None)
+        return self._calibrated(rows, self._within.predict(rows), None)
 
-    def _calibrate(self, rows: Rows, raw: Prediction, Y: FloatArray | None) -> Prediction:
+    def issued(self, prediction: Prediction) -> FloatArray:
+        assert isinstance(prediction, CalibratedPrediction)
+        raw, shape = prediction.raw, prediction.mean.shape
+        parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
+        return np.stack([np.broadcast_to(part, shape) for part in parts], axis=1).reshape(len(prediction.mean), -1)
+
+    def learn_issued(self, rows: Rows, issued: FloatArray) -> None:
+        mean, variance, noise, lower, upper = issued.reshape(len(issued), ISSUED, -1).transpose(1, 0, 2)
+        assert rows.Y is not None
+        self._within.advance(rows, False)
+        self._calibrate(rows, Prediction(mean, variance, noise), rows.Y, np.array([lower, upper, lower, upper]), True)
+
+    def _calibrated(self, rows: Rows, raw: Prediction, Y: FloatArray | None) -> Prediction:
+        out = np.empty((4, *raw.mean.shape))
+        self._calibrate(rows, raw, np.full(raw.mean.shape, np.nan) if Y is None else Y, out, False)
+        lower, upper, variance, noise = out
+        mean = np.ascontiguousarray(raw.mean)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._model._level, raw)
+
+    def _calibrate(self, rows: Rows, raw: Prediction, Y: FloatArray, out: FloatArray, issued: bool) -> None:
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
-        targets = np.full_like(mean, np.nan) if Y is None else Y
-        out, (records, buffers) = np.empty((4, *mean.shape)), self._arrays
+        records, buffers = self._arrays
         calls.calibrate_models(
             address_of(conformal.calibrate),
             records,
@@ -200,8 +239,7 @@ class CalibratedLayer(Layer):
             mean,
             variance,
             noise,
-            targets,
+            Y,
+            issued,
             out,
         )
-        lower, upper, variance, noise = out
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._model._level, raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,16 @@ class Rows(NamedTuple):
         X, Y, conditions = (None if part is None else part[where] for part in self[2:])
         assert X is not None
         return Rows(self.models[chosen], starts, X, Y, conditions), where
+
+    def turns(self) -> Iterator[tuple[Rows, Indices]]:
+        """The first row of every model, then the second of those that have one, ..., and where they are among all."""
+        counts = np.diff(self.starts)
+        for turn in range(int(counts.max())):
+            some = np.flatnonzero(counts > turn)
+            where = self.starts[some] + turn
+            X, Y, conditions = (None if part is None else part[where] for part in self[2:])
+            assert X is not None
+            yield Rows(self.models[some], np.arange(len(some) + 1), X, Y, conditions), where
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
