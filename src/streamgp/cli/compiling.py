@@ -18,6 +18,7 @@ MODULES = (
     "wrappers.conformal",
     "wrappers.drift",
     "wrappers.scaling",
+    "fleet.calls",
 )
 
 
