@@ -112,8 +112,10 @@ class CpuEngine:
             return [work(layers, rows)]
         pool = self._workers()
         started = [pool.submit(work, layers, part) for part in rows.cut(parts)]
-        wait(started)
-        return [one.result() for one in started]
+        try:
+            return [one.result() for one in started]
+        finally:  # after an error or Ctrl-C, too: when the call ends, no model is running
+            wait(started)
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork

@@ -77,4 +77,9 @@ def refuse_unfit(device: str, precision: str) -> None:
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learnt nothing."""
     refuse_unfit(device, precision)
-    return CpuEngine(model, size, threads or len(os.sched_getaffinity(0)))
+    return CpuEngine(model, size, threads or cores())
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
