@@ -1,8 +1,8 @@
 """W, the covariance of whitened weights, as lanes work on it.
 
 With an odd number N of coordinates W lies by diagonals: diagonal k has the N entries W[i, (i + k) mod N], and k from 0
-to N // 2 gives every entry once. Every lane then does the same work, on numbers that lie side by side. Vectors that W is
-multiplied with stand twice in a row, so that no index has to be taken modulo N.
+to N // 2 gives every entry once. Every lane then does the same work, on numbers that lie side by side. Vectors that W
+is multiplied with stand twice in a row, so that no index has to be taken modulo N.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ def refuse_unfit(device: str, precision: str, model: StreamModel) -> None:
         exchange.refuse_unfit(model, precision)
         if why := no_gpu():
             raise ValueError(
-                f'device="cuda" needs an NVIDIA GPU and the extra streamgp[cuda]; {why}. Use device="cpu", also to load '
-                'a fleet that was saved from a GPU: sg.load(path, device="cpu", precision="double")'
+                f'device="cuda" needs an NVIDIA GPU and the extra streamgp[cuda]; {why}. Use device="cpu", also to '
+                'load a fleet that was saved from a GPU: sg.load(path, device="cpu", precision="double")'
             )
     elif precision == "single":
         raise ValueError(

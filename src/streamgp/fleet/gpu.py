@@ -14,17 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-if not hasattr(np, "row_stack"):  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
-    np.vstack = np.vstack
-from numba import cuda as numba_cuda
-
 from streamgp.fleet.lanes import FAST, WARP, WIDE, gpu_lanes
-from streamgp.fleet.ptx import fetch, fetched, put_back
+from streamgp.fleet.ptx import cuda, fetch, fetched, put_back
 from streamgp.fleet.record import CHANGE, COUNTED, COUNTS, PARAMETERS, POINTS, PREDICTED, ROWS
 from streamgp.fleet.spectral import SpectralShape
 from streamgp.fleet.whitened import BasisShape
 
-cuda: Any = numba_cuda
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
 AT_ONCE = 1024  # blocks and threads that copy
 PARTS = 8  # of the rows of a call: while one is computed, the next goes up and the last comes down

@@ -1,14 +1,17 @@
-"""Instructions of the GPU that have no name in Numba: copies in the background and wide reads."""
+"""Numba's compiler for GPUs, and instructions that have no name in it: copies in the background and wide reads."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.cuda import extending
 
-intrinsic: Any = extending.intrinsic
+vars(np).setdefault("row_stack", np.vstack)  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
+cuda: Any = importlib.import_module("numba.cuda")
+intrinsic: Any = importlib.import_module("numba.cuda.extending").intrinsic
 ADDRESS = ir.IntType(64)
 
 
