@@ -23,7 +23,7 @@ SIZES = 20, 50  # of a basis
 MODELS_IN_FLEET = 1000
 THREADS = 1, 2
 ROWS_AT_ONCE = 1, 16
-ROUNDS = 15
+ROUNDS = 40
 
 
 def measure(name: str, m: int, size: int, rounds: int) -> dict[str, Any]:
