@@ -1,4 +1,4 @@
-"""A fleet on a GPU: time of the kernel, of whole calls, accuracy in single precision, and JAX and torch on the same work.
+"""A fleet on a GPU: time of kernels and whole calls, accuracy in single precision, JAX and torch on the same work.
 
     python benchmarks/fleet.py --device cuda [kernel whole rivals accuracy updates]
 

@@ -28,7 +28,8 @@ def fill_cache(ctx: typer.Context) -> None:
         from streamgp.compiled import compile_now
 
         modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
-        entries = {id(thing): thing for module in modules for thing in vars(module).values() if hasattr(thing, "types")}
+        things = [thing for module in modules for thing in vars(module).values()]
+        entries = {id(thing): thing for thing in things if hasattr(thing, "types") and hasattr(thing, "py_func")}
         compile_now(*entries.values())
         if not ctx.obj["json"]:
             typer.echo(f"compiled: {len(entries)} functions")

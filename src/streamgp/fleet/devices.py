@@ -99,9 +99,9 @@ def no_gpu() -> str:
     """Why there is no GPU that could be used; empty: there is one."""
     if find_spec("numba_cuda") is None:
         return "the package numba-cuda is not installed"
-    from streamgp.fleet import gpu
+    from streamgp.fleet import ptx
 
-    return "" if gpu.cuda.is_available() else "none is found"
+    return "" if ptx.cuda.is_available() else "none is found"
 
 
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:

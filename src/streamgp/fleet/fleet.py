@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -20,9 +21,11 @@ from streamgp.fleet import devices, layers
 from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, targets, times
+from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
+
+ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
 
 
 class FleetHealth(NamedTuple):
@@ -269,7 +272,7 @@ class Fleet(Saved):
             forms = ("X", "X, Y")[least - 1 : most]
             wanted = " or ".join([*(f"({form})" for form in forms), f"(ids, {forms[-1]})"])
             raise TypeError(f"{name} takes {wanted}; got {len(rows)} arguments{'' if ids is None else ' and ids='}")
-        X = inputs.numbers(given[0], "X")
+        X = plain(given[0], "X")
         came = arrival(ids, X, self.size)
         d, p, scalar, certain = self._shape
         if X.shape[-1] == 0 or (d is not None and X.shape[-1] != d):
@@ -301,7 +304,15 @@ class Fleet(Saved):
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
-        _checked_by_model(rows, lambda part: self._recipe._refuse_unfit(part.X, part.Y))
+        _checked_by_model(rows, self._refuse_numbers)
+
+    def _refuse_numbers(self, rows: Rows) -> None:
+        parts = min(devices.cores(), len(rows.X) // ROWS_PER_CHECK)
+        if parts < 2:
+            self._recipe._refuse_unfit(rows.X, rows.Y)
+        else:
+            with ThreadPoolExecutor(parts) as pool:
+                list(pool.map(lambda part: self._recipe._refuse_unfit(part.X, part.Y), rows.cut(parts)))
 
     def _conditions(self, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
         """What is said of rows besides, checked (contract/conditions.py)."""
@@ -347,7 +358,10 @@ class Fleet(Saved):
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
-        return prediction[came.back]
+        if came.order is not None:
+            return prediction[came.back]
+        like = np.shape(prediction.mean)
+        return prediction._each(lambda part: np.broadcast_to(part, like).reshape(*came.shape, *like[1:]))
 
     # Models.
 

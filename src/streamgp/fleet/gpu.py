@@ -161,7 +161,7 @@ class GpuMemory:
         self._records = cuda.device_array((0, shape.numbers), number)
         self._counts = cuda.device_array((0, len(COUNTS)), np.int64)
         self._lanes: list[Lane] = []
-        self._everybody: tuple[int, Any, Any] = (-1, None, None)
+        self._last: tuple[Any, Any, Any, Any] = (None, None, None, None)
         self._pool = ThreadPoolExecutor(PARTS)
 
     # Models.
@@ -273,14 +273,10 @@ class GpuMemory:
         ]
 
     def _which(self, models: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
-        """The models and starts on the GPU; those of all models with as many rows each stay there."""
-        each = int(starts[-1]) // max(len(models), 1)
-        usual = len(models) == self.size and int(starts[-1]) == each * len(models)
-        if not (usual and np.array_equal(starts, each * np.arange(len(starts)))):  # ascending: all of them are there
-            return cuda.to_device(models), cuda.to_device(starts)
-        if self._everybody[0] != each or len(self._everybody[1]) != self.size:
-            self._everybody = each, cuda.to_device(models), cuda.to_device(starts)
-        return self._everybody[1:]
+        """The models and starts on the GPU; the last ones stay there, for calls of all models come again and again."""
+        if not (models is self._last[0] and starts is self._last[1]):
+            self._last = models, starts, cuda.to_device(models), cuda.to_device(starts)
+        return self._last[2:]
 
     def off(self) -> np.ndarray:
         found = cuda.device_array(self.size, self._number)
