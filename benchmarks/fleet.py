@@ -101,7 +101,7 @@ def on_gpu(asked: list[str]) -> None:
     for name in asked or list(fleet_gpu.PARTS):
         cell[name] = fleet_gpu.PARTS[name]()
         cell["environment"] = environment("numba-cuda", "jax", "torch") | {
-            "gpu": fleet_gpu.cuda.get_current_device().name.decode()
+            "gpu": str(fleet_gpu.cuda.get_current_device().name)
         }
         write(RESULTS / "fleet.json", results)
         print(name, cell[name], flush=True)

@@ -26,16 +26,16 @@ SHAPES = [(50, MILLION), (50, 100_000), (50, 10_000), (32, MILLION), (32, 100_00
 FUSED = 16  # rows of a launch
 DIFFERENT = 4096  # models with rows of their own; the others repeat them
 PRECISIONS = "single", "double"
-STREAMS, LENGTH, NOISES = 250, 4000, (1e-2, 1e-3, 1e-4)
+STREAMS, LENGTH, NOISES, NOVELTIES = 250, 4000, (1e-2, 1e-3, 1e-4), (0.01, 0.05)
 UPDATED, UPDATES = 1000, 10_000
 
 
-def recipe(m: int, noise: float = NOISE, d: int = D) -> sg.OnlineGP:
+def recipe(m: int, noise: float = NOISE, novelty: float = NOVELTY) -> sg.OnlineGP:
     """Forgets, admits novel rows, lets the point go whose loss changes the mean least."""
     return sg.OnlineGP(
-        sg.Basis(sg.SquaredExponential(float(np.sqrt(d)))),
+        sg.Basis(sg.SquaredExponential(float(np.sqrt(D)))),
         noise=noise,
-        budget=sg.Budget(m, novelty=NOVELTY, evict="error"),
+        budget=sg.Budget(m, novelty=novelty, evict="error"),
         forgetting=sg.BackToPrior(FORGETTING),
     )
 
@@ -73,42 +73,34 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     memory: Any = fleet._engine._memory  # type: ignore[union-attr]
     rows, found = Rows(size, memory._number), {}
 
+    models, records = cuda.to_device(np.arange(size)), memory._records.reshape(memory._records.size)
+    compiled = kernel(memory._shape, memory._number)
+
     def launch(count: int, absorbed: bool) -> float:
-        X, y = rows.take(count, absorbed)
-        out, models, starts = (
-            cuda.device_array((2, len(X)), memory._number),
-            cuda.to_device(np.arange(size)),
-            cuda.to_device(count * np.arange(size + 1)),
-        )
-        records = memory._records.reshape(memory._records.size)
+        """Two launches one after the other, of which the second is timed: what the host does is then hidden."""
+        starts = cuda.to_device(count * np.arange(size + 1))
+        arguments = [
+            (*rows.take(count, absorbed), cuda.device_array((2, size * count), memory._number)) for _ in range(2)
+        ]
         begin, end = cuda.event(), cuda.event()
         cuda.synchronize()
-        begin.record()
-        memory._launch(
-            kernel(memory._shape, memory._number),
-            size,
-            0,
-            records,
-            memory._counts,
-            models,
-            starts,
-            X,
-            y,
-            out,
-            memory._parameters,
-            COUNTED,
-        )
-        end.record()
+        for k, argument in enumerate(arguments):
+            if k:
+                begin.record(memory._stream)
+            memory._launch(
+                compiled, size, records, memory._counts, models, starts, *argument, memory._parameters, COUNTED
+            )
+        end.record(memory._stream)
         end.synchronize()
         return float(cuda.event_elapsed_time(begin, end)) / count
 
-    for _ in range(m // FUSED + 1):
+    for _ in range(m // FUSED // 2 + 1):
         launch(FUSED, False)
     for name, count, absorbed, repeats in (
         ("replace", 1, False, 5),
-        ("replace, 16 rows", FUSED, False, 2),
+        ("replace, 16 rows", FUSED, False, 1),
         ("absorb", 1, True, 9),
-        ("absorb, 16 rows", FUSED, True, 3),
+        ("absorb, 16 rows", FUSED, True, 2),
     ):
         launch(count, absorbed)
         found[name] = figures(np.median([launch(count, absorbed) for _ in range(repeats)]))
@@ -223,24 +215,31 @@ def kinds(rows: int, count: int, seed: int) -> dict[str, tuple[np.ndarray, np.nd
 
 
 def accuracy() -> dict[str, Any]:
-    """Share of streams whose error in single precision is more than 5% larger than in double; ratios of errors."""
-    found: dict[str, Any] = {}
-    for kind, (X, clean) in kinds(LENGTH, STREAMS, 1).items():
-        for noise in NOISES:
-            Y = clean + np.sqrt(noise) * np.random.default_rng(2).normal(size=clean.shape)
-            errors = {}
-            for precision in PRECISIONS:
-                fleet = sg.Fleet(recipe(50, noise), size=STREAMS, device="cuda", precision=precision)
-                said = np.concatenate([fleet.track(X[i : i + 500], Y[i : i + 500]).mean for i in range(0, LENGTH, 500)])
-                errors[precision] = np.array([rmse(Y[500:, j], said[500:, j]) for j in range(STREAMS)])
-            ratio = errors["single"] / errors["double"]
-            found[f"{kind}, noise {noise:g}"] = {
-                "streams": STREAMS,
-                "more than 5% worse": int(np.sum(~(ratio <= 1.05))),
-                "median": figures(np.median(ratio)),
-                "largest": figures(np.max(ratio)),
-            }
-    return found
+    return {
+        f"{kind}, noise {noise:g}, novelty {novelty:g}": single_to_double(*data, noise, novelty)
+        for kind, data in kinds(LENGTH, STREAMS, 1).items()
+        for noise in NOISES
+        for novelty in NOVELTIES
+    }
+
+
+def single_to_double(X: np.ndarray, clean: np.ndarray, noise: float, novelty: float) -> dict[str, Any]:
+    """The error in single precision over that in double, on each stream; means of the two differ at the share given."""
+    Y = clean + np.sqrt(noise) * np.random.default_rng(2).normal(size=clean.shape)
+    errors = []
+    for precision in PRECISIONS:
+        fleet = sg.Fleet(recipe(50, noise, novelty), size=STREAMS, device="cuda", precision=precision)
+        said = np.concatenate([fleet.track(X[i : i + 500], Y[i : i + 500]).mean for i in range(0, LENGTH, 500)])
+        errors.append(np.array([rmse(Y[500:, j], said[500:, j]) for j in range(STREAMS)]))
+    ratio = errors[0] / errors[1]
+    return {
+        "streams": STREAMS,
+        "more than 5% worse": int(np.sum(~(ratio <= 1.05))),
+        "more than 5% better": int(np.sum(ratio < 1 / 1.05)),
+        "median": figures(np.median(ratio)),
+        "least": figures(np.min(ratio)),
+        "largest": figures(np.max(ratio)),
+    }
 
 
 def updates() -> dict[str, Any]:

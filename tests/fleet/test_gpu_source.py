@@ -202,6 +202,19 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
         sg.Fleet(krlst(capacity=300), size=2, device="cuda").learn(X, Y)
 
 
+def test_rows_that_cannot_be_taken_are_refused_and_change_nothing():
+    X, Y = rows(5, 2)
+    recipe = sg.SOGP(capacity=5, novelty=0.02)
+    fleet = sg.Fleet(recipe, size=2, device="cuda", precision="single")
+    fleet.learn(X, Y)
+    before = fleet.to_bytes()
+    with pytest.raises(ValueError, match="model 1: x has NaN or inf"):
+        fleet.learn([0, 1], [[0.0, 0.0], [np.nan, 0.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"within 1e\+15 in this precision"):
+        fleet.learn([0], [[1e20, 0.0]], [0.0])
+    assert fleet.to_bytes() == before
+
+
 def test_without_a_gpu_a_sentence_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(devices, "no_gpu", lambda: "none is found")
     with pytest.raises(ValueError, match=r"needs an NVIDIA GPU and the extra streamgp\[cuda\]; none is found"):

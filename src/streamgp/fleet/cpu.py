@@ -41,6 +41,8 @@ class CpuEngine:
         self._shelf = Shelf(model, size)
         self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the process that it belongs to
 
+    checks_rows = False
+
     # Rows.
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:

@@ -10,7 +10,7 @@ from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.fleet.exchange import Exchange
-from streamgp.fleet.record import COUNTED, COUNTS, LEARNT, POINTS, PREDICTED, ROWS
+from streamgp.fleet.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNT, POINTS, PREDICTED, ROWS, UnfitError
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
@@ -65,6 +65,8 @@ class CudaEngine:
         self._since_check = 0
         self.add(size)
 
+    checks_rows = True  # a GPU looks at a million rows in no time
+
     # Rows.
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
@@ -74,7 +76,7 @@ class CudaEngine:
         if rows.conditions is not None:
             raise ValueError('device="cuda" knows one noise for all rows; use device="cpu" for noise= and time=')
         Y = np.full(len(rows.X), np.nan) if rows.Y is None else rows.Y[:, 0]
-        out = self._memory.run(rows.models, rows.starts, rows.X, Y, mode)
+        out = self._run(rows, Y, mode)
         if self._single:
             self._since_check += int(np.max(np.diff(rows.starts), initial=0))
             if self._since_check >= CHECK_EVERY:
@@ -83,7 +85,14 @@ class CudaEngine:
         return self._prediction(out) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
-        return self._prediction(self._memory.run(rows.models, rows.starts, rows.X, None, PREDICTED))
+        return self._prediction(self._run(rows, None, PREDICTED))
+
+    def _run(self, rows: Rows, Y: np.ndarray | None, mode: int) -> np.ndarray:
+        try:
+            return self._memory.run(rows.models, rows.starts, rows.X, Y, mode)
+        except UnfitError:
+            largest = LARGEST_NUMBERS[self._exchange.shape.bytes]
+            raise UnfitError(f"inputs and targets must lie within {largest:g} in this precision") from None
 
     def held_width(self) -> int:
         return self._exchange.shape.width
@@ -97,7 +106,7 @@ class CudaEngine:
         self._learn(rows._replace(X=np.ascontiguousarray(held)), LEARNT, False)
 
     def _prediction(self, out: np.ndarray) -> Prediction:
-        mean, variance = (row.astype(float, copy=False)[:, None] for row in out)
+        mean, variance = out[0][:, None], out[1][:, None]
         return Prediction(mean, variance, np.broadcast_to(self._model._state.noise, mean.shape))
 
     # Models.

@@ -25,7 +25,13 @@ PRECISIONS = "double", "single"
 
 
 class Engine(Protocol):
-    """What a device does for a fleet. Rows are checked before they come here; ids are those of models that exist."""
+    """What a device does for a fleet.
+
+    Rows are checked before they come here, unless the engine does it: then rows that it refuses raise UnfitError, and
+    nothing has changed. Ids are those of models that exist.
+    """
+
+    checks_rows: bool
 
     @property
     def size(self) -> int: ...

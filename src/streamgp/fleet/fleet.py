@@ -21,6 +21,7 @@ from streamgp.fleet import devices, layers
 from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
+from streamgp.fleet.record import UnfitError
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -289,13 +290,18 @@ class Fleet(Saved):
         rows = Rows(came.models, came.starts, came.grouped(X), Y)
         if not len(rows.X):
             return self._shaped(self._prototype._empty(), came) if report else None
-        self._refuse(rows)
+        if self._engine is None or not self._engine.checks_rows:
+            self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         if not self._shape.covers(Y is not None):
             p = (self._shape.p or 1) if Y is None else Y.shape[1]
             self._prepare(Shape(X.shape[-1], p, scalar, Y is not None))
         assert self._engine is not None
-        prediction = self._engine.advance(rows, report)
+        try:
+            prediction = self._engine.advance(rows, report)
+        except UnfitError as error:
+            self._refuse(rows)
+            raise ValueError(str(error)) from None
         if self._waiting is not None:
             self._waiting.passed(rows.models)
         if prediction is not None and report:

@@ -7,7 +7,6 @@ record once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,13 +15,23 @@ import numpy as np
 
 from streamgp.fleet.lanes import FAST, WARP, WIDE, gpu_lanes
 from streamgp.fleet.ptx import cuda, fetch, fetched, put_back
-from streamgp.fleet.record import CHANGE, COUNTED, COUNTS, PARAMETERS, POINTS, PREDICTED, ROWS
+from streamgp.fleet.record import (
+    CHANGE,
+    COUNTED,
+    COUNTS,
+    LARGEST_NUMBERS,
+    PARAMETERS,
+    POINTS,
+    PREDICTED,
+    ROWS,
+    UnfitError,
+)
 from streamgp.fleet.spectral import SpectralShape
 from streamgp.fleet.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
 AT_ONCE = 1024  # blocks and threads that copy
-PARTS = 8  # of the rows of a call: while one is computed, the next goes up and the last comes down
+PARTS = 16  # of the rows of a call: while one goes up, threads put the next ones into pinned memory
 
 
 def threads_for(points: int) -> int:
@@ -138,12 +147,23 @@ def scatter(target: Any, source: Any, which: Any) -> None:
             target[which[i], j] = source[row, j]
 
 
-class Lane(NamedTuple):
-    """Buffers for a part of the rows of a call, on both sides, and the stream in which they move."""
+@cuda.jit
+def find_unfit(X: Any, Y: Any, largest: Any, found: Any) -> None:
+    """Set found[0] where an input is not within the largest number, or a target is beyond it."""
+    first, step = cuda.grid(1), cuda.gridsize(1)
+    for i in range(first, X.shape[0], step):
+        fine = not abs(Y[i]) > largest
+        for j in range(X.shape[1]):
+            fine = fine and abs(X[i, j]) <= largest
+        if not fine:
+            found[0] = 1
 
-    stream: Any
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # pinned: X, Y, predictions
-    there: tuple[Any, Any, Any]  # on the GPU
+
+class Room(NamedTuple):
+    """Buffers for the rows of a call: X, Y and predictions, pinned on this side, and on the GPU."""
+
+    here: tuple[np.ndarray, np.ndarray, np.ndarray]
+    there: tuple[Any, Any, Any]
 
 
 class GpuMemory:
@@ -160,7 +180,8 @@ class GpuMemory:
         self._parameters = cuda.to_device(parameters)
         self._records = cuda.device_array((0, shape.numbers), number)
         self._counts = cuda.device_array((0, len(COUNTS)), np.int64)
-        self._lanes: list[Lane] = []
+        self._room: Room | None = None
+        self._stream, self._found = cuda.stream(), cuda.device_array(1, np.int64)
         self._last: tuple[Any, Any, Any, Any] = (None, None, None, None)
         self._pool = ThreadPoolExecutor(PARTS)
 
@@ -214,63 +235,49 @@ class GpuMemory:
         """Bytes that a block needs."""
         return self._shape.scratch["end"] * self._shape.bytes
 
-    def _launch(self, compiled: Any, blocks: int, stream: Any, *arguments: Any) -> None:
-        ready = compiled[blocks, threads_for(self._shape.points), stream, self._shared]
+    def _launch(self, compiled: Any, blocks: int, *arguments: Any) -> None:
+        ready = compiled[blocks, threads_for(self._shape.points), self._stream, self._shared]
         if self._shared > UNASKED_SHARED:
             ask_for_shared(compiled, arguments, self._shared)
         ready(*arguments)
 
     def run(self, models: np.ndarray, starts: np.ndarray, X: np.ndarray, Y: np.ndarray | None, mode: int) -> np.ndarray:
-        n, compiled = len(X), kernel(self._shape, self._number)
-        out: np.ndarray = np.empty((2, n), self._number)
-        parts = list(_parts(starts))
-        self._make_room(max(starts[last] - starts[first] for first, last in parts))
+        n = len(X)
+        room = self._make_room(n)
+        X_there, Y_there, out_there = room.there[0][:n], room.there[1][:n], room.there[2]
         chosen, begins = self._which(models, starts)
+        edges = np.linspace(0, n, min(PARTS, n // AT_ONCE + 1) + 1).astype(int).tolist()
+        parts = [slice(*pair) for pair in itertools.pairwise(edges)]
+        for part, staged in [(part, self._pool.submit(_stage, room.here, part, X, Y)) for part in parts]:
+            staged.result()
+            for target, source in zip((X_there, Y_there), room.here, strict=False):
+                target[part].copy_to_device(source[part], stream=self._stream)
+        self._refuse_unfit(X_there, Y_there)
         records = self._records.reshape(self._records.size)
-        waiting = {i: self._pool.submit(self._stage, i, parts[i], starts, X, Y) for i in range(min(PARTS, len(parts)))}
-        for i, (first, last) in enumerate(parts):
-            waiting.pop(i).result()
-            lane, rows = self._lanes[i % PARTS], int(starts[last] - starts[first])
-            there = [part[:rows] for part in lane.there[:2]]
-            for target, source in zip(there, lane.rows, strict=False):
-                target.copy_to_device(source[:rows], stream=lane.stream)
-            arguments = records, self._counts, chosen[first:last], begins[first : last + 1], *there, lane.there[2]
-            self._launch(compiled, last - first, lane.stream, *arguments, self._parameters, mode)
-            lane.there[2].copy_to_host(lane.rows[2], stream=lane.stream)
-            if i + PARTS < len(parts):
-                self._collect(i, parts[i], starts, out)
-                waiting[i + PARTS] = self._pool.submit(self._stage, i + PARTS, parts[i + PARTS], starts, X, Y)
-        left = range(max(0, len(parts) - PARTS), len(parts))
-        for done in [self._pool.submit(self._collect, i, parts[i], starts, out) for i in left]:
+        arguments = records, self._counts, chosen, begins, X_there, Y_there, out_there, self._parameters, mode
+        self._launch(kernel(self._shape, self._number), len(models), *arguments)
+        for row in range(2):
+            out_there[row, :n].copy_to_host(room.here[2][row, :n], stream=self._stream)
+        self._stream.synchronize()
+        out = np.empty((2, n))
+        for done in [self._pool.submit(_collect, room.here[2], part, out) for part in parts]:
             done.result()
         return out
 
-    def _stage(self, i: int, part: tuple[int, int], starts: np.ndarray, X: np.ndarray, Y: np.ndarray | None) -> None:
-        """Copy rows of a part into pinned memory, in the GPU's precision."""
-        pinned, (first, last) = self._lanes[i % PARTS].rows, starts[list(part)]
-        pinned[0][: last - first] = X[first:last]
-        if Y is not None:
-            pinned[1][: last - first] = Y[first:last]
+    def _refuse_unfit(self, X: Any, Y: Any) -> None:
+        """Look at rows on the GPU, which takes no time: nothing has changed yet."""
+        self._found.copy_to_device(np.zeros(1, np.int64), stream=self._stream)
+        find_unfit[AT_ONCE, AT_ONCE, self._stream](X, Y, LARGEST_NUMBERS[self._shape.bytes], self._found)
+        if self._found.copy_to_host(stream=self._stream)[0]:
+            raise UnfitError
 
-    def _collect(self, i: int, part: tuple[int, int], starts: np.ndarray, out: np.ndarray) -> None:
-        """Wait for the predictions of a part and copy them out of pinned memory."""
-        lane, (first, last) = self._lanes[i % PARTS], starts[list(part)]
-        lane.stream.synchronize()
-        out[:, first:last] = lane.rows[2][:, : last - first]
-
-    def _make_room(self, rows: int) -> None:
-        if self._lanes and len(self._lanes[0].rows[0]) >= rows:
-            return
-        number, width = self._number, self._shape.width
-        shapes = (rows, width), (rows,), (2, rows)
-        self._lanes = [
-            Lane(
-                cuda.stream(),
-                tuple(cuda.pinned_array(shape, number) for shape in shapes),
-                tuple(cuda.device_array(shape, number) for shape in shapes),
-            )
-            for _ in range(PARTS)
-        ]
+    def _make_room(self, rows: int) -> Room:
+        if self._room is None or len(self._room.here[0]) < rows:
+            shapes = (rows, self._shape.width), (rows,), (2, rows)
+            X, Y, out = (cuda.pinned_array(shape, self._number) for shape in shapes)
+            X_there, Y_there, out_there = (cuda.device_array(shape, self._number) for shape in shapes)
+            self._room = Room((X, Y, out), (X_there, Y_there, out_there))
+        return self._room
 
     def _which(self, models: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
         """The models and starts on the GPU; the last ones stay there, for calls of all models come again and again."""
@@ -283,16 +290,21 @@ class GpuMemory:
         if self.size:
             records = self._records.reshape(self._records.size)
             compiled = inspection(self._shape, self._number)
-            self._launch(compiled, self.size, 0, records, self._counts, self._parameters, found)
+            self._launch(compiled, self.size, records, self._counts, self._parameters, found)
+            self._stream.synchronize()
         return np.asarray(found.copy_to_host())
 
 
-def _parts(starts: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Models from first to last, about as many rows in each part, and so many that all that is worth it overlaps."""
-    models = len(starts) - 1
-    count = max(1, min(PARTS, models // AT_ONCE))
-    edges = np.linspace(0, models, count + 1).astype(int).tolist()
-    yield from itertools.pairwise(edges)
+def _stage(pinned: tuple[np.ndarray, ...], part: slice, X: np.ndarray, Y: np.ndarray | None) -> None:
+    """Copy rows into pinned memory, in the GPU's precision."""
+    with np.errstate(over="ignore"):  # what is too large is found there
+        pinned[0][part] = X[part]
+        pinned[1][part] = 0.0 if Y is None else Y[part]
+
+
+def _collect(pinned: np.ndarray, part: slice, out: np.ndarray) -> None:
+    """Copy predictions out of pinned memory."""
+    out[:, part] = pinned[:, part]
 
 
 def ask_for_shared(compiled: Any, arguments: Any, size: int) -> None:

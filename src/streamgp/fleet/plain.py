@@ -8,7 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.fleet.lanes import one_lane
-from streamgp.fleet.record import CHANGE, COUNTED, COUNTS, PARAMETERS, POINTS, PREDICTED, ROWS
+from streamgp.fleet.record import (
+    CHANGE,
+    COUNTED,
+    COUNTS,
+    LARGEST_NUMBERS,
+    PARAMETERS,
+    POINTS,
+    PREDICTED,
+    ROWS,
+    UnfitError,
+)
 from streamgp.fleet.spectral import SpectralShape
 from streamgp.fleet.whitened import BasisShape
 
@@ -54,7 +64,10 @@ class PlainMemory:
 
     def run(self, models: np.ndarray, starts: np.ndarray, X: np.ndarray, Y: np.ndarray | None, mode: int) -> np.ndarray:
         assert self._parameters is not None
-        out, width = np.empty((2, len(X)), self._records.dtype), self._shape.width
+        largest = LARGEST_NUMBERS[self._shape.bytes]
+        if not (np.abs(X) <= largest).all() or (Y is not None and (np.abs(Y) > largest).any()):
+            raise UnfitError
+        out, width = np.empty((2, len(X))), self._shape.width
         seen, scales = self._shape.scratch["x"], self._parameters[len(PARAMETERS) : len(PARAMETERS) + width]
         for j, model in enumerate(models.tolist()):
             f, counts = self._fetched(model), self._counts[model]

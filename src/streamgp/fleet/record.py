@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from streamgp.contract.checks import LARGEST
+
+# Of rows, by the bytes of a number: squares and sums of them are still numbers.
+LARGEST_NUMBERS = {8: LARGEST, 4: 1e15}
 LINE = 128  # bytes to which records are aligned
 
 # What a launch takes, in this order; behind it stand one lengthscale for each input, inverted, and any frequencies.
@@ -45,6 +49,10 @@ class Rows(NamedTuple):
     predict: Callable[..., Any]
     learn: Callable[..., Any]
     off: Callable[..., Any]
+
+
+class UnfitError(ValueError):
+    """Rows that a GPU cannot take; nothing has changed."""
 
 
 def rounded_up(n: int, to: int) -> int:
