@@ -218,6 +218,42 @@ def on_cores() -> str:
     return f"{table([*header, 'bytes a model'], lines)}\n\nMeasured on {where(results)}."
 
 
+def on_gpu() -> str:
+    """Milliseconds in which each model of a fleet takes one row."""
+    results = read("fleet")["cells"]["cuda"]
+    columns = ("absorb", "absorb, 16 rows", "replace", "replace, 16 rows", "bytes a model")
+    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in results["kernel"].items()]
+    return f"{table(['ms a row of all models', *columns], lines)}\n\n{gpu()}"
+
+
+def whole_on_gpu() -> str:
+    """A million models: whole calls, and what others take for the kernel's work."""
+    results = read("fleet")["cells"]["cuda"]
+    kernel, whole, rivals = results["kernel"], results["whole"], results["rivals"]
+    names = {precision: f"m = 50, 1,000,000 models, {precision}" for precision in whole}
+    lines = [
+        [f"`fleet.track`, {precision}, from NumPy to NumPy", number(whole[precision]["track"])] for precision in whole
+    ]
+    lines += [[f"of it the kernel, {precision}", number(kernel[names[precision]]["absorb"])] for precision in whole]
+    lines += [["JAX, `jit(vmap)`, state donated, single", number(rivals["jax, vmap"])]]
+    lines += [["torch, `bmm` and `baddbmm`, single", number(rivals["torch"])]]
+    return table(["a million models with 50 points absorb a row", "ms"], lines)
+
+
+def single_precision() -> str:
+    """Errors in single precision over those in double."""
+    columns = ("more than 5% worse", "more than 5% better", "least", "median", "largest")
+    cells = read("fleet")["cells"]["cuda"]["accuracy"]
+    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in cells.items()]
+    return table(["250 streams of 4000 rows", *columns], lines)
+
+
+def gpu() -> str:
+    environment = read("fleet")["cells"]["cuda"]["environment"]
+    versions = ", ".join(f"{package} {version}" for package, version in environment["versions"].items())
+    return f"Measured on one {environment['gpu']}; {versions}."
+
+
 def adaptation() -> str:
     cells = read("adaptation_latency")["cells"]
     lines = [[name, *(number(cell[which]) for which in ("median", "p99", "p99.9"))] for name, cell in cells.items()]
@@ -279,6 +315,9 @@ TABLES = {
     "start": start,
     "threads": rates,
     "fleets on the cores": on_cores,
+    "fleets on a GPU": on_gpu,
+    "a million models": whole_on_gpu,
+    "single precision": single_precision,
     "machine": machine,
     "adaptation latency": adaptation,
     "River's streams": river,

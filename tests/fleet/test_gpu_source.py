@@ -175,8 +175,9 @@ UNFIT = {
     "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),
     "estimate_power": (lambda: krlst(estimate_power=True), "double"),
     "not Gaussian": (lambda: krlst(likelihood=sg.StudentT(0.1)), "double"),
-    "it needs 0.01": (krlst, "single"),
-    "below 0.0001 of the variance": (lambda: sg.SOGP(novelty=0.02, noise=1e-5), "single"),
+    "at least novelty=0.01 and a noise of 0.01 of the variance, or": (krlst, "single"),
+    "got novelty=0.05 and 1e-05": (lambda: sg.SOGP(novelty=0.05, noise=1e-5), "single"),
+    "got novelty=0.02 and 0.001": (lambda: sg.SOGP(novelty=0.02, noise=1e-3), "single"),
     "Fourier features": (lambda: sg.ISSGPR(5), "single"),
 }
 

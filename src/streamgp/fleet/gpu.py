@@ -31,7 +31,7 @@ from streamgp.fleet.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
 AT_ONCE = 1024  # blocks and threads that copy
-PARTS = 16  # of the rows of a call: while one goes up, threads put the next ones into pinned memory
+PARTS = 16  # of the rows of a call, which threads copy to and from pinned memory
 
 
 def threads_for(points: int) -> int:
@@ -248,10 +248,10 @@ class GpuMemory:
         chosen, begins = self._which(models, starts)
         edges = np.linspace(0, n, min(PARTS, n // AT_ONCE + 1) + 1).astype(int).tolist()
         parts = [slice(*pair) for pair in itertools.pairwise(edges)]
-        for part, staged in [(part, self._pool.submit(_stage, room.here, part, X, Y)) for part in parts]:
-            staged.result()
-            for target, source in zip((X_there, Y_there), room.here, strict=False):
-                target[part].copy_to_device(source[part], stream=self._stream)
+        for done in [self._pool.submit(_stage, room.here, part, X, Y) for part in parts]:
+            done.result()
+        for target, source in zip((X_there, Y_there), room.here, strict=False):
+            target.copy_to_device(source[:n], stream=self._stream)
         self._refuse_unfit(X_there, Y_there)
         records = self._records.reshape(self._records.size)
         arguments = records, self._counts, chosen, begins, X_there, Y_there, out_there, self._parameters, mode
