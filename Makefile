@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
@@ -18,12 +19,17 @@ ON_DATA := calibration drift forgetting forecasts main_job
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
 
-$(READY): pyproject.toml constraints.txt
+# What the command needs, and no more: --no-compile leaves modules that are never imported alone.
+$(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[cli]' --constraint constraints.txt
+	touch $(RUNTIME)
+
+$(READY): $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY)  ## predict a made-up table row by row, print a summary, write a report
+demo: $(RUNTIME)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks, in two processes
