@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import typer
 
@@ -26,8 +27,15 @@ def fill_cache(ctx: typer.Context) -> None:
     with reported():
         from streamgp.compiled import compile_now
 
-        modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
-        entries = {id(thing): thing for module in modules for thing in vars(module).values() if hasattr(thing, "types")}
-        compile_now(*entries.values())
+        functions = all_entries()
+        compile_now(*functions)
         if not ctx.obj["json"]:
-            typer.echo(f"compiled: {len(entries)} functions")
+            typer.echo(f"compiled: {len(functions)} functions")
+
+
+def all_entries() -> list[Any]:
+    """Every compiled function that Python calls when a model learns or predicts."""
+    modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
+    return list(
+        {id(thing): thing for module in modules for thing in vars(module).values() if hasattr(thing, "types")}.values()
+    )
