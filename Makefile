@@ -14,7 +14,7 @@ BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift forgetting forecasts main_job
 
-.PHONY: help demo test test-interpreted test-portable lint format soak bench bench-data bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -56,6 +56,13 @@ format: $(READY)  ## rewrite the sources in the house format
 
 soak: $(READY)  ## millions of rows against references; minutes
 	$(BIN)/python -m pytest -m soak -s
+
+docs: $(READY)  ## build the site into out/site: links, anchors and code checked; open out/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m pytest tests/docs
+
+docs-pictures: $(READY)  ## draw the tutorials' pictures anew, and write their scripts to examples/
+	$(BIN)/python docs/_site/tutorials.py
 
 bench: $(READY)  ## measure speed; write benchmarks/results and the tables in docs; ten minutes; a stopped run goes on
 	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
