@@ -1,4 +1,4 @@
-"""Learning by demonstration; docs/tutorials/demonstration.md explains it and has the same code."""
+"""The code of docs/tutorials/demonstration.md, which explains it."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,10 +47,11 @@ repeated = {name: repeat(model, start, 400) for name, model in models.items()}
 for name, path in repeated.items():
     everything = np.concatenate(demonstrations)
     distance = np.min(np.linalg.norm(path[:, None] - everything, axis=2), axis=1)
-    print(f"{name:21} width {np.ptp(path[150:, 0]):.2f}, height {np.ptp(path[150:, 1]):.2f}, farthest {distance.max():.2f}")
+    width, height = np.ptp(path[150:], axis=0)
+    print(f"{name:21} width {width:.2f}, height {height:.2f}, farthest from any demonstration {distance.max():.2f}")
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharex=True, sharey=True, layout="constrained")
-for axis, (name, path) in zip(axes, repeated.items()):
+for axis, (name, path) in zip(axes, repeated.items(), strict=True):
     for shown in demonstrations:
         axis.plot(*shown.T, color="0.8", lw=0.8)
     axis.plot(*path.T, color="tab:blue", lw=1.4)

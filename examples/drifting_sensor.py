@@ -1,4 +1,4 @@
-"""A sensor with drift; docs/tutorials/drifting-sensor.md explains it and has the same code."""
+"""The code of docs/tutorials/drifting-sensor.md, which explains it."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""Coming from kernel adaptive filtering; docs/coming-from-kernel-adaptive-filtering.md explains it and has the same code."""
+"""The code of docs/coming-from-kernel-adaptive-filtering.md, which explains it."""
 
 import numpy as np
 import streamgp as sg

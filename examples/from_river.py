@@ -1,4 +1,4 @@
-"""Coming from River; docs/coming-from-river.md explains it and has the same code."""
+"""The code of docs/coming-from-river.md, which explains it."""
 
 from river import datasets, evaluate, metrics
 from streamgp.adapters.river import StreamRegressor

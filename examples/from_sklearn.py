@@ -1,4 +1,4 @@
-"""Coming from scikit-learn; docs/coming-from-sklearn.md explains it and has the same code."""
+"""The code of docs/coming-from-sklearn.md, which explains it."""
 
 import numpy as np
 import streamgp as sg

@@ -1,4 +1,4 @@
-"""Load forecasting with late labels; docs/tutorials/late-load.md explains it and has the same code."""
+"""The code of docs/tutorials/late-load.md, which explains it."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""Inverse dynamics of a robot arm; docs/tutorials/robot-arm.md explains it and has the same code."""
+"""The code of docs/tutorials/robot-arm.md, which explains it."""
 
 import matplotlib.pyplot as plt
 import numpy as np

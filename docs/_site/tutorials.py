@@ -1,4 +1,4 @@
-"""The tutorials as scripts: ``python docs/_site/tutorials.py`` writes examples/ from the pages and draws the pictures."""
+"""The tutorials as scripts: ``python docs/_site/tutorials.py`` writes examples/ from the pages and draws pictures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ PAGES = {
 def script(name: str) -> str:
     """The code of a page, one block after the other, below a line that says where it is explained."""
     page = ROOT / "docs" / PAGES[name]
-    text = page.read_text()
-    title = text.partition("\n")[0].removeprefix("# ")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return "\n".join([f'"""{title}; docs/{PAGES[name]} explains it and has the same code."""\n', *blocks])
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return "\n".join([f'"""The code of docs/{PAGES[name]}, which explains it."""\n', *blocks])
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def _cache() -> str:
 def _blas() -> str:
     import numpy as np
 
-    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     threads = os.environ.get("OMP_NUM_THREADS", "unset: one per core")
     return f"{built.get('name', 'unknown')} {built.get('version', '')}, OMP_NUM_THREADS {threads}"
 
