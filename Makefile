@@ -78,6 +78,7 @@ bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 strea
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
 	$(BIN)/streamgp reproduce --page docs/reproductions.md
+	$(BIN)/streamgp reproduce --page docs/claims.md
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

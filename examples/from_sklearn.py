@@ -35,6 +35,14 @@ print(search.best_params_, search.best_estimator_.feature_names_in_)
 pipeline = make_pipeline(StandardScaler(), StreamRegressor(sg.Calibrated(sg.ISSGPR(features=50))))
 pipeline.set_params(streamregressor__model__model__noise=0.05).fit(X, (y - y.mean()) / y.std())
 
+from streamgp.adapters.skpro import StreamRegressor as DistributionRegressor
+
+target = pd.DataFrame({"power": y})
+probabilistic = DistributionRegressor().fit(frame[:300], target[:300])
+probabilistic.update(frame[300:350], target[300:350])
+said = probabilistic.predict_proba(frame[350:])  # a distribution for each row: said.mean(), said.quantile([0.1, 0.9])
+print(probabilistic.predict_interval(frame[350:], coverage=0.9).head(2))
+
 import matplotlib.pyplot as plt
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
