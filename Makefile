@@ -9,7 +9,7 @@ each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
 	$(BIN)/streamgp reproduce $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
-BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams
+BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams fleet
 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift forgetting forecasts main_job

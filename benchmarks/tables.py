@@ -216,6 +216,18 @@ def rates() -> str:
     return table([f"rows a second, m = {results['m']}", "one model", "two in two threads", "ratio"], lines)
 
 
+def on_cores() -> str:
+    """Rows a second of fleets, and how many times as fast as the loop over single models."""
+    results = read("fleet")
+    lines = []
+    for name, cell in results["cells"]["cpu"].items():
+        rates, gains = cell["rows a second"], cell["times the loop"]
+        cells = [f"{number(rates[key])} ({number(gain)})" for key, gain in gains.items()]
+        lines.append([name, number(rates["loop"]), *cells, number(cell["bytes a model"])])
+    header = ["recipe", "loop", *(key.replace("1 threads", "1 thread").replace("1 rows", "1 row") for key in gains)]
+    return f"{table([*header, 'bytes a model'], lines)}\n\nMeasured on {where(results)}."
+
+
 def adaptation() -> str:
     cells = read("adaptation_latency")["cells"]
     lines = [[name, *(number(cell[which]) for which in ("median", "p99", "p99.9"))] for name, cell in cells.items()]
@@ -277,6 +289,7 @@ TABLES = {
     "bytes": sizes,
     "start": start,
     "threads": rates,
+    "fleets on the cores": on_cores,
     "machine": machine,
     "adaptation latency": adaptation,
     "River's streams": river,

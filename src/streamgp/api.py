@@ -10,6 +10,7 @@ from streamgp.contract.snapshot import SnapshotError
 from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
+from streamgp.fleet.fleet import Fleet
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -78,6 +79,7 @@ __all__ = [
     "DriftAware",
     "Encoded",
     "Evidence",
+    "Fleet",
     "Fourier",
     "Gaussian",
     "Injection",

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES
 from streamgp.settings import Configured
 
 
-def from_bytes(data: bytes, **parts: Any) -> StreamModel:
-    """Return the model of a snapshot; whatever is wrong with it, SnapshotError says so.
+def from_bytes(data: bytes, **parts: Any) -> Any:
+    """Return the model, or the fleet, of a snapshot; whatever is wrong with it, SnapshotError says so.
 
     Args:
-        data: what ``model.to_bytes()`` returned.
+        data: what ``to_bytes()`` returned.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
     header, tensors = unpacked(bytes(data))
@@ -27,7 +27,7 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
         raise SnapshotError(f"the snapshot holds {header.get('holds', 'no model')}{way if 'run' in header else ''}")
     try:
         kind = _known(header["model"], "holds a")
-        if not issubclass(kind, StreamModel):
+        if not issubclass(kind, Saved):
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
         settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
@@ -36,7 +36,7 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
-            _check_shape(shape, sum(array.size for array in tensors.values()))
+            _check_shape(shape, model.size, sum(array.size for array in tensors.values()))
             model._prepare(shape)
             _restore(model, tensors)
     except SnapshotError:
@@ -46,27 +46,27 @@ def from_bytes(data: bytes, **parts: Any) -> StreamModel:
     return model
 
 
-def load(path: str | Path, **parts: Any) -> StreamModel:
-    """Return the model saved in a file.
+def load(path: str | Path, **parts: Any) -> Any:
+    """Return the model, or the fleet, saved in a file.
 
     A file that is missing or may not be read is an OSError, as for ``open``; whatever else is wrong is a SnapshotError.
 
     Args:
-        path: a file written by ``model.save``.
+        path: a file written by ``save``.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
     return from_bytes(read(path), **parts)
 
 
-def _check_shape(shape: Shape, numbers: int) -> None:
-    """The columns and outputs of a model that holds so many numbers."""
+def _check_shape(shape: Shape, size: int, numbers: int) -> None:
+    """The columns, outputs and size of a model that holds so many numbers."""
     d, p, scalar, certain = shape
-    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p))
+    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p)) and size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 
-def _restore(model: StreamModel, tensors: dict[str, np.ndarray]) -> None:
+def _restore(model: Saved, tensors: dict[str, np.ndarray]) -> None:
     arrays = model._all_arrays()
     saved = {name.removeprefix("state.") for name in tensors if name.startswith("state.")}
     if saved != set(arrays):

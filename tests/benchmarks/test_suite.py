@@ -13,6 +13,7 @@ import pytest
 
 import contestants
 import cost_per_row
+import fleet
 import floor
 import footprint
 import must_show
@@ -126,6 +127,7 @@ def test_the_other_parts_run():
         f"{name}: {step}" for name in contestants.MODELS for step in ("predict_many", "track")
     }
     assert threads.measure("KLMS", 2, 10)["ratio"] > 0
+    assert min(fleet.measure("KRLST growing and pruning", 5, 3, 2)["times the loop"].values()) > 0
     assert all(cell["snapshot"] > 0 and cell["memory"] > 0 for cell in footprint.measure(10).values())
 
 

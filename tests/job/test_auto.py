@@ -186,3 +186,27 @@ def test_bursts_of_noise_are_told_as_no_change(seed):
     taken(pipeline, X, y)
     assert pipeline.drift == []
     assert not any("from row" in name for name in pipeline.chosen.names)
+
+
+def with_outliers(share):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (700, 2))
+    clean = np.sin(2 * X[:, 0]) + X[:, 1]
+    y = clean + 0.05 * rng.normal(size=700)
+    y[rng.random(700) < share] += 30.0
+    pipeline = Pipeline(schema_of(2), "auto", SMALL | {"capacity": 40, "warmup": 300}, 0)
+    taken(pipeline, X, y)
+    return pipeline, X, y, clean
+
+
+def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
+    pipeline, X, y, clean = with_outliers(0.05)
+    members = dict(zip(pipeline.weights, pipeline._innermost().members, strict=True))
+    said = {name: model.predict_many(np.column_stack([X[-100:], y[-101:-1]])).mean for name, model in members.items()}
+    error = {name: float(np.sqrt(np.mean((mean - clean[-100:]) ** 2))) for name, mean in said.items()}
+    assert error["robust KRLST"] < 0.5 * error["KRLST"]
+
+
+def test_no_robust_member_joins_where_there_are_none():
+    pipeline, *_ = with_outliers(0.0)
+    assert not any("robust" in name for name in pipeline.weights)

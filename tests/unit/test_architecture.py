@@ -10,7 +10,7 @@ FLOORS = (
     {"cli"},
     {"job", "reproduce"},
     {"api", "deep", "adapters"},
-    {"tuning"},
+    {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
     {"filters", "local", "recipes"},
     {"process"},

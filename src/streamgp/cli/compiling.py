@@ -19,6 +19,7 @@ MODULES = (
     "wrappers.conformal",
     "wrappers.drift",
     "wrappers.scaling",
+    "fleet.calls",
 )
 
 

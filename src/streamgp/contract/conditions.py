@@ -19,10 +19,10 @@ def part(conditions: FloatArray | None, start: int, stop: int) -> FloatArray | N
 
 
 def in_other_units(conditions: FloatArray | None, scale: FloatArray, shared: bool) -> FloatArray | None:
-    """Where targets are divided by a scale for each output, noises are by its square."""
+    """Where targets are divided by a scale for each output, (p,) or (n, p), noises are by its square."""
     if conditions is None:
         return None
-    noise = conditions[:, NOISE:] / (scale[:1] if shared else scale) ** 2
+    noise = conditions[:, NOISE:] / (scale[..., :1] if shared else scale) ** 2
     return np.hstack([conditions[:, :NOISE], noise])
 
 

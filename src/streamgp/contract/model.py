@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamgp.contract import freerun, inputs, snapshot
+from streamgp.contract import freerun, inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import Saved
+from streamgp.contract.saved import Shape as Shape
 from streamgp.contract.turns import guard, refuse
-from streamgp.settings import Configured, FloatArray
+from streamgp.settings import FloatArray
 
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
@@ -95,32 +96,7 @@ class Relevance(NamedTuple):
     memory: float
 
 
-class Shape(NamedTuple):
-    """What the rows of a stream are like; d is None before the first.
-
-    Args:
-        d: columns of the inputs.
-        p: outputs.
-        scalar: targets are numbers, not lists of numbers.
-        certain: a target has been seen, so that p and scalar are known.
-    """
-
-    d: int | None = None
-    p: int | None = None
-    scalar: bool = True
-    certain: bool = False
-
-    @property
-    def outputs(self) -> int | None:
-        """How many numbers a target must have; None: any."""
-        return self.p if self.certain else None
-
-    def covers(self, certain: bool) -> bool:
-        """Whether rows, with a target if certain, tell nothing new."""
-        return self.certain or (self.d is not None and not certain)
-
-
-class StreamModel(Configured, abc.ABC):
+class StreamModel(Saved):
     """A model that learns from a stream, one row at a time.
 
     One model belongs to one thread at a time, and a call from a second one raises RuntimeError; different models run in
@@ -129,9 +105,6 @@ class StreamModel(Configured, abc.ABC):
 
     has_variance = True
 
-    _owner: int = 0  # the thread that is calling; 0: none
-
-    _shape = Shape()
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
@@ -204,9 +177,12 @@ class StreamModel(Configured, abc.ABC):
         return None
 
     def _check_restored(self) -> None:
-        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
+        self._check_numbers({name: array[None] for name, array in self._arrays().items()})
         for child in self._children().values():
             child._check_restored()
+
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        """Refuse arrays of models like this one that no stream leads to; each has a leading axis for the models."""
 
     @property
     @abc.abstractmethod
@@ -411,23 +387,6 @@ class StreamModel(Configured, abc.ABC):
         """How many rows from now on the model may still learn anew, so that forgetting would be undone."""
         return max((child._rows_until_settled() for child in self._children().values()), default=0)
 
-    def copy(self) -> Self:
-        """Return an independent model in the same state."""
-        twin: Self = restored(type(self), self._settings, *self._knowledge())
-        return twin
-
-    # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (type(self), self._settings, *self._knowledge())
-
-    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
-        """What makes a model of the same settings the same model; a copy and a snapshot have it."""
-        return self._shape, {} if self._d is None else self._all_arrays()
-
     def _all_arrays(self) -> dict[str, np.ndarray]:
         """The state by name, with that of the models within."""
         named = dict(self._arrays())
@@ -441,13 +400,6 @@ class StreamModel(Configured, abc.ABC):
         for child in self._children().values():
             yield from child._family()
 
-    def __sklearn_clone__(self) -> Self:
-        return self.clone()
-
-    def clone(self) -> Self:
-        """Return a model with the same settings that has learnt nothing."""
-        return type(self)(**self._settings)
-
     def set_params(self, **params: Any) -> Self:
         """Change settings before the first row; ``kernel__lengthscale`` reaches into a part."""
         settings = self._merged(params)
@@ -457,14 +409,6 @@ class StreamModel(Configured, abc.ABC):
             )
         self.__init__(**settings)  # type: ignore[misc]
         return self
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file; ``sg.load`` reads it and goes on as if it had never stopped."""
-        snapshot.write(path, self.to_bytes())
-
-    def to_bytes(self) -> bytes:
-        """Return the snapshot as bytes: a pure function of the state."""
-        return snapshot.to_bytes(self)
 
     # How calls become arrays.
 
@@ -585,13 +529,3 @@ class StreamModel(Configured, abc.ABC):
 
 
 guard(StreamModel, AT_ANY_TIME | QUICK)
-
-
-def restored(kind: type[Any], settings: dict[str, Any], shape: Shape, arrays: dict[str, np.ndarray]) -> Any:
-    """A model of these settings in this state."""
-    model = kind(**settings)
-    if shape.d is not None:
-        model._prepare(shape)
-        for name, array in model._all_arrays().items():
-            array[...] = arrays[name]
-    return model

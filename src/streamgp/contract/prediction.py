@@ -24,7 +24,7 @@ class Prediction(Generic[Values]):
         mean: scalar, (p,), (n,) or (n, p).
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
-        ticket: under which the row waits for its target, where ``Delayed`` issued the prediction.
+        ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
 
     Example:
         >>> import streamgp as sg
@@ -39,7 +39,7 @@ class Prediction(Generic[Values]):
     mean: Values
     variance: Values
     noise: Values
-    ticket: int | None = field(default=None, kw_only=True, repr=False)
+    ticket: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:
@@ -152,6 +152,13 @@ class CalibratedPrediction(Prediction[Values]):
         """Return the prediction of some of the rows (or outputs)."""
         mean, variance, noise, lower, upper = (plain(np.asarray(part)[index]) for part in self.parts)
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+
+    def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
+        mean, variance, noise, lower, upper = (
+            change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)
+        )
+        raw = self.raw._each(change, *(p.raw for p in others))
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
 
 
 def checked_level(level: float) -> float:

@@ -19,7 +19,7 @@ from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
 
 if TYPE_CHECKING:
-    from streamgp.contract.model import StreamModel
+    from streamgp.contract.saved import Saved
 
 FORMAT = 2
 _KEY = "streamgp"
@@ -31,17 +31,20 @@ class SnapshotError(ValueError):
     """A file that is not a whole, unaltered streamgp snapshot of a version this library reads."""
 
 
-def to_bytes(model: StreamModel) -> bytes:
+def to_bytes(model: Saved) -> bytes:
     """The snapshot of a model."""
-    tensors: dict[str, np.ndarray] = {}
     shape, arrays = model._knowledge()
-    header = {
-        "model": registered_name(type(model)),
-        "settings": {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()},
-        "shape": shape,
-    }
+    header, tensors = described(model)
+    header["shape"] = shape
     tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
     return packed(header, tensors)
+
+
+def described(model: Saved) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Which model it is: its class and its settings, and the arrays among them."""
+    tensors: dict[str, np.ndarray] = {}
+    settings = {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()}
+    return {"model": registered_name(type(model)), "settings": settings}, tensors
 
 
 def write(path: str | Path, data: bytes) -> None:

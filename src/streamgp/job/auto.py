@@ -22,7 +22,7 @@ from scipy.signal import lfilter
 from streamgp.batch import SSGPR, FullGP
 from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, least_squares
+from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, least_squares
 from streamgp.job.request import Request
 from streamgp.job.selection import FEWEST, Chosen, hyperparameters, kept_rows
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
@@ -47,6 +47,8 @@ MOST_REFUTED = 6  # each false alarm squares the evidence that makes the next; s
 # most so many times.
 CLOSE, CLEAR = 1.1, 0.9
 RETUNED = 4  # of a later generation, so many at most are tuned again
+# What lies so many times as far out as most is an outlier; there are some where this fraction of rows is one.
+GROSS, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # that are listed
 FROM = ", from row "  # in the names of later generations
 
@@ -58,11 +60,24 @@ class Rows(NamedTuple):
         X: (n, d) inputs.
         y: (n,) targets.
         time: (n,) times, if models forget by it.
+        missed: (n,) errors of what was predicted of them, NaN where unknown.
     """
 
     X: FloatArray
     y: FloatArray
     time: FloatArray | None
+    missed: FloatArray
+
+    @property
+    def outliers(self) -> np.ndarray:
+        """Which targets lie far outside the others and were missed by far."""
+        return np.logical_and(_far(self.y), _far(self.missed, 0.0))
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether more than a few of the later half are: before it everything was missed by far."""
+        half = len(self.y) // 2
+        return bool(np.mean(self._replace(y=self.y[half:], missed=self.missed[half:]).outliers) >= FEW)
 
 
 # What is done with the committee.
@@ -120,6 +135,7 @@ class Auto:
         self._clock = Clock()
         self._at_birth: dict[str, list[float]] = {}  # recent squared errors and rows of the members when one was born
         self._kept = np.empty((0, self._inputs + 2))  # inputs, time and target of the last rows
+        self._missed = np.empty(0)  # errors of what was predicted of them
         self._ranks = np.zeros(drift.BINS)  # how large errors have been, in units of those of the previous value
         self._evidence = np.zeros(1)  # that they have grown
         self._unit = np.zeros(2)  # discounted sums of the squared errors of the previous value, and of 1
@@ -171,12 +187,14 @@ class Auto:
         """
         horizon = self.request.horizon
         self._kept = np.concatenate([self._kept, kept_rows(X, y, time)])[-self.request.warmup - horizon :]
+        self._missed = self._missed[-len(self._kept) :]
         self._clock = self._clock._replace(seen=self._clock.seen + len(y))
         clock = self._clock
         if clock.seen in (stages := self._stages()):
             kept = self._kept[-(clock.seen - max(clock.generation, 0)) :]
             times = None if time is None else kept[horizon:, -2]
-            rows = Rows(kept[: len(kept) - horizon, :-2], kept[horizon:, -1].copy(), times)
+            missed = self._missed[len(self._missed) - len(kept) + horizon :]
+            rows = Rows(kept[: len(kept) - horizon, :-2], kept[horizon:, -1].copy(), times, missed)
             if clock.generation == 0:
                 made_up = min(max(self._past, 1), max(len(rows.y) - FEWEST, 1))
                 rows.y[:made_up] = np.nan  # their lags are
@@ -193,11 +211,10 @@ class Auto:
             mean: (n,) what was predicted of them.
             previous: (n,) the previous value as a prediction of them.
         """
-        if not self.request.run["drift"]:
-            return
         known = np.isfinite(y) & np.isfinite(mean) & np.isfinite(previous)
         rows = np.flatnonzero(known)
-        if not len(rows):
+        self._missed = np.concatenate([self._missed, y - mean])
+        if not (self.request.run["drift"] and len(rows)):
             return
         squares = np.stack([(y - previous)[known] ** 2, np.ones(len(rows))])
         sums, _ = lfilter([1.0], [1.0, -FADING], squares, zi=FADING * self._unit[:, None])
@@ -252,9 +269,8 @@ class Auto:
             seen = count - left * rows_before
             since[name] = (total - left * squares_before) / seen if seen > 1 else np.inf  # asleep
         new, old = (min(since[name] for name in names) for names in (young, since.keys() - set(young)))
-        return (
-            float(np.sqrt(new / old)) if new > 0 and old > 0 else np.inf
-        )  # rounding leaves no error that could be less
+        # Where rounding leaves no error there is none that could be less.
+        return float(np.sqrt(new / old)) if new > 0 and old > 0 else np.inf
 
     def _tell_if_clear(self, ratio: float) -> None:
         if ratio < CLEAR and self._clock.generation not in self.events:
@@ -291,7 +307,7 @@ class Auto:
     def _tuned(self, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
         found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
-        processes, (X, y, _) = self._processes(), rows
+        processes, (X, y, *_) = self._processes(), rows
         what = "tuning" if self.request.run["tune"] else "building"
         self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
@@ -302,6 +318,8 @@ class Auto:
                 key = view.label, CANDIDATES[kind].family
                 if key not in found:
                     target = y - X[:, self._own] if view.change else y
+                    if kind in ROBUST:  # the search itself is not robust
+                        target = np.where(rows.outliers, np.nan, target)
                     found[key] = hyperparameters(model, np.ascontiguousarray(X[:, columns]), target)
                 batch = found[key]
                 model = model if batch is None else with_hyperparameters(model, batch)
@@ -326,6 +344,8 @@ class Auto:
         if self._clock.generation == 0:
             self._draw_lines(committee, rows)
         processes = self._processes()
+        if not rows.has_outliers:
+            processes = {name: (view, kind) for name, (view, kind) in processes.items() if kind not in ROBUST}
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
             for name in [name for name in self.names if FROM in name and name not in self.chosen.names]:
                 self._retire(committee, name)  # of a generation that another change has overtaken
@@ -342,8 +362,11 @@ class Auto:
         old = [] if self.chosen is None else self.chosen.names
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
-        order = order or list(processes)  # a warm-up too short for any to be born before
+        robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
+        order = order or [name for name in processes if name not in robust]  # no row before at which one was born
         stay = order[: STAY[1]]
+        if self._clock.generation == 0 and rows.has_outliers:
+            stay += [name for name in robust if name not in order]
         for name in order[STAY[1] :]:
             self._retire(committee, name)
         tuned = [name for name in stay if name in processes]
@@ -377,7 +400,13 @@ class Auto:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        return {"kept": self._kept, "ranks": self._ranks, "evidence": self._evidence, "unit": self._unit}
+        return {
+            "kept": self._kept,
+            "missed": self._missed,
+            "ranks": self._ranks,
+            "evidence": self._evidence,
+            "unit": self._unit,
+        }
 
     def header(self) -> dict[str, Any]:
         """The rest of it."""
@@ -395,7 +424,9 @@ class Auto:
             if tensor.shape != array.shape or tensor.dtype != array.dtype or not np.all(tensor >= 0):
                 raise SnapshotError(f"the array {name} must hold {array.size} numbers from 0 on; it is {tensor}")
             array[:] = tensor
-        self._kept = kept.copy()
+        self._kept, self._missed = kept.copy(), tensors["missed"].copy()
+        if self._missed.shape != (len(kept),) or self._missed.dtype != float:
+            raise SnapshotError(f"the array missed has shape {self._missed.shape}, the run needs {(len(kept),)}")
         self._clock = Clock(*(whole("clock", value, at_least=-1) for value in saved["clock"]))
         if len(kept) != min(self._clock.seen, self.request.warmup + self.request.horizon):
             raise SnapshotError(f"the snapshot holds {len(kept)} rows of {self._clock.seen}")
@@ -403,6 +434,15 @@ class Auto:
         self.names = [str(name) for name in saved["experts"]]
         self.events = [whole("changes", row, at_least=0) for row in saved["changes"]]
         self._at_birth = {str(name): [float(value) for value in pair] for name, pair in saved["at_birth"].items()}
+
+
+def _far(values: FloatArray, middle: float | None = None) -> np.ndarray:
+    """Which values are further from the middle, if not given their median, than many times half of them are."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.zeros(len(values), bool)
+    middle = np.median(known) if middle is None else middle
+    return np.asarray(np.abs(values - middle) > GROSS * np.median(np.abs(known - middle)))
 
 
 def _named(name: str, view: View) -> str:

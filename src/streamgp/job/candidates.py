@@ -13,6 +13,7 @@ from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
+from streamgp.process.likelihood import StudentT
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.naive import Naive
@@ -53,7 +54,8 @@ def _settings(kind: type[Configured]) -> tuple[str, ...]:
     return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance"))
 
 
-# They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all.
+# They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all; of
+# the last thousand those that are no outliers.
 CANDIDATES = {
     "fast KRLST": Candidate(
         _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=100, forgetting=0.99, noise=NOISE)
@@ -65,7 +67,13 @@ CANDIDATES = {
     "ISSGPR": Candidate(
         ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=_scales(d), noise=NOISE, adapt=SNGD())
     ),
+    "robust KRLST": Candidate(
+        tuple(name for name in _settings(KRLST) if name not in ("noise", "likelihood")),
+        "robust kernel",
+        lambda d: KRLST(_bent(d), capacity=100, forgetting=0.999, likelihood=StudentT(NOISE**0.5)),
+    ),
 }
+ROBUST = ("robust KRLST",)  # those that only join where there are outliers
 LEAST_SQUARES = (1.0, 0.999, 0.99)  # forgetting factors
 
 

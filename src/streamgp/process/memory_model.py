@@ -38,17 +38,19 @@ class MemoryModel(StreamModel):
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
-    def _check_restored(self) -> None:
-        for name in self._numbers.counted:  # -1: no point was evicted
-            require(name, self._numbers.counters[name], at_least=-1 if name == "evicted" else 0, at_most=MOST)
-        for name, array in vars(self._state).items():
-            require(name, array, finite=name not in self._may_overflow)
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        for name, array in named.items():
+            counter = name.removeprefix("counters.")
+            if counter != name:  # -1: no point was evicted
+                require(counter, array, at_least=-1 if counter == "evicted" else 0, at_most=MOST)
+            else:
+                require(name, array, finite=name not in self._may_overflow)
 
-    def _check_parameters(self, kernel: Kernel | None) -> None:
-        """Refuse hyperparameters that are not positive, unless they are loadings."""
-        values, d = self._state.parameters, self._d
+    def _check_parameters(self, kernel: Kernel | None, values: FloatArray) -> None:
+        """Refuse hyperparameters, (models, parameters), that are not positive, unless they are loadings."""
+        d = self._d
         if kernel is not None and d is not None:
-            values = values[~kernel.loadings(self._memory.width(d), self._memory.depth)]
+            values = values[:, ~kernel.loadings(self._memory.width(d), self._memory.depth)]
         require("parameters", values, above=0)
 
     def reset_memory(self) -> None:

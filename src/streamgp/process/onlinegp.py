@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from threading import get_ident
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -421,29 +422,34 @@ class OnlineGP(MemoryModel):
         none = super()._empty()
         return self._likelihood.predicted(none.mean, none.variance, none.noise)
 
-    def _check_restored(self) -> None:
-        super()._check_restored()
-        size, growing = self._numbers.count("points"), self._features.kind == feature_kinds.DICTIONARY
-        most = self._budget.capacity if growing else len(self._state.basis)
-        if not (0 if growing else most) <= size <= most:
-            raise ValueError(f"the snapshot says {size} basis points, the model has room for {most}")
-        if not 0 <= self._numbers.count("evictions") <= size + 1:
-            raise ValueError(f"the snapshot says {self._numbers.count('evictions')} points left at the last row")
-        points, stride = self._numbers.count("path_points"), self._numbers.count("path_stride")
-        if not 0 <= points <= len(self._state.path) or not 1 <= stride <= max(self.rows_seen, 1):
-            raise ValueError(f"the snapshot says a trace of {points} points, every {stride} rows")
-        require("change", self._numbers.counters["change"], at_most=REPLACED)
-        require("phase", self._numbers.counters["phase"], at_most=STOPPED)
-        state = self._state
-        self._check_parameters(self._features.kernel)
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        super()._check_numbers(named)
+        state = SimpleNamespace(**{name.removeprefix("counters."): array for name, array in named.items()})
+        size, growing = state.points.reshape(-1, 1), self._features.kind == feature_kinds.DICTIONARY
+        most = self._budget.capacity if growing else state.basis.shape[1]
+        if any(wrong := (size < (0 if growing else most)) | (size > most)):
+            raise ValueError(f"the snapshot says {size[wrong][0]} basis points, the model has room for {most}")
+        if any(wrong := state.evictions.reshape(-1, 1) > size + 1):
+            raise ValueError(
+                f"the snapshot says {state.evictions.reshape(-1, 1)[wrong][0]} points left at the last row"
+            )
+        points, stride, rows = (a.reshape(-1) for a in (state.path_points, state.path_stride, state.rows_seen))
+        if any(wrong := (points > state.path.shape[1]) | (stride < 1) | (stride > np.maximum(rows, 1))):
+            raise ValueError(f"the snapshot says a trace of {points[wrong][0]} points, every {stride[wrong][0]} rows")
+        require("change", state.change, at_most=REPLACED)
+        require("phase", state.phase, at_most=STOPPED)
+        self._check_parameters(self._features.kernel, state.parameters)
         require("noise", state.noise, at_least=0, above=None if self._least_squares else 0)
-        require("the diagonal of factor", np.diag(state.factor)[:size], above=0)
+        diagonal = np.einsum("nii->ni", state.factor)
+        require("the diagonal of factor", diagonal[np.arange(diagonal.shape[1]) < size], above=0)
         for name in ("prior", "inverse_diagonal", "residual"):
             require(name, getattr(state, name), at_least=0)
         require("power", state.power, at_least=0, finite=False)
-        require("clock", state.clock[:1][~np.isnan(state.clock[:1])])
-        require("clock", state.clock[1:], at_least=0, at_most=1)
-        variances = np.einsum("jii->ji", state.covariance)[:, : self._weights_in_use()]
+        require("clock", state.clock[:, :1][~np.isnan(state.clock[:, :1])])
+        require("clock", state.clock[:, 1:], at_least=0, at_most=1)
+        variances = np.einsum("njii->jni", state.covariance)
+        if growing:
+            variances = variances[:, np.arange(variances.shape[2]) < size]
         if self._factored:
             require("the diagonal of covariance", variances, above=0)
         else:

@@ -123,12 +123,10 @@ class Calibrated(Wrapper):
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
-    def _check_restored(self) -> None:
-        require("rows", self._numbers.counters["rows"], at_least=0)
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         logarithms = "trackers", "corrected", "log_unit", "log_start"
-        for name, array in vars(self._numbers.state).items():
-            require(name, array, at_least=-np.inf if name in logarithms else 0)
-        super()._check_restored()
+        for name, array in named.items():
+            require(name.removeprefix("counters."), array, at_least=-np.inf if name in logarithms else 0)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None

@@ -122,7 +122,8 @@ class Standardize(Wrapper):
         """A prediction in the units of the target."""
         if type(prediction) is not Prediction:
             return prediction._moved(self._scaling.target_shift, self._scaling.target_scale)
-        mean, variance, noise = prediction.mean, prediction.variance, prediction.noise
+        parts = prediction.mean, prediction.variance, prediction.noise
+        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
         result = np.empty((3, *mean.shape))
         scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
         return Prediction(result[0], result[1], result[2])
@@ -180,17 +181,17 @@ class Standardize(Wrapper):
         kept |= {"begins": self._begins, "kept": self._kept}
         return self._scaling._asdict() | kept
 
-    def _check_restored(self) -> None:
-        if not 0 <= self._kept[0] <= self._warmup:
-            raise ValueError(f"the snapshot says {self._kept[0]} kept rows, the model has room for {self._warmup}")
-        for name, array in self._scaling._asdict().items():
-            require(name, array, above=0 if name.endswith("scale") else None)
-        require("rows", self._rows)
-        require("targets", self._targets[~np.isnan(self._targets)])
-        require("conditions", self._said[~np.isnan(self._said)])
-        require("conditions", self._said[:, WEIGHT:], at_least=0, finite=False)
-        require("begins", self._begins, at_least=0, at_most=1)
-        super()._check_restored()
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
+        kept, targets, said = named["kept"], named["targets"], named["conditions"]
+        if any(wrong := ((kept < 0) | (kept > self._warmup)).ravel()):
+            raise ValueError(f"the snapshot says {kept[wrong][0, 0]} kept rows, the model has room for {self._warmup}")
+        for name in Scaling._fields:
+            require(name, named[name], above=0 if name.endswith("scale") else None)
+        require("rows", named["rows"])
+        require("targets", targets[~np.isnan(targets)])
+        require("conditions", said[~np.isnan(said)])
+        require("conditions", said[:, :, WEIGHT:], at_least=0, finite=False)
+        require("begins", named["begins"], at_least=0, at_most=1)
 
     def reset_memory(self) -> None:
         if self._d is not None and not self.frozen:

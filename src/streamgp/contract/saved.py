@@ -1,0 +1,108 @@
+"""Saved: what can be copied, written to a file and read back, to go on where it stood."""
+
+from __future__ import annotations
+
+import abc
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamgp.contract import snapshot
+from streamgp.contract.turns import guard
+from streamgp.settings import Configured
+
+
+class Shape(NamedTuple):
+    """What the rows of a stream are like; d is None before the first.
+
+    Args:
+        d: columns of the inputs.
+        p: outputs.
+        scalar: targets are numbers, not lists of numbers.
+        certain: a target has been seen, so that p and scalar are known.
+    """
+
+    d: int | None = None
+    p: int | None = None
+    scalar: bool = True
+    certain: bool = False
+
+    @property
+    def outputs(self) -> int | None:
+        """How many numbers a target must have; None: any."""
+        return self.p if self.certain else None
+
+    def covers(self, certain: bool) -> bool:
+        """Whether rows, with a target if certain, tell nothing new."""
+        return self.certain or (self.d is not None and not certain)
+
+
+class Saved(Configured, abc.ABC):
+    """Base of models and fleets: settings, the shape of the rows, and numbers in arrays with names."""
+
+    _owner: int = 0  # the thread that is calling; 0: none
+
+    _shape = Shape()
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """How many parts there are."""
+
+    @abc.abstractmethod
+    def _prepare(self, shape: Shape) -> None:
+        """Allocate for rows of this shape."""
+
+    @abc.abstractmethod
+    def _all_arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as arrays that can be written to."""
+
+    @abc.abstractmethod
+    def _check_restored(self) -> None:
+        """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
+
+    def copy(self) -> Self:
+        """Return an independent twin in the same state."""
+        twin: Self = restored(type(self), self._settings, *self._knowledge())
+        return twin
+
+    # The state has views into few arrays, which the standard library, copying attribute by attribute, would cut apart.
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), self._settings, *self._knowledge())
+
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
+        """What makes a model of the same settings the same model; a copy and a snapshot have it."""
+        return self._shape, {} if self._shape.d is None else self._all_arrays()
+
+    def __sklearn_clone__(self) -> Self:
+        return self.clone()
+
+    def clone(self) -> Self:
+        """Return one with the same settings that has learnt nothing."""
+        return type(self)(**self._settings)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file; ``sg.load`` reads it and goes on as if it had never stopped."""
+        snapshot.write(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the snapshot as bytes: a pure function of the state."""
+        return snapshot.to_bytes(self)
+
+
+guard(Saved, {"clone", "size"})
+
+
+def restored(kind: type[Any], settings: dict[str, Any], shape: Shape, arrays: dict[str, np.ndarray]) -> Any:
+    """A model of these settings in this state."""
+    model = kind(**settings)
+    if shape.d is not None:
+        model._prepare(shape)
+        for name, array in model._all_arrays().items():
+            array[...] = arrays[name]
+    return model

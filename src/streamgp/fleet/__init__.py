@@ -1,0 +1,1 @@
+"""Many models of one recipe at once: one small model for each sensor."""

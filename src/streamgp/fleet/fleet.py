@@ -1,0 +1,464 @@
+"""Fleet: many models of one recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract import inputs
+from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import Saved, Shape
+from streamgp.contract.snapshot import described
+from streamgp.contract.turns import guard
+from streamgp.fleet import devices, layers
+from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
+from streamgp.fleet.late import Waiting
+from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, targets, times
+from streamgp.settings import FloatArray, Setting, one_of, optional, whole
+from streamgp.wrappers.wrapper import joined
+
+CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
+
+
+class FleetHealth(NamedTuple):
+    """Numerical repairs of a fleet.
+
+    Args:
+        total: of all models together.
+        models: an array (size,) of each kind; ``models.repairs`` counts all kinds for each model.
+    """
+
+    total: Health
+    models: Health
+
+
+class Fleet(Saved):
+    """Many models of one recipe, which learn and predict in one call.
+
+    Every model computes what it would alone, bit for bit, and can be taken out, changed and put back. Models have the
+    ids 0 to size - 1.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> fleet = sg.Fleet(sg.KRLST(capacity=20), size=3)
+        >>> X = np.linspace(0.0, 6.0, 50).reshape(50, 1, 1) * np.ones((1, 3, 1))  # rows, models, inputs
+        >>> Y = np.sin(X[:, :, 0]) + [0.0, 1.0, 2.0]
+        >>> fleet.track(X, Y).mean.shape
+        (50, 3)
+        >>> p = fleet.predict([0, 2], [[1.5], [1.5]])  # some models only
+        >>> p.mean.round(1)
+        array([1., 3.])
+    """
+
+    def __init__(
+        self,
+        model: Annotated[StreamModel, Setting("the recipe: a model that has learnt nothing")],
+        *,
+        size: Annotated[int, Setting("how many models there are", check=partial(whole, at_least=0))],
+        device: Annotated[str, Setting('"cpu", or "cuda" for a GPU', check=one_of(*DEVICES))] = "cpu",
+        precision: Annotated[str, Setting('"double" or "single" floats', check=one_of(*PRECISIONS))] = "double",
+        threads: Annotated[
+            int | None,
+            Setting("that run models at the same time; None: as many as there are cores", check=optional(whole)),
+        ] = None,
+        pending: Annotated[
+            int,
+            Setting(
+                "rows of all models together that can wait for their targets; 0: targets come with their rows",
+                "rows",
+                partial(whole, at_least=0),
+            ),
+        ] = 0,
+    ) -> None:
+        layers.refuse_unfit(model)
+        if model.rows_seen:
+            raise ValueError(
+                f"model must have learnt nothing; got one that has seen {model.rows_seen} rows. Hand over "
+                "model.clone(), and put models that have learnt in with fleet.replace(i, model)."
+            )
+        devices.refuse_unfit(device, precision)
+        self._recipe: StreamModel = model.clone()
+        self._settings["model"] = self._recipe
+        self._device = device, precision
+        self._threads = threads
+        self._engine: Engine | None = None
+        self._places = pending
+        self._waiting: Waiting | None = None  # until the first row is issued
+        self._prototype = self._recipe  # prepared for the rows once they have come
+        layers.load_functions()
+
+    # The state.
+
+    def _prepare(self, shape: Shape) -> None:
+        if (self._shape.d, self._shape.p) != (shape.d, shape.p):
+            prototype = self._recipe.clone()
+            prototype._prepare(shape)
+            engine = devices.engine(*self._device, prototype, self.size, self._threads)
+            if self._engine is not None:  # rows have come, but no target: memories are carried over
+                for i in range(self.size):
+                    single = self._single(i)
+                    single._prepare(shape)
+                    engine.put(i, single)
+            if self._waiting is not None and len(self._waiting):
+                raise ValueError(
+                    f"a fleet that issues rows before its first target has one output; got {shape.p}. Learn some rows "
+                    "first, then issue."
+                )
+            self._prototype, self._engine = prototype, engine
+            self._waiting = Waiting(self._places, engine.held_width(), self.size) if self._places else None
+        self._prototype._shape = self._shape = shape
+
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
+        return super()._knowledge() if self.size else (Shape(), {})
+
+    def _all_arrays(self) -> dict[str, np.ndarray]:
+        assert self._engine is not None
+        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
+
+    def _check_restored(self) -> None:
+        assert self._engine is not None
+        named = self._engine.arrays()
+        if self._waiting is not None:
+            self._waiting.check_restored()
+        for start in range(0, self.size, CHECKED_AT_ONCE):
+            prefix = ""
+            for one in self._prototype._family():
+                inner = f"{prefix}inner."
+                one._check_numbers(
+                    {
+                        name.removeprefix(prefix): array[start : start + CHECKED_AT_ONCE]
+                        for name, array in named.items()
+                        if name.startswith(prefix) and not name.startswith(inner)
+                    }
+                )
+                prefix = inner
+
+    def _single(self, i: int) -> StreamModel:
+        """Model i on its own."""
+        single = self._recipe.clone()
+        if self._engine is not None:
+            single._prepare(self._shape)
+            self._engine.take(i, single)
+        return single
+
+    # Rows.
+
+    def track(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
+        """Predict each row, then learn it: ``track(X, Y)``, ``track(ids, X, Y)``; ``track(X)`` learns nothing.
+
+        Args:
+            rows: X, (rows, size, d) or (size, d), and Y, (rows, size) or (size,), with p numbers more where there are
+                several outputs; NaN: this model has no target now. With ids, (n,), X is (n, d) and Y is (n,); an id may
+                come several times, and its rows are taken in order.
+            ids: the same as the first of three.
+            noise: variance of the observations' noise, one for all or an array like Y; None: the models' own.
+            time: of the rows, an array like Y, or (rows,) for all models; models with a ``half_life`` need it.
+
+        Returns:
+            One Prediction of arrays like Y.
+        """
+        came, X, Y, scalar = self._arrived("track", rows, ids, 1)
+        prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
+        return prediction
+
+    def learn(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> None:
+        """Learn rows in order: ``learn(X, Y)`` or ``learn(ids, X, Y)``, as in ``track``."""
+        came, X, Y, scalar = self._arrived("learn", rows, ids, 2)
+        self._take(came, X, Y, scalar, noise, time, report=False)
+
+    def predict(self, *rows: Any, ids: Any = None) -> Prediction[FloatArray]:
+        """Predict rows that would each come next: ``predict(X)`` or ``predict(ids, X)``; nothing changes.
+
+        Args:
+            rows: X, (rows, size, d) or (size, d); with ids, (n,), (n, d).
+            ids: the same as the first of two.
+        """
+        came, X, _, _ = self._arrived("predict", rows, ids, 1, most=1)
+        grouped = Rows(came.models, came.starts, came.grouped(X))
+        if not len(grouped.X):
+            return self._shaped(self._prototype._empty(), came)
+        self._refuse(grouped)
+        if self._engine is None:  # all models are the prior
+            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
+        else:
+            prediction = self._engine.predict(grouped)
+        return self._shaped(self._prototype._shaped(prediction, many=True), came)
+
+    def issue(self, ids: Any, X: Any) -> Prediction[FloatArray]:
+        """Predict rows whose targets come later, and advance the memories by them.
+
+        Args:
+            ids: (n,) of the models; an id may come several times.
+            X: (n, d).
+
+        Returns:
+            A Prediction of arrays, (n,) or (n, p), whose ``ticket`` is an array of n whole numbers.
+        """
+        if not self._places:
+            raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        came, X, _, scalar = self._arrived("issue", (ids, X), None, 1, most=1)
+        rows = Rows(came.models, came.starts, came.grouped(X))
+        if not len(rows.X):
+            return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=np.zeros(0, dtype=np.int64))
+        self._refuse(rows)
+        if not self._shape.covers(certain=False):
+            self._prepare(Shape(X.shape[-1], 1, scalar, certain=False))
+        assert self._engine is not None
+        assert self._waiting is not None
+        parts, places, tickets = [], [], np.empty(len(rows.X), dtype=np.int64)
+        for part, where in rows.turns():
+            prediction, held = self._engine.issue(part)
+            tickets[where] = self._waiting.put(part.models, held)
+            parts.append(prediction)
+            places.append(where)
+        together = self._prototype._shaped(joined(parts), many=True)[np.argsort(np.concatenate(places))]
+        return dataclasses.replace(self._shaped(together, came), ticket=tickets[came.back])
+
+    def resolve(self, tickets: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
+        """Learn the targets of rows that were issued, at their inputs as they were, in the order given.
+
+        Args:
+            tickets: (n,) of the predictions, in any order.
+            Y: (n,) or (n, p) targets; NaN: nothing is learnt, and the ticket is closed.
+            noise: variance of the observations' noise, one for all or (n,).
+            time: (n,) times at which the targets came.
+        """
+        given = np.asarray(tickets)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise TypeError(f"tickets must be whole numbers, shape (n,); got {given.dtype} of shape {given.shape}")
+        if self._waiting is None:
+            raise KeyError("no row has been issued")
+        places = self._waiting.find(given.astype(np.int64))
+        d, p, scalar, certain = self._shape
+        came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
+        Y, scalar = targets(Y, came, p)
+        rows = Rows(came.models, came.starts, came.grouped(self._waiting.held(places)[:, :d]), Y)
+        if not len(rows.X):
+            return
+        self._refuse(rows)
+        rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        if not certain:
+            self._prepare(Shape(d, p, scalar, certain=True))
+        assert self._engine is not None
+        grouped = came.grouped(places[:, None])[:, 0]
+        for part, where in rows.turns():
+            now = grouped[where]
+            self._engine.resolve(part, self._waiting.held(now), *self._waiting.state_of(now))
+            self._waiting.take(now)
+
+    def _arrived(
+        self, name: str, rows: tuple[Any, ...], ids: Any, least: int, most: int = 2
+    ) -> tuple[Arrival, FloatArray, FloatArray | None, bool]:
+        """What came: how, X as it came, Y grouped, and whether targets are numbers."""
+        given = list(rows)
+        if ids is None and len(given) == most + 1:
+            ids = given.pop(0)
+        if not least <= len(given) <= most:
+            forms = ("X", "X, Y")[least - 1 : most]
+            wanted = " or ".join([*(f"({form})" for form in forms), f"(ids, {forms[-1]})"])
+            raise TypeError(f"{name} takes {wanted}; got {len(rows)} arguments{'' if ids is None else ' and ids='}")
+        X = inputs.numbers(given[0], "X")
+        came = arrival(ids, X, self.size)
+        d, p, scalar, certain = self._shape
+        if X.shape[-1] == 0 or (d is not None and X.shape[-1] != d):
+            wanted = "at least 1 column" if d is None else f"{d} columns, as the first rows had"
+            raise ValueError(f"X must have {wanted}; got {X.shape[-1]}")
+        if len(given) == 1 or (given[1] is None and name == "track"):
+            return came, X, None, scalar
+        Y, scalar = targets(given[1], came, p if certain else None)
+        return came, X, Y, scalar
+
+    def _take(
+        self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
+    ) -> Any:
+        rows = Rows(came.models, came.starts, came.grouped(X), Y)
+        if not len(rows.X):
+            return self._shaped(self._prototype._empty(), came) if report else None
+        self._refuse(rows)
+        rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        if not self._shape.covers(Y is not None):
+            p = (self._shape.p or 1) if Y is None else Y.shape[1]
+            self._prepare(Shape(X.shape[-1], p, scalar, Y is not None))
+        assert self._engine is not None
+        prediction = self._engine.advance(rows, report)
+        if self._waiting is not None:
+            self._waiting.passed(rows.models)
+        if prediction is not None and report:
+            return self._shaped(self._prototype._shaped(prediction, many=True), came)
+        return None
+
+    def _refuse(self, rows: Rows) -> None:
+        """Refuse numbers that no model of this recipe takes, before any model has changed."""
+        _checked_by_model(rows, lambda part: self._recipe._refuse_unfit(part.X, part.Y))
+
+    def _conditions(self, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
+        """What is said of rows besides, checked (contract/conditions.py)."""
+        recipe = self._recipe
+        if noise is None and time is None and not recipe._needs_time:
+            return None
+        p = (self._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
+        result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
+        if noise is not None:
+            if why := recipe._refuses_noise(p):
+                raise ValueError(why)
+            given = rows._replace(conditions=noises(noise, came, p))
+            _checked_by_model(given, self._noises)
+            result[:, NOISE:] = self._noises(given)
+        if time is not None:
+            result[:, TIME] = times(time, came)
+        if recipe._needs_time:
+            for j in go_back(rows, result[:, TIME], self._clock())[:1].tolist():
+                wrong = rows._replace(conditions=result).between(j, j + 1)
+                _checked_by_model(wrong, lambda part: self._refuse_times(part, time is None))
+        return result
+
+    def _noises(self, rows: Rows) -> FloatArray:
+        """The noises of rows, which stand for their conditions, checked."""
+        learnt = np.zeros((len(rows.X), self._shape.p or 1), dtype=bool) if rows.Y is None else ~np.isnan(rows.Y)
+        return inputs.noises(rows.conditions, learnt, self._recipe._shared, many=len(rows.X) > 1)
+
+    def _clock(self) -> FloatArray:
+        """When each model learnt last; NaN: never."""
+        if self._engine is None:
+            return np.full(self.size, np.nan)
+        clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
+        last: FloatArray = np.where(np.isnan(clock[:, 0]), -np.inf, clock[:, 0]).max(axis=1)
+        return last
+
+    def _refuse_times(self, rows: Rows, without: bool) -> None:
+        """Say what is wrong with the times of one model."""
+        assert rows.conditions is not None
+        assert rows.Y is not None
+        time, learnt = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
+        for one in self._single(int(rows.models[0]))._family():
+            one._refuse_times(time, learnt, len(learnt) > 1)
+
+    def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
+        """A prediction of grouped rows, arranged as they came."""
+        return prediction[came.back]
+
+    # Models.
+
+    def model(self, i: int) -> StreamModel:
+        """Return model i as a single model, an independent copy."""
+        return self._single(self._checked(i))
+
+    def replace(self, i: int, model: StreamModel) -> None:
+        """Put a copy of a single model of the same recipe in the place of model i."""
+        i = self._checked(i)
+        if not isinstance(model, StreamModel) or not _same_recipe(model, self._recipe):
+            raise ValueError(
+                f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
+                "fleet.model(i), or build it with the same settings."
+            )
+        twin, mine = model.copy(), self._shape
+        theirs = twin._shape
+        if theirs.d is not None and mine.d is not None:
+            both_known = theirs.certain and mine.certain
+            if theirs.d != mine.d or (both_known and theirs.p != mine.p):
+                raise ValueError(
+                    f"the models of this fleet have {mine.d} inputs and {mine.p} outputs; got a model with {theirs.d} "
+                    f"and {theirs.p}"
+                )
+        if theirs.d is not None and (mine.d is None or (theirs.certain and not mine.certain)):
+            self._prepare(theirs)
+        if self._engine is not None:
+            twin._prepare(self._shape)
+            self._engine.put(i, twin)
+        if self._waiting is not None:
+            self._waiting.passed(np.array([i]))
+
+    def add(self, n: int = 1) -> np.ndarray:
+        """Add models that have learnt nothing; return their ids, which follow those of the others."""
+        whole("n", n)
+        if self._engine is not None:
+            self._engine.add(n)
+        if self._waiting is not None:
+            self._waiting.add(n)
+        self._settings["size"] += n
+        return np.arange(self.size - n, self.size)
+
+    def remove(self, ids: Any) -> None:
+        """Remove models, one or several; the models after them move up, so that ids are again 0 to size - 1."""
+        gone = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
+        kept = np.setdiff1d(np.arange(self.size), gone)
+        if self._engine is not None:
+            self._engine.keep(kept)
+        if self._waiting is not None:
+            self._waiting.keep(kept)
+        self._settings["size"] = len(kept)
+
+    def _checked(self, i: Any) -> int:
+        return int(checked_ids(np.atleast_1d(np.asarray(i)), self.size)[0])
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        return super().get_params(deep) | {"model": self._recipe.clone()}
+
+    # What can be read.
+
+    @property
+    def size(self) -> int:
+        """How many models there are."""
+        size: int = self._settings["size"]
+        return size
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def rows_seen(self) -> np.ndarray:
+        """Rows of each model, with or without a target, (size,)."""
+        return np.zeros(self.size, dtype=np.int64) if self._engine is None else self._engine.rows_seen()
+
+    @property
+    def health(self) -> FleetHealth:
+        """Numerical repairs so far, in sum and of each model."""
+        none = np.zeros(self.size, dtype=np.int64)
+        models = Health(*(none,) * len(Health._fields)) if self._engine is None else self._engine.health()  # type: ignore[arg-type]
+        return FleetHealth(Health(*(int(np.sum(kind)) for kind in models)), models)
+
+    @property
+    def pending(self) -> int:
+        """Rows that wait for their targets."""
+        return 0 if self._waiting is None else len(self._waiting)
+
+    @property
+    def expired(self) -> int:
+        """Rows whose targets had not come when newer rows took their places."""
+        return 0 if self._waiting is None else self._waiting.expired
+
+    def broken(self) -> np.ndarray:
+        """Return the ids of models whose numbers are no longer finite; normally none."""
+        return np.zeros(0, dtype=np.int64) if self._engine is None else self._engine.broken()
+
+
+guard(Fleet, {"size", "clone", "get_params"})
+
+
+def _same_recipe(model: StreamModel, other: StreamModel) -> bool:
+    (mine, my_arrays), (theirs, their_arrays) = described(model), described(other)
+    return (
+        mine == theirs
+        and my_arrays.keys() == their_arrays.keys()
+        and all(np.array_equal(array, their_arrays[name]) for name, array in my_arrays.items())
+    )
+
+
+def _checked_by_model(rows: Rows, check: Callable[[Rows], object]) -> None:
+    """Check rows of many models at once; the first model whose rows are refused says why."""
+    try:
+        check(rows)
+    except ValueError:
+        for j, model in enumerate(rows.models.tolist()):
+            try:
+                check(rows.between(j, j + 1))
+            except ValueError as error:
+                raise ValueError(f"model {model}: {error}") from None
+        raise

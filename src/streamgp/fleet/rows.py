@@ -1,0 +1,202 @@
+"""Rows of a call: what users hand over for many models, grouped by model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract import inputs
+from streamgp.settings import FloatArray
+
+Indices = np.ndarray
+
+
+class Rows(NamedTuple):
+    """Rows, those of one model together and in the order in which they came.
+
+    Args:
+        models: (k,) different ids.
+        starts: (k + 1,): the rows of models[j] are starts[j] to starts[j + 1].
+        X: (n, d).
+        Y: (n, p) with NaN where missing; None: no targets.
+        conditions: of the rows (contract/conditions.py); None: nothing is said.
+    """
+
+    models: Indices
+    starts: Indices
+    X: FloatArray
+    Y: FloatArray | None = None
+    conditions: FloatArray | None = None
+
+    def cut(self, parts: int) -> list[Rows]:
+        """The same in so many parts at most, with about as many rows each."""
+        wanted = np.linspace(0, self.starts[-1], parts + 1)
+        edges = np.unique(np.searchsorted(self.starts, wanted))
+        return [self.between(first, last) for first, last in itertools.pairwise(edges.tolist())]
+
+    def between(self, first: int, last: int) -> Rows:
+        """The rows of models[first:last]."""
+        begin, end = self.starts[first], self.starts[last]
+        X, Y, conditions = (None if part is None else part[begin:end] for part in self[2:])
+        assert X is not None
+        return Rows(self.models[first:last], self.starts[first : last + 1] - begin, X, Y, conditions)
+
+    def of(self, chosen: Indices) -> tuple[Rows, Indices]:
+        """The rows of some of the models, by position, and where they are among all."""
+        counts = np.diff(self.starts)
+        where = np.flatnonzero(np.repeat(np.isin(np.arange(len(counts)), chosen), counts))
+        starts = np.concatenate([[0], np.cumsum(counts[chosen])])
+        X, Y, conditions = (None if part is None else part[where] for part in self[2:])
+        assert X is not None
+        return Rows(self.models[chosen], starts, X, Y, conditions), where
+
+    def turns(self) -> Iterator[tuple[Rows, Indices]]:
+        """The first row of every model, then the second of those that have one, ..., and where they are among all."""
+        counts = np.diff(self.starts)
+        for turn in range(int(counts.max())):
+            some = np.flatnonzero(counts > turn)
+            where = self.starts[some] + turn
+            X, Y, conditions = (None if part is None else part[where] for part in self[2:])
+            assert X is not None
+            yield Rows(self.models[some], np.arange(len(some) + 1), X, Y, conditions), where
+
+    def each(self, values: np.ndarray) -> np.ndarray:
+        """What belongs to the model of each row, from an array with a row for every model of the fleet."""
+        found: np.ndarray = np.repeat(values[self.models], np.diff(self.starts), axis=0)
+        return found
+
+
+class Arrival(NamedTuple):
+    """How rows came, to be grouped and to give back predictions in the same arrangement.
+
+    Args:
+        models: as in Rows.
+        starts: as in Rows.
+        order: where each grouped row is among those that came, counted along the flattened leading axes; None: as is.
+        shape: the leading axes of what came: (rows, size), (size,) or (n,).
+    """
+
+    models: Indices
+    starts: Indices
+    order: Indices | None
+    shape: tuple[int, ...]
+
+    def grouped(self, values: np.ndarray) -> np.ndarray:
+        """Rows that came, (*shape, columns), as (n, columns) grouped by model."""
+        flat = values.reshape(int(np.prod(self.shape)), values.shape[-1])
+        return flat if self.order is None else flat[self.order]
+
+    @property
+    def back(self) -> Indices:
+        """The position of every row that came among the grouped ones."""
+        n = int(np.prod(self.shape))
+        places = np.arange(n)
+        if self.order is not None:
+            places[self.order] = np.arange(n)
+        return places.reshape(self.shape)
+
+
+def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
+    """How X came: (rows, size, d) or (size, d) without ids, (n, d) with."""
+    if ids is not None:
+        return _sparse(checked_ids(ids, size), X)
+    if X.ndim not in (2, 3) or X.shape[-2] != size:
+        raise ValueError(
+            f"X must have shape (rows, {size}, d), or ({size}, d) for one row of each of the {size} models; got "
+            f"{X.shape}. For rows of some models only use (ids, X, Y) with X of shape (n, d)."
+        )
+    rows = X.shape[0] if X.ndim == 3 else 1
+    order = None if rows == 1 else np.arange(rows * size).reshape(rows, size).T.ravel()
+    models = np.arange(size if rows else 0)
+    return Arrival(models, rows * np.arange(len(models) + 1), order, X.shape[:-1])
+
+
+def _sparse(ids: Indices, X: FloatArray) -> Arrival:
+    if X.ndim != 2 or len(X) != len(ids):
+        raise ValueError(
+            f"X must have one row for each of the {len(ids)} ids: shape ({len(ids)}, d); got an array of shape "
+            f"{X.shape}"
+        )
+    ascending = len(ids) < 2 or bool(np.all(ids[1:] >= ids[:-1]))
+    order = None if ascending else np.argsort(ids, kind="stable")
+    ordered = ids if order is None else ids[order]
+    firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return Arrival(ordered[firsts], np.append(firsts, len(ids)), order, (len(ids),))
+
+
+def checked_ids(ids: Any, size: int) -> Indices:
+    """Ids of models of the fleet, (n,)."""
+    found = np.asarray(ids)
+    if found.size == 0 and found.ndim == 1:
+        return np.zeros(0, dtype=np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise TypeError(
+            f"ids must be whole numbers, one for each row: an array of shape (n,); got {found.dtype} of shape "
+            f"{found.shape}"
+        )
+    wrong = (found < 0) | (found >= size)
+    if wrong.any():
+        raise IndexError(
+            f"the fleet has the models 0 to {size - 1}; got the id {found[wrong][0]}"
+            if size
+            else f"the fleet has no models; got the id {found[0]}: add some with fleet.add(n)"
+        )
+    return found.astype(np.int64)
+
+
+def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
+    """Targets as (n, p), grouped, and whether they were numbers, not lists of numbers."""
+    values = inputs.numbers(Y, "Y")
+    scalar = values.shape == came.shape
+    if not scalar and (values.shape[:-1] != came.shape or values.shape[-1] == 0):
+        wanted = ", ".join(map(str, came.shape))
+        raise ValueError(
+            f"Y must have one target for each row of X: shape ({wanted}{',' * (len(came.shape) == 1)}) or "
+            f"({wanted}, p); got {values.shape}"
+        )
+    found = came.grouped(values[..., None] if scalar else values)
+    if p is not None and found.shape[1] != p:
+        raise ValueError(f"Y must have {p} targets in each row, as the first rows had; got {found.shape[1]}")
+    return found, scalar
+
+
+def noises(noise: Any, came: Arrival, p: int) -> FloatArray:
+    """The noises of rows, grouped, (n, 1) or (n, p); one stands for all."""
+    values = inputs.numbers(noise, "noise")
+    if values.shape == ():
+        values = np.full(came.shape, values)
+    if values.shape not in (came.shape, (*came.shape, p)):
+        raise ValueError(f"noise must be one variance, or one for each target: shape {came.shape}; got {values.shape}")
+    return came.grouped(values[..., None] if values.shape == came.shape else values)
+
+
+def times(time: Any, came: Arrival) -> FloatArray:
+    """The times of rows, grouped, (n,); one for each row of all models stands for that of each."""
+    values = np.asarray(time)
+    if values.shape == came.shape[:-1]:  # of all models at once
+        values = np.broadcast_to(values[..., None], came.shape)
+    if values.shape != came.shape:
+        raise ValueError(f"time must be one time for each row: shape {came.shape}; got {values.shape}")
+    return inputs.times(came.grouped(values[..., None])[:, 0], int(np.prod(came.shape)), many=True)
+
+
+def go_back(rows: Rows, time: FloatArray, clock: FloatArray) -> Indices:
+    """The positions, among the models of these rows, of those with a learnt row that has no time or an earlier one.
+
+    Args:
+        rows: of the models.
+        time: of each row.
+        clock: (size,) the time of the last learnt row of every model; NaN: none.
+    """
+    if rows.Y is None:
+        return np.zeros(0, dtype=np.int64)
+    learnt = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
+    model = np.searchsorted(rows.starts, learnt, side="right") - 1
+    given = time[learnt]
+    before = np.concatenate([[np.nan], given[:-1]])
+    first = np.diff(model, prepend=-1) != 0
+    before[first] = clock[rows.models[model[first]]]
+    return np.unique(model[~np.isfinite(given) | (given < before)])

@@ -1,0 +1,174 @@
+"""Every model of a fleet computes what it would alone, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamgp as sg
+from streamgp.fleet import cpu
+from tests.fleet.recipes import RECIPES, D, dense, sparse
+
+SIZE = 4
+
+
+def assert_same(p, q):
+    """Two predictions of one kind, bit for bit."""
+    assert type(p) is type(q)
+    for field in dataclasses.fields(p):
+        mine, theirs = getattr(p, field.name), getattr(q, field.name)
+        if isinstance(mine, sg.Prediction):
+            assert_same(mine, theirs)
+        else:
+            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
+
+
+def loop(models, ids, call):
+    """What each model says of its own rows."""
+    return {i: call(models[i], ids == i) for i in np.unique(ids).tolist()}
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
+    rng = np.random.default_rng(1)
+    recipe = RECIPES[name]()
+    threads = 1 + 2 * (len(name) % 2)
+    monkeypatch.setattr(cpu, "ROWS_PER_THREAD", 1)
+    if "outliers" in name and outputs:
+        recipe = recipe.replaced(**{f"{'model__' * ('Standardize' in name)}outputs": "separate"})
+    fleet, models = sg.Fleet(recipe, size=SIZE, threads=threads), [recipe.clone() for _ in range(SIZE)]
+    for _ in range(3):
+        X, Y = dense(rng, 11, SIZE, outputs)
+        p = fleet.track(X, Y)
+        for i, model in enumerate(models):
+            assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
+        ids, X, Y = sparse(rng, 15, SIZE, outputs)
+        p = fleet.predict(ids, X)
+        for i, q in loop(models, ids, lambda model, own: model.predict_many(X[own])).items():  # noqa: B023
+            assert_same(p[ids == i], q)
+        p = fleet.track(ids, X, Y)
+        for i, q in loop(models, ids, lambda model, own: model.track(X[own], Y[own])).items():  # noqa: B023
+            assert_same(p[ids == i], q)
+        X, Y = dense(rng, 1, SIZE, outputs)
+        fleet.learn(X[0], Y[0])
+        for i, model in enumerate(models):
+            model.learn_one(X[0, i], Y[0, i])
+    for i, model in enumerate(models):
+        assert fleet.model(i).to_bytes() == model.to_bytes()
+    np.testing.assert_array_equal(fleet.rows_seen, [model.rows_seen for model in models])
+    np.testing.assert_array_equal(fleet.health.models, np.transpose([model.health for model in models]))
+    assert fleet.health.total.repairs == sum(model.health.repairs for model in models)
+    assert len(fleet.broken()) == 0
+
+
+@pytest.mark.parametrize("name", ["KRLST", "Calibrated Standardize"])
+def test_the_number_of_threads_changes_nothing(name, monkeypatch):
+    monkeypatch.setattr(cpu, "ROWS_PER_THREAD", 1)
+    fleets = [sg.Fleet(RECIPES[name](), size=9, threads=threads) for threads in (1, 2, 5, None)]
+    for k in range(3):
+        X, Y = dense(np.random.default_rng(k), 10, 9)
+        first, *others = [fleet.track(X, Y) for fleet in fleets]
+        for other in others:
+            assert_same(first, other)
+    first, *others = [[fleet.model(i).to_bytes() for i in range(9)] for fleet in fleets]
+    assert all(other == first for other in others)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["track", "learn", "predict"]), st.lists(st.integers(0, 3), max_size=6)), max_size=8
+    ),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_arrivals_are_those_of_the_models(calls, seed):
+    rng = np.random.default_rng(seed)
+    recipe = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=3), warmup=4), warmup=2)
+    fleet, models = sg.Fleet(recipe, size=SIZE), [recipe.clone() for _ in range(SIZE)]
+    for call, ids in calls:
+        X, Y = rng.normal(size=(len(ids), D)), rng.normal(size=len(ids))
+        Y[rng.random(len(ids)) < 0.3] = np.nan
+        given = (ids, X) if call == "predict" else (ids, X, Y)
+        p = getattr(fleet, call)(*given)
+        for i in set(ids):
+            own = np.flatnonzero(np.array(ids) == i)
+            rows = (X[own],) if call == "predict" else (X[own], Y[own])
+            many = {"predict": "predict_many", "learn": "learn_many", "track": "track"}[call]
+            q = getattr(models[i], many)(*rows)
+            if call != "learn" and fleet.rows_seen.any():
+                np.testing.assert_array_equal(p.mean[own], q.mean)
+                np.testing.assert_array_equal(p.lower[own], q.lower)
+    for i, model in enumerate(models):
+        if model.rows_seen:
+            assert fleet.model(i).to_bytes() == model.to_bytes()
+
+
+def test_before_the_first_row_predictions_are_the_priors():
+    fleet, model = sg.Fleet(sg.KRLST(variance=2.0), size=3), sg.KRLST(variance=2.0)
+    p = fleet.predict(np.zeros((2, 3, D)))
+    assert p.mean.shape == (2, 3)
+    np.testing.assert_array_equal(p.variance, model.predict_one(np.zeros(D)).variance)
+    assert fleet.rows_seen.tolist() == [0, 0, 0]
+
+
+def test_rows_without_targets_advance_the_memory():
+    recipe = sg.OIESGP(depth=3, capacity=5)
+    fleet, model = sg.Fleet(recipe, size=2), recipe.clone()
+    X, Y = dense(np.random.default_rng(0), 8, 2, (2,))
+    fleet.track(X)
+    fleet.track(X, Y)  # two outputs are known only now
+    model.track(X[:, 1])
+    model.track(X[:, 1], Y[:, 1])
+    assert fleet.model(1).to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("recipe", [sg.KRLST(capacity=5, half_life=3.0), sg.SOGP(capacity=5)], ids=["time", "no time"])
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: sg.Standardize(model, warmup=6)])
+def test_noise_and_time_of_rows_reach_the_models(recipe, wrap):
+    recipe = wrap(recipe)
+    fleet, models = sg.Fleet(recipe, size=3), [recipe.clone() for _ in range(3)]
+    rng = np.random.default_rng(2)
+    for k in range(3):
+        X, Y = dense(rng, 5, 3)
+        noise, time = rng.uniform(0.01, 0.5, Y.shape), 10.0 * k + np.arange(5.0)
+        p = fleet.track(X, Y, noise=noise, time=time)
+        for i, model in enumerate(models):
+            assert_same(p[:, i], model.track(X[:, i], Y[:, i], noise=noise[:, i], time=time))
+        ids, X, Y = sparse(rng, 7, 3)
+        fleet.learn(ids, X, Y, noise=0.2, time=np.full(7, 10.0 * k + 6.0))
+        for i, model in enumerate(models):
+            own = ids == i
+            model.learn_many(X[own], Y[own], noise=0.2, time=np.full(own.sum(), 10.0 * k + 6.0))
+    assert [fleet.model(i).to_bytes() for i in range(3)] == [model.to_bytes() for model in models]
+
+
+INTERPRETED = """
+import numpy as np
+import streamgp as sg
+from tests.fleet.recipes import dense
+wrapped = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=4), warmup=5))
+for recipe in (wrapped, sg.SOGP(capacity=4, adapt=sg.SNGD(interval=4))):
+    fleet, model = sg.Fleet(recipe, size=2, threads=2), recipe.clone()
+    X, Y = dense(np.random.default_rng(0), 12, 2)
+    fleet.track(X, Y)
+    model.track(X[:, 1], Y[:, 1])
+    assert fleet.model(1).to_bytes() == model.to_bytes()
+"""
+
+
+@pytest.mark.interpreted
+def test_a_fleet_runs_without_compilation():
+    subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        check=True,
+    )

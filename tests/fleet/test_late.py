@@ -1,0 +1,149 @@
+"""Targets that come late reach the models of a fleet as they reach those within Delayed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from tests.fleet.recipes import D, dense
+
+RECIPES = {
+    "KRLST": lambda: sg.KRLST(capacity=5),
+    "OIESGP": lambda: sg.OIESGP(depth=3, capacity=5),
+    "RLSESN, feedback": lambda: sg.RLSESN(units=6, feedback=0.1),
+    "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=5), warmup=3),
+    "Standardize": lambda: sg.Standardize(sg.OIESGP(depth=2, capacity=5), warmup=8),
+    "Calibrated Standardize": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=5), warmup=8), warmup=3),
+}
+SIZE = 3
+
+
+def late(recipe, pending=100):
+    return sg.Fleet(recipe, size=SIZE, pending=pending)
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_fleet_with_late_targets_is_the_loop_over_delayed_models(name, outputs):
+    rng = np.random.default_rng(4)
+    recipe = RECIPES[name]()
+    fleet, models = late(recipe), [sg.Delayed(recipe.clone(), pending=100) for _ in range(SIZE)]
+    X, Y = dense(rng, 2, SIZE, outputs)
+    fleet.track(X, Y)
+    for i, model in enumerate(models):
+        model.track(X[:, i], Y[:, i])
+    waiting = {}
+    for step in range(12):
+        ids = rng.integers(0, SIZE, size=4)
+        X, Y = dense(rng, 4, 1, outputs)
+        p = fleet.issue(ids, X[:, 0])
+        for row, i in enumerate(ids):
+            q = models[i].issue(X[row, 0])
+            np.testing.assert_array_equal(p.mean[row], q.mean)
+            np.testing.assert_array_equal(p.interval()[0][row], q.interval()[0])
+            waiting[int(p.ticket[row])] = i, q.ticket, Y[row, 0]
+        chosen = list(rng.permutation(list(waiting)))[: len(waiting) if step % 3 == 2 else 2]
+        fleet.resolve(chosen, [waiting[ticket][2] for ticket in chosen])
+        for ticket in chosen:
+            i, theirs, y = waiting.pop(ticket)
+            models[i].resolve(theirs, y)
+        assert fleet.pending == len(waiting) == sum(model.pending for model in models)
+        if step == 5:
+            fleet = sg.from_bytes(fleet.to_bytes())
+        if step == 7:  # a row with its target at once
+            X, Y = dense(rng, 1, SIZE, outputs)
+            fleet.learn(X, Y)
+            for i, model in enumerate(models):
+                model.learn_one(X[0, i], Y[0, i])
+    assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [model.inner.to_bytes() for model in models]
+
+
+def test_resolved_at_once_rows_are_learnt_rows():
+    recipe = RECIPES["Calibrated Standardize"]()
+    fleet, plain = late(recipe), sg.Fleet(recipe, size=SIZE)
+    for k in range(20):
+        X, Y = dense(np.random.default_rng(k), 1, SIZE)
+        fleet.resolve(fleet.issue(range(SIZE), X[0]).ticket, Y[0])
+        plain.learn(X, Y)
+    assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [plain.model(i).to_bytes() for i in range(SIZE)]
+
+
+def test_the_oldest_rows_expire():
+    fleet = late(sg.KRLST(), pending=3)
+    tickets = [fleet.issue([0, 1], np.ones((2, D))).ticket for _ in range(2)]
+    assert [ticket.tolist() for ticket in tickets] == [[0, 1], [2, 3]]
+    assert (fleet.pending, fleet.expired) == (3, 1)
+    with pytest.raises(KeyError, match="no row waits under ticket 0: it is resolved, or expired when 3 newer"):
+        fleet.resolve([0], [1.0])
+    assert fleet.issue(np.zeros(10, dtype=int), np.ones((10, D))).ticket.tolist() == list(range(4, 14))
+    assert (fleet.pending, fleet.expired) == (3, 11)
+    fleet.resolve([13, 11, 12], [1.0, 2.0, np.nan])
+    assert (fleet.pending, fleet.rows_seen.tolist()) == (0, [3, 0, 0])
+
+
+def test_waiting_rows_follow_their_models():
+    fleet = late(sg.KRLST(capacity=4))
+    ticket = fleet.issue([0, 1, 2], np.eye(3, D)).ticket
+    fleet.remove([1])
+    assert fleet.pending == 2
+    with pytest.raises(KeyError, match="no row waits under ticket 1"):
+        fleet.resolve(ticket[1:2], [1.0])
+    assert fleet.add(1).tolist() == [2]
+    fleet.resolve(ticket[[2, 0]], [5.0, 1.0])
+    single = sg.KRLST(capacity=4)
+    single.learn_one(np.eye(3, D)[2], 5.0)
+    assert fleet.model(1).to_bytes() == single.to_bytes()
+    assert fleet.rows_seen.tolist() == [1, 1, 0]
+
+
+def test_what_is_refused_changes_nothing():
+    fleet = late(sg.KRLST(capacity=4))
+    ticket = fleet.issue([0, 1], np.ones((2, D))).ticket
+    before = fleet.to_bytes()
+    for tickets, Y, error, reason in (
+        ([7], [1.0], KeyError, "ticket 7 has not been issued; the next one will be 2"),
+        ([-1], [1.0], KeyError, "ticket -1 has not been issued"),
+        ([0, 0], [1.0, 2.0], ValueError, "tickets has one of them twice"),
+        ([0.0], [1.0], TypeError, "tickets must be whole numbers"),
+        (ticket, [1.0], ValueError, r"shape \(2,\) or \(2, p\); got \(1,\)"),
+        (ticket, [1.0, np.inf], ValueError, "model 1: y has inf"),
+        (ticket, [[1.0, 2.0]] * 2, ValueError, "Y must have 1 targets"),
+    ):
+        with pytest.raises(error, match=reason):
+            fleet.resolve(tickets, Y)
+    with pytest.raises(ValueError, match="model 1: x has NaN"):
+        fleet.issue([0, 1], [[1.0, 1.0], [np.nan, 1.0]])
+    with pytest.raises(ValueError, match="a fleet that issues rows before its first target has one output; got 2"):
+        fleet.learn(np.ones((SIZE, D)), np.ones((SIZE, 2)))
+    assert fleet.to_bytes() == before
+    fleet.resolve([], [])
+    assert fleet.issue([], np.empty((0, D))).ticket.shape == (0,)
+    assert fleet.to_bytes() == before
+
+
+def test_a_fleet_that_keeps_no_rows():
+    fleet = sg.Fleet(sg.KRLST(), size=2)
+    with pytest.raises(ValueError, match="keeps no rows that wait: build it with pending="):
+        fleet.issue([0], [[1.0]])
+    with pytest.raises(KeyError, match="no row has been issued"):
+        fleet.resolve([0], [1.0])
+    assert (fleet.pending, fleet.expired) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "value", "reason"),
+    [
+        ("tickets", 1, 5, "tickets cannot be those of waiting rows"),
+        ("models", 0, 9, "waiting.models must be"),
+        ("newest", 0, 9, "waiting.newest must be"),
+        ("fresh", 0, 2, "waiting.fresh must be"),
+        ("expired", 0, -1, "waiting.expired must be"),
+    ],
+)
+def test_a_file_of_no_waiting_rows_is_refused(name, where, value, reason):
+    fleet = late(sg.KRLST(capacity=4), pending=4)
+    fleet.issue([0, 1], np.ones((2, D)))
+    fleet._all_arrays()[f"waiting.{name}"][where] = value
+    with pytest.raises(sg.SnapshotError, match=reason):
+        sg.from_bytes(fleet.to_bytes())
