@@ -37,6 +37,5 @@ def fill_cache(ctx: typer.Context) -> None:
 def all_entries() -> list[Any]:
     """Every compiled function that Python calls when a model learns or predicts."""
     modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
-    return list(
-        {id(thing): thing for module in modules for thing in vars(module).values() if hasattr(thing, "types")}.values()
-    )
+    found = [thing for module in modules for thing in vars(module).values()]
+    return list({id(thing): thing for thing in found if hasattr(thing, "py_func") and hasattr(thing, "types")}.values())
