@@ -15,6 +15,7 @@ PAGES = {
     "late_load": "tutorials/late-load.md",
     "drifting_sensor": "tutorials/drifting-sensor.md",
     "demonstration": "tutorials/demonstration.md",
+    "fleet": "tutorials/fleet.md",
     "from_river": "coming-from-river.md",
     "from_sklearn": "coming-from-sklearn.md",
     "from_kernel_filters": "coming-from-kernel-adaptive-filtering.md",
