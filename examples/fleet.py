@@ -36,10 +36,9 @@ score = np.ones((days, meters))
 for day in range(5, days):
     score[day] = z2[day] / np.median(z2[2:day], axis=0)
 for meter in np.flatnonzero((score > 5).any(axis=0)):
-    days_above = np.flatnonzero(score[:, meter] > 5)
-    print(
-        f"meter {meter}: days above the line {len(days_above)}, the first is day {days_above[0]}; planted: {broken.get(meter, 'nothing')}"
-    )
+    above = np.flatnonzero(score[:, meter] > 5)
+    planted = broken.get(int(meter), "nothing")
+    print(f"meter {meter}: above the line on {len(above)} days, first on day {above[0]}; planted: {planted}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=[1, 1.3])
 shown = left.imshow(score.T, aspect="auto", cmap="magma_r", vmin=0, vmax=10, interpolation="nearest")
