@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
+import pytest
+
 import streamgp as sg
+from tests.cli.browser import CHROMIUM, Browser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SITE = ROOT / "out" / "site"
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
 MODULES = {"batch", "data"}  # which the reference has as modules
 
@@ -35,3 +40,30 @@ def test_the_site_brings_what_its_pages_load():
         assert not re.search(r"https?://", path.read_text()), path
     for name in re.findall(r"_static/[\w.-]+", CONFIGURATION):
         assert (DOCS / name).exists()
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+@pytest.mark.skipif(not (SITE / "index.html").exists(), reason="needs the site: make docs")
+def test_search_works_from_the_disk_and_no_page_asks_the_network(tmp_path):
+    browser = Browser(tmp_path)
+    try:
+        for page in ("tutorials/robot-arm.html", "reference/models.html", "index.html"):
+            browser.open(SITE / page, 1300)
+        box = "document.querySelector('input[name=query]')"
+        x, y = (browser.value(f"{box}.getBoundingClientRect().{side}") + 12 for side in ("x", "y"))
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.mouse(kind, x, y, button="left", clickCount=1)
+        while not browser.value(f"document.activeElement === {box}"):
+            time.sleep(0.2)
+        for letter in "conformal":
+            browser.call("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
+            browser.call("Input.dispatchKeyEvent", type="keyUp", key=letter)
+        end = time.monotonic() + 60
+        found = 0
+        while not found and time.monotonic() < end:  # until the index is read
+            time.sleep(0.2)
+            found = browser.value("document.querySelectorAll('.md-search-result__item').length")
+        assert found
+        assert browser.troubles == []
+    finally:
+        browser.close()
