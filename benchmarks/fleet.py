@@ -6,6 +6,7 @@ Wall time: thread time would count what two threads do at once twice.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 import streamgp as sg
 from contestants import MODELS, Rows
-from record import RESULTS, Record, read
+from record import RESULTS, Record, environment, read, write
 from timing import figures, seconds
 
 RECIPES = "SOGP absorbing", "KRLST growing and pruning"
@@ -22,7 +23,7 @@ SIZES = 20, 50  # of a basis
 MODELS_IN_FLEET = 1000
 THREADS = 1, 2
 ROWS_AT_ONCE = 1, 16
-ROUNDS = 15
+ROUNDS = 40
 
 
 def measure(name: str, m: int, size: int, rounds: int) -> dict[str, Any]:
@@ -91,7 +92,29 @@ def on_cores(rounds: int = ROUNDS, size: int = MODELS_IN_FLEET) -> dict[str, Any
     return {f"{name}, m = {m}": measure(name, m, size, rounds) for name in RECIPES for m in SIZES}
 
 
+def on_gpu(asked: list[str]) -> None:
+    """Measure parts of what a GPU does; the others stay as they were."""
+    import fleet_gpu
+
+    results = read("fleet")
+    cell = results["cells"].setdefault("cuda", {})
+    for name in asked or list(fleet_gpu.PARTS):
+        cell[name] = fleet_gpu.PARTS[name]()
+        cell["environment"] = environment("numba-cuda", "jax", "torch") | {
+            "gpu": fleet_gpu.cuda.get_current_device().name.decode()
+        }
+        write(RESULTS / "fleet.json", results)
+        print(name, cell[name], flush=True)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("parts", nargs="*", help="of what a GPU does: kernel, whole, rivals, accuracy, updates")
+    asked = parser.parse_args()
+    if asked.device == "cuda":
+        on_gpu(asked.parts)
+        return
     others = read("fleet")["cells"] if (RESULTS / "fleet.json").exists() else {}
     record = Record("fleet")
     record.cell("cpu", on_cores)

@@ -38,7 +38,9 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         else:
             _check_shape(shape, model.size, sum(array.size for array in tensors.values()))
             model._prepare(shape)
-            _restore(model, tensors)
+            state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
+            model._restore(state)
+            model._check_restored()
     except SnapshotError:
         raise
     except Exception as error:  # of whatever kind: settings from a file may do anything to a constructor
@@ -53,7 +55,8 @@ def load(path: str | Path, **parts: Any) -> Any:
 
     Args:
         path: a file written by ``save``.
-        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
+        parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize),
+            or that shall be others, such as ``device="cpu"`` of a Fleet.
     """
     return from_bytes(read(path), **parts)
 
@@ -64,22 +67,6 @@ def _check_shape(shape: Shape, size: int, numbers: int) -> None:
     whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p)) and size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
-
-
-def _restore(model: Saved, tensors: dict[str, np.ndarray]) -> None:
-    arrays = model._all_arrays()
-    saved = {name.removeprefix("state.") for name in tensors if name.startswith("state.")}
-    if saved != set(arrays):
-        raise SnapshotError(f"the snapshot's arrays are {sorted(saved)}, the model's are {sorted(arrays)}")
-    for name, array in arrays.items():
-        tensor = tensors[f"state.{name}"]
-        if tensor.shape != array.shape or tensor.dtype != array.dtype:
-            raise SnapshotError(
-                f"the array {name} has shape {tensor.shape} ({tensor.dtype}), "
-                f"the model needs {array.shape} ({array.dtype})"
-            )
-        array[...] = tensor
-    model._check_restored()
 
 
 def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:

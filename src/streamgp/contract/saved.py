@@ -58,6 +58,13 @@ class Saved(Configured, abc.ABC):
     def _all_arrays(self) -> dict[str, np.ndarray]:
         """The state by name, as arrays that can be written to."""
 
+    def _restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take over a saved state; it must have the arrays of this one."""
+        arrays = self._all_arrays()
+        refuse_unlike(saved, arrays)
+        for name, array in arrays.items():
+            array[...] = saved[name]
+
     @abc.abstractmethod
     def _check_restored(self) -> None:
         """Refuse a restored state that no stream leads to, and so all that compiled code could not run safely."""
@@ -103,6 +110,18 @@ def restored(kind: type[Any], settings: dict[str, Any], shape: Shape, arrays: di
     model = kind(**settings)
     if shape.d is not None:
         model._prepare(shape)
-        for name, array in model._all_arrays().items():
-            array[...] = arrays[name]
+        model._restore(arrays)
     return model
+
+
+def refuse_unlike(saved: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    """Refuse saved arrays that are not like those that are wanted."""
+    if saved.keys() != wanted.keys():
+        raise snapshot.SnapshotError(f"the snapshot's arrays are {sorted(saved)}, the model's are {sorted(wanted)}")
+    for name, array in wanted.items():
+        tensor = saved[name]
+        if tensor.shape != array.shape or tensor.dtype != array.dtype:
+            raise snapshot.SnapshotError(
+                f"the array {name} has shape {tensor.shape} ({tensor.dtype}), "
+                f"the model needs {array.shape} ({array.dtype})"
+            )

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 
 # Rows for which a thread is worth its start: it costs about as much as some tens of rows of a small model.
 ROWS_PER_THREAD = 100
+CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
 
 
 class CpuEngine:
@@ -166,6 +167,26 @@ class CpuEngine:
             prefix += "inner."
         return named
 
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        for name, array in self.arrays().items():
+            array[...] = saved[name]
+
+    def check_restored(self) -> None:
+        """Refuse restored states that no stream leads to, many models at once."""
+        named = self.arrays()
+        for start in range(0, self.size, CHECKED_AT_ONCE):
+            prefix = ""
+            for one in self._model._family():
+                inner = f"{prefix}inner."
+                one._check_numbers(
+                    {
+                        name.removeprefix(prefix): array[start : start + CHECKED_AT_ONCE]
+                        for name, array in named.items()
+                        if name.startswith(prefix) and not name.startswith(inner)
+                    }
+                )
+                prefix = inner
+
     def _counters(self) -> np.ndarray:
         """The counters of the processes, which are the innermost models."""
         counters: np.ndarray = self._shelf.arrays[-2]["counters"]
@@ -191,3 +212,10 @@ class CpuEngine:
             if name.startswith(prefix) and own in vars(process._state) and own not in process._may_overflow:
                 wrong |= ~np.isfinite(array).reshape(self.size, -1).all(axis=1)
         return np.flatnonzero(wrong)
+
+    def refresh(self) -> np.ndarray:
+        """Let broken models start again; their ids."""
+        wrong = self.broken()
+        for i in wrong.tolist():
+            self._shelf.put(i, self._model)
+        return wrong

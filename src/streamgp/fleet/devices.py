@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
 
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import refuse_unlike
+from streamgp.fleet import exchange
 from streamgp.fleet.cpu import CpuEngine
+from streamgp.fleet.cuda import RECORDS, CudaEngine
+from streamgp.fleet.exchange import NUMBERS, Exchange
+from streamgp.fleet.plain import PlainMemory
 from streamgp.fleet.rows import Rows
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
 DEVICES = "cpu", "cuda"
@@ -62,22 +69,65 @@ class Engine(Protocol):
     def broken(self) -> np.ndarray:
         """The ids of models with numbers that arithmetic cannot go on with."""
 
+    def refresh(self) -> np.ndarray:
+        """Make broken models anew as far as they can be; their ids."""
 
-def refuse_unfit(device: str, precision: str) -> None:
-    """Refuse a device or a precision that cannot be used here."""
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take over what arrays() returned."""
+
+    def check_restored(self) -> None:
+        """Refuse a restored state that no stream leads to."""
+
+
+def refuse_unfit(device: str, precision: str, model: StreamModel) -> None:
+    """Refuse a device or a precision that cannot be used here, or not by this recipe."""
     if device == "cuda":
-        raise ValueError('device="cuda" is not available in this installation; use device="cpu"')
-    if precision == "single":
+        exchange.refuse_unfit(model, precision)
+        if why := no_gpu():
+            raise ValueError(
+                f'device="cuda" needs an NVIDIA GPU and the extra streamgp[cuda]; {why}. Use device="cpu", also to '
+                'load a fleet that was saved from a GPU: sg.load(path, device="cpu", precision="double")'
+            )
+    elif precision == "single":
         raise ValueError(
             'precision="single" is for device="cuda": on the cores it would lose digits and gain little; use '
             'precision="double"'
         )
 
 
+def no_gpu() -> str:
+    """Why there is no GPU that could be used; empty: there is one."""
+    if find_spec("numba_cuda") is None:
+        return "the package numba-cuda is not installed"
+    from streamgp.fleet import ptx
+
+    return "" if ptx.cuda.is_available() else "none is found"
+
+
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learnt nothing."""
-    refuse_unfit(device, precision)
-    return CpuEngine(model, size, threads or cores())
+    if device == "cpu":
+        return CpuEngine(model, size, threads or cores())
+    from streamgp.fleet.gpu import GpuMemory
+
+    assert isinstance(model, OnlineGP)
+    exchanged = Exchange(model, precision)
+    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.parameters)
+    return CudaEngine(model, size, precision, memory, exchanged)
+
+
+def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Engine:
+    """An engine from which the models of another device's saved state can be taken."""
+    if RECORDS not in saved:
+        found: Engine = CpuEngine(model, size, 1)
+    else:
+        assert isinstance(model, OnlineGP)
+        precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
+        exchanged = Exchange(model, precision)
+        found = CudaEngine(model, size, precision, PlainMemory(exchanged.shape), exchanged)
+    refuse_unlike(saved, found.arrays())
+    found.restore(saved)
+    return found
 
 
 def cores() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -13,17 +14,18 @@ from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.saved import Saved, Shape
+from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.fleet import devices, layers
+from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, targets, times
+from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
 
-CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
+ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
 
 
 class FleetHealth(NamedTuple):
@@ -83,7 +85,7 @@ class Fleet(Saved):
                 f"model must have learnt nothing; got one that has seen {model.rows_seen} rows. Hand over "
                 "model.clone(), and put models that have learnt in with fleet.replace(i, model)."
             )
-        devices.refuse_unfit(device, precision)
+        devices.refuse_unfit(device, precision, model)
         self._recipe: StreamModel = model.clone()
         self._settings["model"] = self._recipe
         self._device = device, precision
@@ -122,23 +124,29 @@ class Fleet(Saved):
         assert self._engine is not None
         return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
 
+    def _restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take over a saved state, also one of another device."""
+        assert self._engine is not None
+        waiting = {} if self._waiting is None else self._waiting.arrays()
+        models = {name: array for name, array in saved.items() if name not in waiting}
+        if (RECORDS in models) == (RECORDS in self._engine.arrays()):
+            refuse_unlike(saved, self._all_arrays())
+            self._engine.restore(models)
+        else:
+            there = devices.stand_in(self._prototype, self.size, models)
+            for i in range(self.size):
+                single = self._recipe.clone()
+                single._prepare(self._shape)
+                there.take(i, single)
+                self._engine.put(i, single)
+        for name, array in waiting.items():
+            array[...] = saved[name]
+
     def _check_restored(self) -> None:
         assert self._engine is not None
-        named = self._engine.arrays()
         if self._waiting is not None:
             self._waiting.check_restored()
-        for start in range(0, self.size, CHECKED_AT_ONCE):
-            prefix = ""
-            for one in self._prototype._family():
-                inner = f"{prefix}inner."
-                one._check_numbers(
-                    {
-                        name.removeprefix(prefix): array[start : start + CHECKED_AT_ONCE]
-                        for name, array in named.items()
-                        if name.startswith(prefix) and not name.startswith(inner)
-                    }
-                )
-                prefix = inner
+        self._engine.check_restored()
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
@@ -264,7 +272,7 @@ class Fleet(Saved):
             forms = ("X", "X, Y")[least - 1 : most]
             wanted = " or ".join([*(f"({form})" for form in forms), f"(ids, {forms[-1]})"])
             raise TypeError(f"{name} takes {wanted}; got {len(rows)} arguments{'' if ids is None else ' and ids='}")
-        X = inputs.numbers(given[0], "X")
+        X = plain(given[0], "X")
         came = arrival(ids, X, self.size)
         d, p, scalar, certain = self._shape
         if X.shape[-1] == 0 or (d is not None and X.shape[-1] != d):
@@ -296,7 +304,15 @@ class Fleet(Saved):
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
-        _checked_by_model(rows, lambda part: self._recipe._refuse_unfit(part.X, part.Y))
+        _checked_by_model(rows, self._refuse_numbers)
+
+    def _refuse_numbers(self, rows: Rows) -> None:
+        parts = min(devices.cores(), len(rows.X) // ROWS_PER_CHECK)
+        if parts < 2:
+            self._recipe._refuse_unfit(rows.X, rows.Y)
+        else:
+            with ThreadPoolExecutor(parts) as pool:
+                list(pool.map(lambda part: self._recipe._refuse_unfit(part.X, part.Y), rows.cut(parts)))
 
     def _conditions(self, rows: Rows, came: Arrival, noise: Any, time: Any) -> FloatArray | None:
         """What is said of rows besides, checked (contract/conditions.py)."""
@@ -342,7 +358,10 @@ class Fleet(Saved):
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
-        return prediction[came.back]
+        if came.order is not None:
+            return prediction[came.back]
+        like = np.shape(prediction.mean)
+        return prediction._each(lambda part: np.broadcast_to(part, like).reshape(*came.shape, *like[1:]))
 
     # Models.
 
@@ -398,6 +417,16 @@ class Fleet(Saved):
     def _checked(self, i: Any) -> int:
         return int(checked_ids(np.atleast_1d(np.asarray(i)), self.size)[0])
 
+    def to(self, device: str, precision: str = "double") -> Fleet:
+        """Return a fleet of the same models on another device.
+
+        Args:
+            device: "cpu" or "cuda".
+            precision: "double" or "single".
+        """
+        moved: Fleet = restored(Fleet, self._settings | {"device": device, "precision": precision}, *self._knowledge())
+        return moved
+
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return super().get_params(deep) | {"model": self._recipe.clone()}
 
@@ -435,8 +464,15 @@ class Fleet(Saved):
         return 0 if self._waiting is None else self._waiting.expired
 
     def broken(self) -> np.ndarray:
-        """Return the ids of models whose numbers are no longer finite; normally none."""
+        """Return the ids of models whose numbers arithmetic cannot go on with; normally none."""
         return np.zeros(0, dtype=np.int64) if self._engine is None else self._engine.broken()
+
+    def refresh(self) -> np.ndarray:
+        """Make broken models anew, in double precision, from their basis; return their ids.
+
+        One whose numbers are not finite starts again. In single precision this is done by itself now and then.
+        """
+        return np.zeros(0, dtype=np.int64) if self._engine is None else self._engine.refresh()
 
 
 guard(Fleet, {"size", "clone", "get_params"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +111,14 @@ def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
         )
     rows = X.shape[0] if X.ndim == 3 else 1
     order = None if rows == 1 else np.arange(rows * size).reshape(rows, size).T.ravel()
+    return Arrival(*_everybody(size, rows), order, X.shape[:-1])
+
+
+@lru_cache(maxsize=2)
+def _everybody(size: int, rows: int) -> tuple[Indices, Indices]:
+    """Models and starts where all models have so many rows."""
     models = np.arange(size if rows else 0)
-    return Arrival(models, rows * np.arange(len(models) + 1), order, X.shape[:-1])
+    return models, rows * np.arange(len(models) + 1)
 
 
 def _sparse(ids: Indices, X: FloatArray) -> Arrival:
@@ -149,7 +156,7 @@ def checked_ids(ids: Any, size: int) -> Indices:
 
 def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
     """Targets as (n, p), grouped, and whether they were numbers, not lists of numbers."""
-    values = inputs.numbers(Y, "Y")
+    values = plain(Y, "Y")
     scalar = values.shape == came.shape
     if not scalar and (values.shape[:-1] != came.shape or values.shape[-1] == 0):
         wanted = ", ".join(map(str, came.shape))
@@ -161,6 +168,13 @@ def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
     if p is not None and found.shape[1] != p:
         raise ValueError(f"Y must have {p} targets in each row, as the first rows had; got {found.shape[1]}")
     return found, scalar
+
+
+def plain(value: Any, name: str) -> FloatArray:
+    """Numbers as they are where they can be taken so: rows of a million models are not copied for nothing."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
+        return value
+    return inputs.numbers(value, name)
 
 
 def noises(noise: Any, came: Arrival, p: int) -> FloatArray:

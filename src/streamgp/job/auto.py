@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     @property
     def outliers(self) -> np.ndarray:
         """Which targets lie far outside the others and were missed by far."""
-        return np.asarray(np.logical_and(_far(self.y), _far(self.missed, 0.0)))
+        return np.asarray(_far(self.y) & _far(self.missed, 0.0))
 
     @property
     def has_outliers(self) -> bool:

@@ -25,6 +25,7 @@ GAUSSIAN, STUDENT_T, PROBIT, POISSON = range(4)
 
 # Integrands are followed until they have fallen by exp(-SPAN), which is less than rounding.
 SPAN = 40.0
+LARGEST = 1e300  # square of an error: beyond it there would be no end to the steps
 
 # No row adds doubt: where r is above 0, as that of a Student-t outlier is, the covariance stays. This is as good as 0,
 # of 1 / (v + noise), and can be divided by.
@@ -39,10 +40,11 @@ def student_t(dof: float, y: float, m: float, v: float, noise: float) -> tuple[f
     the gamma density ends down to where the noise has drowned both v and the error.
     """
     e = y - m
-    e2, h, top = e * e, min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0))), 1.0  # h: exact to rounding, against 40 digits
+    e2, top = min(e * e, LARGEST), 1.0
+    h = min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0)))  # exact to rounding, against 40 digits
     for _ in range(8):  # the root of dof (e^u - 1 - u) = 2 SPAN + u, from above or fast
         top = math.log1p(top + (2.0 * SPAN + top) / dof)
-    bottom = -math.log1p(max(v, e2) / noise) - 2.4 * SPAN / (dof + 1.0)
+    bottom = -math.log1p(min(max(v, e2) / noise, LARGEST)) - 2.4 * SPAN / (dof + 1.0)
     factor, precision = math.exp(h), math.exp(top)
     best, total, a, a2, b, b2 = -np.inf, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(int((top - bottom) / h) + 1):

@@ -1,0 +1,275 @@
+"""A fleet on a GPU: time of kernels and whole calls, accuracy in single precision, JAX and torch on the same work.
+
+    python benchmarks/fleet.py --device cuda [kernel whole rivals accuracy updates]
+
+adds the part "cuda" to benchmarks/results/fleet.json.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import streamgp as sg
+from streamgp.evaluate.metrics import rmse
+from streamgp.fleet.gpu import cuda, kernel
+from streamgp.fleet.record import CHANGE, COUNTED, POINTS
+from streamgp.fleet.rows import Rows as Grouped
+from timing import figures
+
+D, NOISE, NOVELTY, FORGETTING = 8, 0.01, 0.01, 0.999
+MILLION = 1_000_000
+SHAPES = [(50, MILLION), (50, 100_000), (50, 10_000), (32, MILLION), (32, 100_000), (100, 100_000), (100, 10_000)]
+FUSED = 16  # rows of a launch
+DIFFERENT = 4096  # models with rows of their own; the others repeat them
+PRECISIONS = "single", "double"
+STREAMS, LENGTH, NOISES = 250, 4000, (1e-2, 1e-3, 1e-4)
+UPDATED, UPDATES = 1000, 10_000
+
+
+def recipe(m: int, noise: float = NOISE, d: int = D) -> sg.OnlineGP:
+    """Forgets, admits novel rows, lets the point go whose loss changes the mean least."""
+    return sg.OnlineGP(
+        sg.Basis(sg.SquaredExponential(float(np.sqrt(d)))),
+        noise=noise,
+        budget=sg.Budget(m, novelty=NOVELTY, evict="error"),
+        forgetting=sg.BackToPrior(FORGETTING),
+    )
+
+
+class Rows:
+    """Rows on the GPU: absorbed ones near one place, replacing ones far from each other with growing targets."""
+
+    def __init__(self, size: int, number: type) -> None:
+        self._rng, self._size, self._number, self._level = np.random.default_rng(0), size, number, 1.0
+
+    def take(self, count: int, absorbed: bool) -> tuple[Any, Any]:
+        X = self._rng.normal(size=(DIFFERENT * count, D)) * (0.02 if absorbed else 3.0)
+        y = self._rng.normal(size=(DIFFERENT, count))
+        if not absorbed:  # each new point weighs more than all before, so that it stays
+            levels = self._level * 1.1 ** np.arange(1, count + 1)
+            self._level = 1.0 if levels[-1] > 1e6 else levels[-1]
+            y = np.broadcast_to(levels, y.shape)
+        n = self._size * count
+        X, y = (np.ascontiguousarray(array, self._number) for array in (X, y.ravel()))
+        return cuda.to_device(np.resize(X, (n, D))), cuda.to_device(np.resize(y, n))
+
+
+def kernels() -> dict[str, Any]:
+    return {
+        f"m = {m}, {size:,} models, {precision}": timed(m, size, precision)
+        for m, size in SHAPES
+        for precision in PRECISIONS
+    }
+
+
+def timed(m: int, size: int, precision: str) -> dict[str, Any]:
+    """Milliseconds in which each model takes one row, medians."""
+    fleet = sg.Fleet(recipe(m), size=size, device="cuda", precision=precision)
+    fleet.learn(np.zeros((1, size, D)), np.zeros((1, size)))
+    memory: Any = fleet._engine._memory  # type: ignore[union-attr]
+    rows, found = Rows(size, memory._number), {}
+
+    def launch(count: int, absorbed: bool) -> float:
+        X, y = rows.take(count, absorbed)
+        out, models, starts = (
+            cuda.device_array((2, len(X)), memory._number),
+            cuda.to_device(np.arange(size)),
+            cuda.to_device(count * np.arange(size + 1)),
+        )
+        records = memory._records.reshape(memory._records.size)
+        begin, end = cuda.event(), cuda.event()
+        cuda.synchronize()
+        begin.record()
+        memory._launch(
+            kernel(memory._shape, memory._number),
+            size,
+            0,
+            records,
+            memory._counts,
+            models,
+            starts,
+            X,
+            y,
+            out,
+            memory._parameters,
+            COUNTED,
+        )
+        end.record()
+        end.synchronize()
+        return float(cuda.event_elapsed_time(begin, end)) / count
+
+    for _ in range(m // FUSED + 1):
+        launch(FUSED, False)
+    for name, count, absorbed, repeats in (
+        ("replace", 1, False, 5),
+        ("replace, 16 rows", FUSED, False, 2),
+        ("absorb", 1, True, 9),
+        ("absorb, 16 rows", FUSED, True, 3),
+    ):
+        launch(count, absorbed)
+        found[name] = figures(np.median([launch(count, absorbed) for _ in range(repeats)]))
+        change = memory._counts[:1000].copy_to_host()
+        found[f"{name}, share"] = figures(np.mean(change[:, CHANGE] == (1 if absorbed else 3)))
+        found["points"] = figures(np.mean(change[:, POINTS]))
+    return found | {"bytes a model": memory._shape.numbers * memory._shape.bytes}
+
+
+def whole_calls(size: int = MILLION, m: int = 50) -> dict[str, Any]:
+    return {precision: whole(precision, size, m) for precision in PRECISIONS}
+
+
+def whole(precision: str, size: int, m: int) -> dict[str, Any]:
+    """fleet.track of one row of each model, from NumPy to NumPy; milliseconds, medians."""
+    fleet = sg.Fleet(recipe(m), size=size, device="cuda", precision=precision)
+    rng = np.random.default_rng(0)
+    for _ in range(m // FUSED + 1):
+        X = np.resize(3 * rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
+        fleet.learn(X, np.ones((FUSED, size)))
+    X, Y = np.resize(0.02 * rng.normal(size=(1, DIFFERENT, D)), (1, size, D)), rng.normal(size=(1, size))
+    engine, grouped = fleet._engine, Grouped(np.arange(size), np.arange(size + 1), X[0], Y[0][:, None])
+    assert engine is not None
+    calls = [clocked(lambda: fleet.track(X, Y)) for _ in range(12)]
+    inner = [clocked(lambda: engine.advance(grouped, True)) for _ in range(12)]
+    return {"track": figures(np.median(calls[2:])), "of it copies and kernel": figures(np.median(inner[2:]))}
+
+
+def clocked(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return 1e3 * (time.perf_counter() - begin)
+
+
+# What one would write instead: the textbook's alpha, C and Q, full squares, single precision.
+
+
+def rivals(size: int = MILLION, m: int = 50) -> dict[str, Any]:
+    """Milliseconds in which every model absorbs a row."""
+    return {"jax, vmap": jax_absorbing(size, m), "torch": torch_absorbing(size, m), "models": size, "m": m}
+
+
+def jax_absorbing(size: int, m: int) -> float:
+    import jax
+    import jax.numpy as jnp
+
+    def absorb(X: Any, alpha: Any, C: Any, Q: Any, x: Any, y: Any) -> Any:
+        k = jnp.exp(-0.5 / D * jnp.sum((X - x) ** 2, axis=1))
+        h, a = C @ k, Q @ k
+        s, mean = 1.0 + k @ h + NOISE, k @ alpha
+        d = h + a
+        return alpha + d * (y - mean) / s, C - jnp.outer(d, d) / s, mean, s
+
+    step = jax.jit(jax.vmap(absorb), donate_argnums=(1, 2))
+    X, alpha, C, Q, x, y = (
+        jax.random.normal(jax.random.PRNGKey(i), shape, jnp.float32)
+        for i, shape in enumerate([(size, m, D), (size, m), (size, m, m), (size, m, m), (size, D), (size,)])
+    )
+    C, times = 1e-3 * C, []
+    for _ in range(8):
+        begin = time.perf_counter()
+        alpha, C, *_ = jax.block_until_ready(step(X, alpha, C, Q, x, y))
+        times.append(1e3 * (time.perf_counter() - begin))
+    return figures(np.median(times[3:]))
+
+
+def torch_absorbing(size: int, m: int) -> float:
+    import torch
+
+    with torch.no_grad():
+        X, alpha, C, Q, x, y = (
+            torch.randn(*shape, device="cuda")
+            for shape in [(size, m, D), (size, m), (size, m, m), (size, m, m), (size, D), (size,)]
+        )
+        times = []
+        for _ in range(8):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            k = torch.exp(-0.5 / D * ((X - x[:, None]) ** 2).sum(2))[:, :, None]
+            h, a = torch.bmm(C, k), torch.bmm(Q, k)
+            s, mean = 1.0 + (k * h).sum((1, 2)) + NOISE, (k[:, :, 0] * alpha).sum(1)
+            d = h + a
+            alpha.addcmul_(d[:, :, 0], ((y - mean) / s)[:, None])
+            C.baddbmm_(d / s[:, None, None], d.transpose(1, 2), alpha=-1.0)
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - begin))
+    return figures(np.median(times[3:]))
+
+
+# Accuracy.
+
+
+def kinds(rows: int, count: int, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Four kinds of streams, (rows, count, D) and (rows, count)."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(rows)[:, None, None]
+    f = lambda X: np.sin(X[..., 0]) + X[..., 1] * np.cos(X[..., 2]) + 0.5 * np.tanh(X[..., 3:].sum(-1))  # noqa: E731
+    independent = rng.uniform(-2, 2, (rows, count, D))
+    arm = 1.5 * np.sin(t * rng.uniform(0.002, 0.05, (1, count, D)) + rng.uniform(0, 6, (1, count, D)))
+    jumps = np.repeat(rng.uniform(-2, 2, (rows // 50 + 1, count, D)), 50, axis=0)[:rows]
+    jumps = jumps + 0.05 * np.sin(0.1 * t)
+    series = np.ravel(sg.data.mackey_glass(rows + D * 6 + count).truth)
+    lags = np.stack([np.stack([series[i + 6 * j : i + 6 * j + rows] for j in range(D)], -1) for i in range(count)], 1)
+    ahead = np.stack([series[i + 6 * D : i + 6 * D + rows] for i in range(count)], 1)
+    scale = series.std()
+    return {
+        "independent": (independent, f(independent)),
+        "smooth arm": (arm, f(arm)),
+        "Mackey-Glass": ((lags - series.mean()) / scale, (ahead - series.mean()) / scale),
+        "jumps and near repeats": (jumps, f(jumps)),
+    }
+
+
+def accuracy() -> dict[str, Any]:
+    """Share of streams whose error in single precision is more than 5% larger than in double; ratios of errors."""
+    found: dict[str, Any] = {}
+    for kind, (X, clean) in kinds(LENGTH, STREAMS, 1).items():
+        for noise in NOISES:
+            Y = clean + np.sqrt(noise) * np.random.default_rng(2).normal(size=clean.shape)
+            errors = {}
+            for precision in PRECISIONS:
+                fleet = sg.Fleet(recipe(50, noise), size=STREAMS, device="cuda", precision=precision)
+                said = np.concatenate([fleet.track(X[i : i + 500], Y[i : i + 500]).mean for i in range(0, LENGTH, 500)])
+                errors[precision] = np.array([rmse(Y[500:, j], said[500:, j]) for j in range(STREAMS)])
+            ratio = errors["single"] / errors["double"]
+            found[f"{kind}, noise {noise:g}"] = {
+                "streams": STREAMS,
+                "more than 5% worse": int(np.sum(~(ratio <= 1.05))),
+                "median": figures(np.median(ratio)),
+                "largest": figures(np.max(ratio)),
+            }
+    return found
+
+
+def updates() -> dict[str, Any]:
+    """Ten million rows in double precision: twice the same, and beside the cores."""
+    X, clean = kinds(UPDATES, UPDATED, 3)["smooth arm"]
+    Y = clean + 0.1 * np.random.default_rng(4).normal(size=clean.shape)
+    said, checked = [], 20
+    for _ in range(2):
+        fleet = sg.Fleet(recipe(50), size=UPDATED, device="cuda")
+        said.append(np.concatenate([fleet.track(X[i : i + 500], Y[i : i + 500]).mean for i in range(0, UPDATES, 500)]))
+    cores = sg.Fleet(recipe(50), size=checked).track(X[:, :checked], Y[:, :checked]).mean
+    difference = np.abs(said[0][:, :checked] - cores)
+    return {
+        "updates": UPDATED * UPDATES,
+        "bits that differ between two runs": int(np.sum(said[0] != said[1])),
+        "largest difference from the cores, first thousand rows": figures(difference[:1000].max()),
+        "largest difference from the cores, last thousand rows": figures(difference[-1000:].max()),
+        "rmse on the GPU over that on the cores": figures(
+            rmse(Y[:, :checked].ravel(), said[0][:, :checked].ravel()) / rmse(Y[:, :checked].ravel(), cores.ravel())
+        ),
+        "broken models": len(fleet.broken()),
+        "repairs": fleet.health.total.repairs,
+    }
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "accuracy": accuracy,
+    "updates": updates,
+    "kernel": kernels,
+    "whole": whole_calls,
+    "rivals": rivals,
+}

@@ -1,0 +1,80 @@
+"""Numba's compiler for GPUs, and instructions that have no name in it: copies in the background and wide reads."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+
+vars(np).setdefault("row_stack", np.vstack)  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
+cuda: Any = importlib.import_module("numba.cuda")
+intrinsic: Any = importlib.import_module("numba.cuda.extending").intrinsic
+ADDRESS = ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    view = context.make_array(kind)(context, builder, array)
+    return builder.ptrtoint(builder.gep(view.data, [at]), ADDRESS)
+
+
+@intrinsic
+def fetch(_: Any, shared: Any, at: Any, source: Any, begin: Any) -> Any:
+    """Start to copy 16 bytes from global into shared memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = _address(context, builder, signature.args[0], args[0], args[1])
+        of = _address(context, builder, signature.args[2], args[2], args[3])
+        text = (
+            "{ .reg .u64 a, b; cvta.to.shared.u64 a, $0; cvta.to.global.u64 b, $1; "
+            "cp.async.cg.shared.global [a], [b], 16; }"
+        )
+        builder.asm(ir.FunctionType(ir.VoidType(), [ADDRESS, ADDRESS]), text, "l,l,~{memory}", [to, of], True)
+        return context.get_dummy_value()
+
+    return types.void(shared, types.uint64, source, types.uint64), codegen
+
+
+@intrinsic
+def fetched(_: Any) -> Any:
+    """Wait for what this thread has started to copy."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "cp.async.wait_all;", "~{memory}", [], True)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def put_back(_: Any, shared: Any, at: Any, target: Any, begin: Any) -> Any:
+    """Copy 16 bytes from shared into global memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        of = _address(context, builder, signature.args[0], args[0], args[1])
+        to = _address(context, builder, signature.args[2], args[2], args[3])
+        text = (
+            "{ .reg .u64 a, b; .reg .b32 x, y, z, w; cvta.to.shared.u64 a, $0; cvta.to.global.u64 b, $1; "
+            "ld.shared.v4.b32 {x, y, z, w}, [a]; st.global.v4.b32 [b], {x, y, z, w}; }"
+        )
+        builder.asm(ir.FunctionType(ir.VoidType(), [ADDRESS, ADDRESS]), text, "l,l,~{memory}", [of, to], True)
+        return context.get_dummy_value()
+
+    return types.void(shared, types.uint64, target, types.uint64), codegen
+
+
+@intrinsic
+def read_four(_: Any, shared: Any, at: Any) -> Any:
+    """Read four single floats of shared memory at once."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        of = _address(context, builder, signature.args[0], args[0], args[1])
+        kind = ir.FunctionType(ir.LiteralStructType([ir.FloatType()] * 4), [ADDRESS])
+        text = "{ .reg .u64 a; cvta.to.shared.u64 a, $4; ld.shared.v4.f32 {$0, $1, $2, $3}, [a]; }"
+        found = builder.asm(kind, text, "=f,=f,=f,=f,l,~{memory}", [of], True)
+        numbers = [builder.extract_value(found, i) for i in range(4)]
+        return context.make_tuple(builder, signature.return_type, numbers)
+
+    return types.UniTuple(types.float32, 4)(shared, types.uint64), codegen

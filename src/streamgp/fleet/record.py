@@ -1,0 +1,51 @@
+"""A model of a fleet on a GPU: one record of numbers, some counts, and the parameters that all models share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+LINE = 128  # bytes to which records are aligned
+
+# What a launch takes, in this order; behind it stand one lengthscale for each input, inverted, and any frequencies.
+PARAMETERS = (
+    "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learnt
+    "fresh",
+    "mean_scale",
+    "noise",
+    "variance",  # of the kernel
+    "kappa",  # prior variance of a point, jitter included
+    "novel",  # a row with this residual is admitted
+    "distinct",  # the largest diagonal entry of K^-1
+    "rounding",  # a residual below is 0 ...
+    "negative",  # ... and below this one it is counted
+    "unresolved",  # s below is counted
+)
+SCALE, FRESH, MEAN_SCALE, NOISE, VARIANCE, KAPPA, NOVEL, DISTINCT, ROUNDING, NEGATIVE, UNRESOLVED = range(
+    len(PARAMETERS)
+)
+
+# What is done with rows: nothing is learnt; learnt and counted; learnt, when they were counted before.
+PREDICTED, COUNTED, LEARNT = range(3)
+
+# What is counted for each model.
+COUNTS = ("rows_seen", "points", "change", "negative_residuals", "skipped_rows", "unresolved_rows", "refreshed")
+ROWS, POINTS, CHANGE, NEGATIVES, SKIPPED, UNRESOLVED_ROWS, REFRESHED = range(len(COUNTS))
+
+
+class Rows(NamedTuple):
+    """What a target runs for one model; f is its record with the scratch behind.
+
+    Args:
+        predict: (f, parameters) -> mean, latent variance, |phi|^2, phi'W phi.
+        learn: (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed.
+        off: (f, parameters, points) -> how far the record is from what it should be; not finite: broken.
+    """
+
+    predict: Callable[..., Any]
+    learn: Callable[..., Any]
+    off: Callable[..., Any]
+
+
+def rounded_up(n: int, to: int) -> int:
+    return -(-n // to) * to

@@ -1,0 +1,208 @@
+"""What a GPU runs, run by plain Python with one lane, against single models."""
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.fleet import devices
+from streamgp.fleet.cuda import CudaEngine
+from streamgp.fleet.exchange import Exchange
+from streamgp.fleet.plain import PlainMemory
+
+CLOSE = 1e-8
+
+
+def plain_engine(device, precision, model, size, threads):
+    """In place of the GPU's."""
+    if device == "cpu":
+        return CPU(device, precision, model, size, threads)
+    exchanged = Exchange(model, precision)
+    return CudaEngine(
+        model, size, precision, PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters), exchanged
+    )
+
+
+CPU = devices.engine
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch):
+    monkeypatch.setattr(devices, "engine", plain_engine)
+    monkeypatch.setattr(devices, "no_gpu", lambda: "")
+
+
+def krlst(**settings):
+    return sg.KRLST(**({"kernel": sg.SquaredExponential([1.0, 0.7]), "capacity": 8, "forgetting": 0.99} | settings))
+
+
+RECIPES = {
+    "KRLST": krlst,
+    "KRLST, Matern 1/2": lambda: krlst(kernel=sg.Matern(0.5, lengthscale=2.0)),
+    "KRLST, Matern 3/2": lambda: krlst(kernel=sg.Matern(1.5, lengthscale=2.0)),
+    "KRLST, no forgetting": lambda: krlst(forgetting=1.0, noise=0.1),
+    "SOGP": lambda: sg.SOGP(sg.SquaredExponential(1.0, variance=3.0), capacity=8, novelty=0.05),
+    "SOGP, every row, KL": lambda: sg.SOGP(sg.Matern(2.5, lengthscale=2.0), capacity=8, novelty=0.0, evict="kl"),
+    "an even number of points": lambda: sg.SOGP(capacity=7, novelty=0.0),
+    "ISSGPR": lambda: sg.ISSGPR(5, lengthscale=1.0),
+    "Fourier, forgetting": lambda: sg.OnlineGP(
+        sg.Fourier(5, lengthscale=1.0, variance=2.0), forgetting=sg.BackToPrior(0.95)
+    ),
+}
+
+
+def rows(n, size, seed=0):
+    """Smooth walks that stay in a bounded place; a tenth of the targets is missing."""
+    rng = np.random.default_rng(seed)
+    X = 2.0 * np.sin(np.cumsum(0.4 * rng.normal(size=(n, size, 2)), axis=0))
+    Y = np.sin(X[..., 0]) * X[..., 1] + 0.1 * rng.normal(size=(n, size))
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    return X, Y
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_rows_are_predicted_and_learnt_as_by_single_models(name):
+    X, Y = rows(60, 3)
+    fleet = sg.Fleet(RECIPES[name](), size=3, device="cuda")
+    p = fleet.track(X, Y)
+    for i in range(3):
+        single = RECIPES[name]()
+        q = single.track(X[:, i], Y[:, i])
+        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=CLOSE, rtol=CLOSE)
+        np.testing.assert_allclose(p.variance[:, i], q.variance, atol=CLOSE, rtol=CLOSE)
+        np.testing.assert_array_equal(p.noise[:, i], q.noise)
+        assert fleet.model(i).size == single.size
+    assert (fleet.rows_seen == 60).all()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_models_taken_out_and_put_back_go_on_alike(name):
+    X, Y = rows(40, 2, seed=1)
+    fleet = sg.Fleet(RECIPES[name](), size=2, device="cuda")
+    fleet.learn(X, Y)
+    taken = [fleet.model(i) for i in range(2)]
+    fleet.replace(0, taken[0])
+    more, targets = rows(30, 2, seed=2)
+    p = fleet.track(more, targets)
+    for i in range(2):
+        q = taken[i].track(more[:, i], targets[:, i])
+        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=CLOSE, rtol=CLOSE)
+        np.testing.assert_allclose(p.variance[:, i], q.variance, atol=CLOSE, rtol=CLOSE)
+
+
+def test_points_that_the_others_explain_leave():
+    model = sg.KRLST(sg.SquaredExponential(3.0), capacity=12, noise=1e-6, forgetting=1.0, jitter=0.0)
+    x = np.linspace(0, 1, 40)[:, None]
+    fleet = sg.Fleet(model, size=1, device="cuda")
+    p = fleet.track(x[:, None], np.sin(3 * x))
+    q = model.track(x, np.sin(3 * x[:, 0]))
+    assert fleet.model(0).size == model.size < 12
+    np.testing.assert_allclose(p.mean[:, 0], q.mean, atol=1e-6)
+
+
+def test_snapshots_go_on_bit_for_bit_and_move_between_devices(tmp_path):
+    X, Y = rows(40, 3)
+    fleet = sg.Fleet(krlst(), size=3, device="cuda")
+    fleet.learn(X[:25], Y[:25])
+    fleet.save(tmp_path / "fleet.sgp")
+    rest = fleet.track(X[25:], Y[25:])
+    again = sg.load(tmp_path / "fleet.sgp").track(X[25:], Y[25:])
+    np.testing.assert_array_equal(again.mean, rest.mean)
+    cores = sg.load(tmp_path / "fleet.sgp", device="cpu")
+    np.testing.assert_allclose(cores.track(X[25:], Y[25:]).mean, rest.mean, atol=CLOSE)
+    back = sg.load(tmp_path / "fleet.sgp", device="cpu").to("cuda")
+    np.testing.assert_allclose(back.track(X[25:], Y[25:]).mean, rest.mean, atol=CLOSE)
+
+
+def test_models_come_and_go():
+    X, Y = rows(20, 3)
+    fleet = sg.Fleet(krlst(), size=2, device="cuda")
+    fleet.learn(X[:, :2], Y[:, :2])
+    assert fleet.add(1).tolist() == [2]
+    fleet.remove([0])
+    assert fleet.rows_seen.tolist() == [20, 0]
+    p = fleet.predict([0, 1], X[-1, :2])
+    single = krlst()
+    single.learn_many(X[:, 1], Y[:, 1])
+    np.testing.assert_allclose(p.mean[0], single.predict_one(X[-1, 0]).mean, atol=CLOSE)
+    assert p.mean[1] == 0.0
+
+
+def test_late_targets_are_learnt_at_the_inputs_of_their_rows():
+    X, Y = rows(20, 2)
+    Y = np.nan_to_num(Y)
+    fleet, twin = (sg.Fleet(krlst(), size=2, device="cuda", pending=10) for _ in range(2))
+    for t in range(20):
+        p = fleet.issue([0, 1], X[t])
+        fleet.resolve(p.ticket[::-1], Y[t][::-1])
+        q = twin.track([0, 1], X[t], Y[t])
+        np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
+    assert fleet.rows_seen.tolist() == [20, 20]
+
+
+def test_single_precision_stays_near_double():
+    X, Y = rows(60, 2)
+    recipe = sg.SOGP(sg.SquaredExponential(1.5), capacity=10, novelty=0.02, noise=0.01)
+    single, double = (sg.Fleet(recipe, size=2, device="cuda", precision=p).track(X, Y) for p in ("single", "double"))
+    np.testing.assert_allclose(single.mean, double.mean, atol=1e-3)
+    assert single.mean.dtype == float
+
+
+def test_broken_models_are_found_and_made_anew_from_their_basis():
+    X, Y = rows(60, 3)
+    fleet = sg.Fleet(krlst(), size=3, device="cuda")
+    fleet.learn(X, Y)
+    before = fleet.predict(X[:1])
+    at = fleet._engine._exchange.shape.at["L"]
+    fleet._engine._memory._records[1, at : at + 200] *= 1.2  # no root of K^-1 any more
+    fleet._engine._memory._records[2, 0] = np.nan
+    assert fleet.broken().tolist() == [1, 2]
+    assert fleet.refresh().tolist() == [1, 2]
+    assert fleet.broken().tolist() == []
+    after = fleet.predict(X[:1])
+    assert after.mean[0, 0] == before.mean[0, 0]
+    assert after.mean[0, 1] == pytest.approx(before.mean[0, 1], abs=0.3)
+    assert after.mean[0, 2] == 0.0  # starts again
+    assert fleet.rows_seen.tolist() == [60, 60, 60]
+
+
+UNFIT = {
+    "around one": (lambda: sg.Standardize(krlst()), "double"),
+    "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
+    "a memory": (lambda: krlst(depth=2), "double"),
+    "features other": (lambda: sg.RecursiveGP([[0.0, 0.0]]), "double"),
+    "budgets other": (lambda: sg.KRLS(), "double"),
+    "back to the prior": (lambda: krlst(mode="injection"), "double"),
+    "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),
+    "estimate_power": (lambda: krlst(estimate_power=True), "double"),
+    "not Gaussian": (lambda: krlst(likelihood=sg.StudentT(0.1)), "double"),
+    "it needs 0.01": (krlst, "single"),
+    "below 0.0001 of the variance": (lambda: sg.SOGP(novelty=0.02, noise=1e-5), "single"),
+    "Fourier features": (lambda: sg.ISSGPR(5), "single"),
+}
+
+
+@pytest.mark.parametrize("why", UNFIT)
+def test_recipes_that_a_gpu_does_not_run_are_refused_with_the_reason(why):
+    recipe, precision = UNFIT[why]
+    with pytest.raises(ValueError, match=why):
+        sg.Fleet(recipe(), size=1, device="cuda", precision=precision)
+
+
+def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
+    X, Y = rows(5, 2)
+    fleet = sg.Fleet(krlst(), size=2, device="cuda")
+    fleet.learn(X, Y)
+    before = fleet.to_bytes()
+    with pytest.raises(ValueError, match="one noise for all rows"):
+        fleet.learn(X, Y, noise=0.1)
+    assert fleet.to_bytes() == before
+    with pytest.raises(ValueError, match="models of one output; got 2"):
+        sg.Fleet(krlst(), size=2, device="cuda").learn(X, np.stack([Y, Y], axis=-1))
+    with pytest.raises(ValueError, match="bytes of shared memory"):
+        sg.Fleet(krlst(capacity=300), size=2, device="cuda").learn(X, Y)
+
+
+def test_without_a_gpu_a_sentence_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(devices, "no_gpu", lambda: "none is found")
+    with pytest.raises(ValueError, match=r"needs an NVIDIA GPU and the extra streamgp\[cuda\]; none is found"):
+        sg.Fleet(krlst(), size=1, device="cuda")
