@@ -24,6 +24,7 @@ TESTED = {
     "_cache",
     "_cache_file",
     "_codegen",
+    "_codelibrary",
     "_data_layout",
     "_engine",
     "_finalize_dynamic_globals",
@@ -86,6 +87,14 @@ def test_a_record_is_mangled_by_a_property_of_its_type():
     record = numba.from_dtype(np.dtype([("a", np.int64)]))
     assert isinstance(record.name, str)
     assert isinstance(stream.run_fixed.overloads, dict)
+
+
+def test_a_kernel_of_a_gpu_keeps_its_library():
+    dispatcher = pytest.importorskip("numba.cuda.dispatcher", reason="Numba for GPUs is not installed")
+    from numba.cuda.codegen import CUDACodeLibrary
+
+    assert "self._codelibrary = lib" in inspect.getsource(dispatcher._Kernel)
+    assert parameters(CUDACodeLibrary.get_cufunc) == ["self"]
 
 
 def private(name):
