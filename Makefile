@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
@@ -13,17 +14,22 @@ BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift forgetting forecasts main_job
 
-.PHONY: help demo test test-interpreted test-portable lint format soak bench bench-data bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
 
-$(READY): pyproject.toml constraints.txt
+# What the command needs, and no more: --no-compile leaves modules that are never imported alone.
+$(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[cli]' --constraint constraints.txt
+	touch $(RUNTIME)
+
+$(READY): $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
-demo: $(READY)  ## predict a made-up table row by row, print a summary, write a report
+demo: $(RUNTIME)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks, in two processes
@@ -51,6 +57,13 @@ format: $(READY)  ## rewrite the sources in the house format
 soak: $(READY)  ## millions of rows against references; minutes
 	$(BIN)/python -m pytest -m soak -s
 
+docs: $(READY)  ## build the site into out/site: links, anchors and code checked; open out/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m pytest tests/docs
+
+docs-pictures: $(READY)  ## draw the tutorials' pictures anew, and write their scripts to examples/
+	$(BIN)/python docs/_site/tutorials.py
+
 bench: $(READY)  ## measure speed; write benchmarks/results and the tables in docs; ten minutes; a stopped run goes on
 	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 	$(BIN)/python benchmarks/render.py --finished
@@ -65,6 +78,7 @@ bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 strea
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
 	$(BIN)/streamgp reproduce --page docs/reproductions.md
+	$(BIN)/streamgp reproduce --page docs/claims.md
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

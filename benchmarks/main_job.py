@@ -234,7 +234,13 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
     if memory := report.get("memory"):
         path = ", ".join(f"{value:.0f}" for value in memory["resident_MiB"].values())
         text += f"\n\nFollowing a file of {memory['rows']:,} rows: resident memory every 500 000 rows, in MiB: {path}."
-    return {"errors": "\n".join(errors), "intervals": "\n".join(intervals), "throughput": text}
+    in_short = [line.rpartition(" | ")[0] + " |" for line in errors[:1] + errors[2:]]  # less the models
+    return {
+        "errors": "\n".join(errors),
+        "errors in short": "\n".join([in_short[0], errors[1][: -len("---|")], *in_short[1:]]),
+        "intervals": "\n".join(intervals),
+        "throughput": text,
+    }
 
 
 def page_with(page: str, report: dict[str, Any]) -> str:

@@ -16,7 +16,9 @@ MARKED = re.compile(r"<!-- table of (?P<name>[^.>]+) -->\n.*?<!-- end of table -
 
 
 def pages() -> list[Path]:
-    return [path for path in sorted(ROOT.glob("docs/**/*.md")) if MARKED.search(path.read_text())]
+    return [
+        path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if MARKED.search(path.read_text())
+    ]
 
 
 def rendered(text: str) -> str:

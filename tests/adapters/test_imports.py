@@ -46,6 +46,7 @@ def test_a_snapshot_is_loaded_although_nothing_else_was_imported(tmp_path):
 @pytest.mark.parametrize(
     ("library", "message"),
     [
+        ("skpro", "streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'"),
         ("sklearn", "streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'"),
         ("river", "streamgp.adapters.river needs River: pip install 'streamgp[river]'"),
     ],

@@ -42,9 +42,9 @@ def short_blocks(monkeypatch):
 # The pages
 
 
-@pytest.mark.parametrize("page", [path.name for path in render.pages()])
+@pytest.mark.parametrize("page", render.pages(), ids=lambda path: path.name)
 def test_committed_tables_of_the_pages_are_those_of_the_results(page):
-    text = (record.ROOT / "docs" / page).read_text()
+    text = page.read_text()
     assert render.rendered(text) == text
 
 

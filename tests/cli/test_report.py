@@ -59,6 +59,20 @@ def test_a_picture_is_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():
+    x = np.linspace(0.0, 1.0, 200)
+    series = {name: x.copy() for name in ("observed_low", "observed_high", "mean_low", "mean_high")}
+    series |= {"lower": x - 0.1, "upper": x + 0.1}
+    series["lower"][:3], series["upper"][5] = -1000.0, np.inf
+    low, high = report._visible(series)
+    assert -0.3 < low < -0.1
+    assert 1.1 < high < 1.3
+    series["observed_high"][7] = 50.0  # what was observed is always shown
+    assert report._visible(series)[1] > 50.0
+    assert report._visible({name: np.full(3, np.nan) for name in series}) == (0.0, 1.0)
+    assert report._visible({name: np.full(3, 2.0) for name in series}) == (1.0, 3.0)
+
+
 def test_a_report_that_cannot_be_written_is_a_sentence(tmp_path):
     source = table(tmp_path / "a.csv", 20)
     for option in ("--report", "--plot"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def python_blocks(text):
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if any(python_blocks(text))])
 def test_every_example_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace = {"__name__": "example"}
     for line, source in python_blocks(TEXTS[page]):
         code = compile("\n" * line + source, str(ROOT / page), "exec")
@@ -55,6 +57,8 @@ def test_every_example_runs(page, tmp_path, monkeypatch):
             if package not in optional_packages():
                 raise
             pytest.skip(f"{page} needs the optional package {package}, which is not installed")
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 # Settings

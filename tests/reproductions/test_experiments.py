@@ -11,6 +11,7 @@ from streamgp import reproduce
 from streamgp.reproduce import catalogue, runner
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
+CLAIMS = PAGE.with_name("claims.md")
 
 
 def found(name):
@@ -47,8 +48,14 @@ def test_committed_page_has_a_block_for_each_experiment():
     assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == reproduce.names()
 
 
-def test_committed_page_is_that_of_the_results():
+@pytest.mark.parametrize("page", [PAGE, CLAIMS], ids=lambda page: page.stem)
+def test_committed_page_is_that_of_the_results(page):
     for name in reproduce.names():
         found(name)
-    text = PAGE.read_text()
-    assert reproduce.refreshed(text, PAGE.parent) == text, "run: streamgp reproduce --page docs/reproductions.md"
+    text = page.read_text()
+    assert reproduce.refreshed(text, page.parent) == text, f"run: streamgp reproduce --page docs/{page.name}"
+
+
+def test_committed_claims_count_every_paper():
+    papers = {name.partition("-")[0] for name in reproduce.names()} - {"extensions"}
+    assert set(re.findall(r"<!-- compared (\w+) -->", CLAIMS.read_text())) == papers

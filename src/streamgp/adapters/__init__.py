@@ -1,1 +1,1 @@
-"""Stream models under the interfaces of scikit-learn and River. Each needs its library; the core needs neither."""
+"""Stream models under the interfaces of scikit-learn, skpro and River. Each needs its library, the core none."""

@@ -11,6 +11,7 @@ from streamgp.cli.cite import cite
 from streamgp.cli.compare import compare
 from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
+from streamgp.cli.doctor import doctor
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
 from streamgp.cli.reproduce import reproduce
@@ -58,7 +59,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
+commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

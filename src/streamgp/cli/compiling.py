@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import typer
 
@@ -27,9 +28,14 @@ def fill_cache(ctx: typer.Context) -> None:
     with reported():
         from streamgp.compiled import compile_now
 
-        modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
-        things = [thing for module in modules for thing in vars(module).values()]
-        entries = {id(thing): thing for thing in things if hasattr(thing, "types") and hasattr(thing, "py_func")}
-        compile_now(*entries.values())
+        functions = all_entries()
+        compile_now(*functions)
         if not ctx.obj["json"]:
-            typer.echo(f"compiled: {len(entries)} functions")
+            typer.echo(f"compiled: {len(functions)} functions")
+
+
+def all_entries() -> list[Any]:
+    """Every compiled function that Python calls when a model learns or predicts."""
+    modules = [importlib.import_module(f"streamgp.{name}") for name in MODULES]
+    found = [thing for module in modules for thing in vars(module).values()]
+    return list({id(thing): thing for thing in found if hasattr(thing, "py_func") and hasattr(thing, "types")}.values())

@@ -9,10 +9,10 @@ import numpy as np
 
 from streamgp.settings import whole
 
-CHANGE = 0.6  # after this part of the rows a machine is replaced
+CHANGE = 0.9  # a machine is replaced after this part of the rows: a picture of the last ones shows it
 
 
-def write_demo(path: str | Path, rows: int = 6000, seed: int = 0) -> int:
+def write_demo(path: str | Path, rows: int = 3000, seed: int = 0) -> int:
     """Write the table as CSV: time, temperature, a shift by name, gaps, and a machine that is replaced on the way.
 
     Args:
@@ -35,10 +35,10 @@ def write_demo(path: str | Path, rows: int = 6000, seed: int = 0) -> int:
     load = np.select([shift == "day", shift == "night"], [1.0, 0.45], 0.1)
     load = load * (1.0 + 0.15 * np.sin(2 * np.pi * of_day / 12))
     changed = int(CHANGE * rows)
-    machine = np.where(hours < changed, 300.0, 210.0)
+    machine = np.where(hours < changed, 300.0, 150.0)
     heating = np.maximum(15.0 - temperature, 0.0)
     power = 60.0 + machine * load + 6.0 * heating + 0.15 * heating**2
-    power += (4.0 + 12.0 * load) * rng.standard_normal(rows)
+    power += (9.0 + 3.0 * load) * rng.standard_normal(rows)
     start = datetime(2024, 1, 1)
     with open(path, "w", encoding="utf-8") as file:
         file.write("time,temperature,shift,power\n")

@@ -12,6 +12,7 @@ from streamgp.contract import snapshot
 from streamgp.contract.delay import Delay
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.job.ahead import compile_ahead
 from streamgp.job.auto import Auto
 from streamgp.job.lags import Lags
 from streamgp.job.late import Late
@@ -99,6 +100,7 @@ class Pipeline:
             raise RowsError(
                 "nothing to predict from: the target is the only column in use; give --lags 10, or --inputs"
             )
+        compile_ahead(self.request.model)
         self.rows = 0
         self._unready = 0  # first rows without anything to predict from
         self.yardsticks = Yardsticks(own + self.lags, self.horizon, schema.seasons)

@@ -64,6 +64,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     middle = 0.5 * (series["mean_low"] + series["mean_high"])
     top.plot(row[last], middle[last], color="tab:blue", lw=1.3, label="predicted")
     top.set(title=f"{pipeline.schema.target}: the last rows", xlabel="row", xlim=(row[last][0], row[last][-1] + 1))
+    top.set_ylim(*_visible({name: values[last] for name, values in series.items()}))
     top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
     axes[1].plot(row, running["rmse"], color="tab:blue", lw=1)
     axes[1].set(title=f"RMSE over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
@@ -73,15 +74,31 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     axes[2].axhline(pipeline.level, color="tab:green", lw=1)
     axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
     axes[2].legend(frameon=False, loc="lower right", ncols=2)
-    for axis in axes[1:]:
+    for axis in axes:
         for event, _ in pipeline.drift:
-            axis.axvline(event, color="tab:red", ls="--", lw=1)
+            if axis.get_xlim()[0] <= event <= axis.get_xlim()[1]:
+                axis.axvline(event, color="tab:red", ls="--", lw=1)
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:
         raise _cannot(path, error) from None
     finally:
         plt.close(figure)
+
+
+def _visible(series: dict[str, np.ndarray]) -> tuple[float, float]:
+    """The range of a plot: of all values, less the few bounds that reach far and would flatten everything else."""
+    low, high = [series["observed_low"], series["mean_low"]], [series["observed_high"], series["mean_high"]]
+    for bounds, part, among in ((series["lower"], 0.02, low), (series["upper"], 0.98, high)):
+        finite_bounds = bounds[np.isfinite(bounds)]
+        if finite_bounds.size:
+            among.append(np.atleast_1d(np.quantile(finite_bounds, part)))
+    values = np.concatenate(low + high)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0, 1.0
+    margin = 0.05 * np.ptp(values) or 1.0
+    return float(values.min() - margin), float(values.max() + margin)
 
 
 def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, Any]:

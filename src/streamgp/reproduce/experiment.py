@@ -66,10 +66,15 @@ class Value:
         return self.excess > 0.0
 
     @property
+    def near(self) -> bool:
+        """Whether ours is worse by no more than the tolerance, or not at all."""
+        reference = self.reference
+        return reference is None or self.excess <= reference.tolerance * abs(reference.value)
+
+    @property
     def unexplained(self) -> bool:
         """Whether ours is worse by more than the tolerance and nothing says why."""
-        reference = self.reference
-        return reference is not None and self.excess > reference.tolerance * abs(reference.value) and not reference.note
+        return self.reference is not None and not self.near and not self.reference.note
 
     def text(self) -> str:
         """As it stands in a table: ours (spread) [paper's], a triangle where ours is worse."""
@@ -108,8 +113,7 @@ class Table:
         for key, value in self.values().items():
             reference = value.reference
             if value.worse and reference is not None:
-                near = value.excess <= reference.tolerance * abs(reference.value)
-                why = f"within {100 * reference.tolerance:.0f}%" if near else reference.note
+                why = f"within {100 * reference.tolerance:.0f}%" if value.near else reference.note
                 reasons.setdefault(why, []).append(key)
         return [f"{', '.join(keys)}: {why}" for why, keys in reasons.items()]
 

@@ -12,16 +12,37 @@ from streamgp.reproduce.experiment import Experiment, Row
 from streamgp.reproduce.runner import files, finished
 
 BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def refreshed(text: str, folder: Path) -> str:
     """Return a page with every block between ``<!-- result NAME -->`` and ``<!-- end -->`` rendered anew.
 
+    Between ``<!-- compared PAPER -->`` and ``<!-- end -->`` stands how many of a paper's numbers ours are as good as.
+
     Args:
         text: the page.
         folder: where it stands; plots are linked from there.
     """
-    return BLOCK.sub(lambda block: f"{block[1]}{_rendered(catalogue.find(block[2]), folder)}{block[3]}", text)
+    text = BLOCK.sub(lambda block: f"{block[1]}{_rendered(catalogue.find(block[2]), folder)}{block[3]}", text)
+    return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2])}{block[3]}", text)
+
+
+def _compared(paper: str) -> str:
+    """A line for each experiment of a paper that has numbers of the paper's beside ours."""
+    lines = ["| experiment | numbers compared | as good or better | worse, within tolerance | worse, reason given |"]
+    lines.append("|---|---|---|---|---|")
+    for name in catalogue.names():
+        experiment = catalogue.find(name)
+        rows = finished(experiment, experiment.full, catalogue.ROOT) if experiment.key == paper else []
+        values = experiment.summarize(rows, catalogue.expected(experiment)).values().values() if rows else []
+        beside = [value for value in values if value.reference is not None and value.better != "neither"]
+        if beside:
+            near = sum(value.worse and value.near for value in beside)
+            far = sum(value.worse and not value.near for value in beside)
+            counts = f"{len(beside)} | {len(beside) - near - far} | {near} | {far}"
+            lines.append(f"| {experiment.title} | {counts} |")
+    return "\n".join(lines) + "\n"
 
 
 def _rendered(experiment: Experiment, folder: Path) -> str:

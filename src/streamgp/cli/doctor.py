@@ -1,0 +1,155 @@
+"""``streamgp doctor``: what a report of a problem should say, and whether the arithmetic is right on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from streamgp.cli.errors import reported
+
+NEEDED = ("numpy", "scipy", "numba", "llvmlite", "safetensors", "typer", "rich")
+OPTIONAL = ("pyarrow", "pandas", "matplotlib", "scikit-learn", "river", "skpro", "torch", "gpytorch")
+ROWS, TOLERANCE = 200, 1e-8
+
+
+def doctor(ctx: typer.Context) -> None:
+    """Print versions, processor, cache, BLAS and GPU, and test a model against the exact Gaussian process."""
+    with reported():
+        as_json = ctx.obj["json"]
+        facts: dict[str, Any] = {
+            "versions": _versions(),
+            "processor": _processor(),
+            "cache": _cache(),
+            "BLAS": _blas(),
+            "GPU": _gpu(),
+        }
+        if not as_json:
+            for name, found in facts.items():
+                shown = ", ".join(f"{what} {which}" for what, which in found.items()) if name == "versions" else found
+                typer.echo(f"{name + ':':<11}{shown}")
+        results = _self_test()
+        wrong = [claim for claim, right, _ in results if not right]
+        if as_json:
+            checks = {claim: {"passed": right, "measured": measured} for claim, right, measured in results}
+            typer.echo(json.dumps(facts | {"self-test": checks}))
+        else:
+            for claim, right, measured in results:
+                typer.echo(f"{'self-test:':<11}{'passed' if right else 'FAILED'}: {claim} ({measured})")
+    if wrong:
+        typer.echo("streamgp: the self-test failed; please report what is printed above", err=True)
+        raise typer.Exit(1)
+
+
+def _versions() -> dict[str, str]:
+    from streamgp.version import __version__
+
+    found = {"streamgp": __version__, "Python": platform.python_version()}
+    for name in (*NEEDED, *OPTIONAL):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            if name in NEEDED:
+                found[name] = "MISSING"
+    return found
+
+
+def _processor() -> str:
+    import llvmlite.binding as llvm
+
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{platform.machine()} ({llvm.get_host_cpu_name()}), {usable} cores usable, {platform.platform()}"
+
+
+def _cache() -> str:
+    """Where compiled code is kept, and how much of it is there."""
+    from numba import config
+
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return "off: NUMBA_DISABLE_JIT is set, nothing is compiled and everything is slow"
+    from streamgp.cli.compiling import all_entries
+    from streamgp.compiled import _is_cached
+
+    functions = all_entries()
+    ready = sum(map(_is_cached, functions))
+    place = Path(functions[0].stats.cache_path)
+    writable = next((os.access(folder, os.W_OK) for folder in (place, *place.parents) if folder.exists()), False)
+    hint = "" if ready == len(functions) else "; streamgp compile fills it"
+    where = config.CACHE_DIR or Path(__file__).parents[1]  # type: ignore[attr-defined]
+    return f"{where}, {'writable' if writable else 'NOT writable'}, {ready} of {len(functions)} functions{hint}"
+
+
+def _blas() -> str:
+    import numpy as np
+
+    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    threads = os.environ.get("OMP_NUM_THREADS", "unset: one per core")
+    return f"{built.get('name', 'unknown')} {built.get('version', '')}, OMP_NUM_THREADS {threads}"
+
+
+def _gpu() -> str:
+    """What the driver says; nothing but its own library is loaded."""
+    library = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}.get(sys.platform)
+    if library is None:
+        return "none that can be used"
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return "none (no NVIDIA driver)"
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
+        return "none (the NVIDIA driver finds no device)"
+    names = []
+    for number in range(count.value):
+        name = ctypes.create_string_buffer(100)
+        driver.cuDeviceGetName(name, len(name), number)
+        names.append(name.value.decode(errors="replace"))
+    return ", ".join(names)
+
+
+def _self_test() -> list[tuple[str, bool, str]]:
+    """Claims, whether they hold here, and what was measured."""
+    import numpy as np
+
+    import streamgp as sg
+
+    rng = np.random.default_rng(0)
+    x = rng.permutation(np.linspace(-70.0, 70.0, ROWS))
+    y = np.sin(x) + 0.1 * rng.standard_normal(ROWS)
+    model = sg.SOGP(lengthscale=1.0, noise=0.01, capacity=ROWS, jitter=0.0)
+    began = time.perf_counter()
+    model.learn_many(x, y)
+    taken = (time.perf_counter() - began) / ROWS
+    grid = np.linspace(-72.0, 72.0, 500)
+    ours = model.predict_many(grid)
+    mean, variance = _exact(x, y, grid)
+    worst = max(np.max(np.abs(ours.mean - mean)), np.max(np.abs(ours.variance - variance)))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.sgp")
+        again = sg.load(Path(folder) / "model.sgp").predict_many(grid)
+    same = bool(np.array_equal(ours.mean, again.mean) and np.array_equal(ours.variance, again.variance))
+    measured = f"largest difference {worst:.1e}; {1e6 * taken:.0f} µs per row, up to {model.size} basis points"
+    return [
+        ("SOGP equals the exact Gaussian process", bool(worst < TOLERANCE), measured),
+        ("a saved model predicts the same bits", same, "equal" if same else "different"),
+    ]
+
+
+def _exact(x: Any, y: Any, at: Any) -> tuple[Any, Any]:
+    """The textbook's posterior of a squared exponential kernel with lengthscale 1 and noise 0.01."""
+    import numpy as np
+
+    def k(a: Any, b: Any) -> Any:
+        return np.exp(-0.5 * (a[:, None] - b) ** 2)
+
+    weights = np.linalg.solve(k(x, x) + 0.01 * np.eye(len(x)), np.column_stack([y, k(x, at)]))
+    return k(at, x) @ weights[:, 0], 1.0 - np.sum(k(x, at) * weights[:, 1:], axis=0)

@@ -1,0 +1,69 @@
+"""The site: its navigation has every page, its reference every public name, and nothing asks another host."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import streamgp as sg
+from tests.cli.browser import CHROMIUM, Browser
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SITE = ROOT / "out" / "site"
+CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
+MODULES = {"batch", "data"}  # which the reference has as modules
+
+
+def test_the_navigation_has_every_page():
+    listed = re.findall(r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", CONFIGURATION.partition("\nnav:")[2], re.MULTILINE)
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} | {"CHANGELOG.md"}
+    assert sorted(listed) == sorted(pages), "a page has one line in the navigation of mkdocs.yml"
+
+
+def test_the_reference_has_every_public_name():
+    text = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = re.findall(r"^::: streamgp\.(?:api\.)?(\w+)$", text, re.MULTILINE)
+    elsewhere = {"ESGP", "SSGPR"}  # among the batch models
+    assert set(shown) >= set(sg.__all__) - elsewhere
+    assert len(shown) == len(set(shown))
+    assert set(shown) >= MODULES
+
+
+def test_the_site_brings_what_its_pages_load():
+    assert "font: false" in CONFIGURATION
+    assert not re.search(r"https?://", CONFIGURATION)
+    for path in (DOCS / "_static").iterdir():
+        assert not re.search(r"https?://", path.read_text()), path
+    for name in re.findall(r"_static/[\w.-]+", CONFIGURATION):
+        assert (DOCS / name).exists()
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+@pytest.mark.skipif(not (SITE / "index.html").exists(), reason="needs the site: make docs")
+def test_search_works_from_the_disk_and_no_page_asks_the_network(tmp_path):
+    browser = Browser(tmp_path)
+    try:
+        for page in ("tutorials/robot-arm.html", "reference/models.html", "index.html"):
+            browser.open(SITE / page, 1300)
+        box = "document.querySelector('input[name=query]')"
+        x, y = (browser.value(f"{box}.getBoundingClientRect().{side}") + 12 for side in ("x", "y"))
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.mouse(kind, x, y, button="left", clickCount=1)
+        while not browser.value(f"document.activeElement === {box}"):
+            time.sleep(0.2)
+        for letter in "conformal":
+            browser.call("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
+            browser.call("Input.dispatchKeyEvent", type="keyUp", key=letter)
+        end = time.monotonic() + 60
+        found = 0
+        while not found and time.monotonic() < end:  # until the index is read
+            time.sleep(0.2)
+            found = browser.value("document.querySelectorAll('.md-search-result__item').length")
+        assert found
+        assert browser.troubles == []
+    finally:
+        browser.close()

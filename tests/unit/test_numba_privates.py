@@ -1,0 +1,125 @@
+"""Everything that the sources take from Numba without a promise has a test here that fails when it goes.
+
+Behaviour is tested in test_compiling.py; what is here names the part that is missing after an upgrade.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import types
+from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+
+import streamgp
+from streamgp.process import stream
+
+TESTED = {
+    "_cache",
+    "_cache_file",
+    "_codegen",
+    "_codelibrary",
+    "_data_layout",
+    "_engine",
+    "_finalize_dynamic_globals",
+    "_finalize_final_module",
+    "_finalized",
+    "_getvalue",
+    "_index_key",
+    "_optimize_final_module",
+    "_source_stamp",
+}
+SOURCES = Path(streamgp.__file__).parent
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+
+
+def parameters(function):
+    return list(inspect.signature(function).parameters)
+
+
+def test_a_cache_is_stamped_and_asked_through_its_parts():
+    cache = stream.run_fixed._cache
+    assert isinstance(cache, FunctionCache)
+    assert "self._source_stamp" in inspect.getsource(type(cache._cache_file))
+    assert parameters(cache._cache_file.load) == ["key"]
+    assert parameters(cache._index_key) == ["sig", "codegen"]
+    assert parameters(FunctionCache.save_overload) == ["self", "sig", "data"]
+
+
+def test_an_array_in_compiled_code_is_a_structure_with_an_owner():
+    from numba.core.cgutils import _StructProxy
+
+    assert parameters(_StructProxy._getvalue) == ["self"]
+    view = numba.core.datamodel.default_manager.lookup(types.Array(types.float64, 1, "C"))
+    assert {"meminfo", "parent"} <= set(view._fields)
+
+
+def test_a_library_is_optimized_and_emitted_in_steps_of_these_names():
+    assert parameters(JITCodeLibrary._optimize_functions) == ["self", "ll_module"]
+    for step in ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals"):
+        assert parameters(getattr(JITCodeLibrary, step)) == ["self"]
+    finalize = inspect.getsource(JITCodeLibrary.finalize)
+    assert "self._finalize_final_module()" in finalize
+    emit = inspect.getsource(JITCodeLibrary._finalize_final_module)
+    assert "self._finalize_dynamic_globals()" in emit
+    assert "_finalize_specific()" in emit
+
+
+def test_the_parts_of_code_generation_have_these_names():
+    codegen = stream.run_fixed.targetctx.codegen()
+    library = codegen.create_library("probe")
+    assert library._finalized is False
+    assert library._codegen is codegen
+    assert isinstance(codegen, JITCPUCodegen)
+    assert isinstance(codegen._data_layout, str)
+    assert codegen._engine.get_global_value_address("no such name") == 0
+    assert parameters(JITCPUCodegen.set_env) == ["self", "env_name", "env"]
+
+
+def test_a_record_is_mangled_by_a_property_of_its_type():
+    assert isinstance(inspect.getattr_static(types.Type, "mangling_args"), property)
+    record = numba.from_dtype(np.dtype([("a", np.int64)]))
+    assert isinstance(record.name, str)
+    assert isinstance(stream.run_fixed.overloads, dict)
+
+
+def test_a_kernel_of_a_gpu_keeps_its_library():
+    dispatcher = pytest.importorskip("numba.cuda.dispatcher", reason="Numba for GPUs is not installed")
+    from numba.cuda.codegen import CUDACodeLibrary
+
+    assert "self._codelibrary = lib" in inspect.getsource(dispatcher._Kernel)
+    assert parameters(CUDACodeLibrary.get_cufunc) == ["self"]
+
+
+def private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined(tree):
+    """Private names that are our own: functions, names of a module or a class, attributes of self."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+def test_no_other_private_part_is_used():
+    trees = {path: ast.parse(path.read_text()) for path in sorted(SOURCES.rglob("*.py"))}
+    ours = {name for tree in trees.values() for name in defined(tree)}
+    used = {
+        node.attr
+        for path, tree in trees.items()
+        if re.search(r"^\s*(import|from) numba", path.read_text(), re.MULTILINE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and private(node.attr)
+    }
+    assert used - (ours - TESTED) == TESTED, "a private part of Numba needs a test above"

@@ -1,0 +1,44 @@
+"""The wheel has what the command line needs, and no results; what it depends on are versions that were tested."""
+
+from __future__ import annotations
+
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    build = pytest.importorskip("hatchling.build", reason="needs hatchling, which builds the wheel")
+    folder = tmp_path_factory.mktemp("wheel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return zipfile.ZipFile(folder / build.build_wheel(str(folder)))
+
+
+def test_the_wheel_has_every_module_and_what_the_commands_read(wheel):
+    names = set(wheel.namelist())
+    for folder, inside in (("src/streamgp", "streamgp"), ("reproductions", "streamgp/reproductions")):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".html", ".toml", ".typed"):
+                assert f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" in names
+    assert wheel.read("streamgp/references.bib") == (ROOT / "references.bib").read_bytes()
+
+
+def test_the_wheel_has_nothing_else(wheel):
+    for name in wheel.namelist():
+        assert name.startswith(("streamgp/", "streamgp-")), name
+        assert "/results/" not in name
+        assert "__pycache__" not in name
+    assert sum(entry.compress_size for entry in wheel.infolist()) < 1_000_000
+
+
+def test_numba_is_bounded_on_both_sides():
+    (numba,) = (line for line in PROJECT["dependencies"] if line.startswith("numba"))
+    assert ">=" in numba
+    assert ",<" in numba
