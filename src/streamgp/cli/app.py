@@ -15,6 +15,7 @@ from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
 from streamgp.cli.reproduce import reproduce
 from streamgp.cli.run import run
+from streamgp.cli.serve import serve, token
 from streamgp.version import __version__
 
 HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
@@ -58,7 +59,8 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite]
+commands: list[Any] = [run, serve, demo, compare, models, inspect, reproduce, cite]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)
+app.add_typer(token, name="token")
