@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
+from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import MOST_PENDING, Request
 from streamgp.serve.messages import (
@@ -38,6 +39,8 @@ from streamgp.tables.writing import PredictedRows
 
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
+# A stream shares memory and time with others; these grow with the square of the first three.
+MOST = {"capacity": 2000, "features": 2000, "units": 2000, "depth": 1000, "warmup": 10_000, "pending": MOST_PENDING}
 NOTHING = np.empty((0, 5))
 
 
@@ -326,14 +329,15 @@ def check_settings(settings: StreamSettings) -> None:
     try:
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
-        if pending_of(settings) > MOST_PENDING:
-            raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {settings.settings['pending']}")
         if settings.inputs is not None and settings.target in settings.inputs:
             raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use lags")
+        for name, most in MOST.items():
+            if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
+                raise ValueError(f"{name} must be at most {most} on a server; got {value}")
         Request(settings.model, run_settings(settings), settings.horizon).build(
             *(("KRLST", 1) if settings.model == "auto" else (settings.model, 1))
         )
-    except (ValueError, TypeError, SyntaxError) as error:
+    except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
         raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
 
 

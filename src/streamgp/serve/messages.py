@@ -55,7 +55,9 @@ class StreamSettings(Struct, forbid_unknown_fields=True):
     lags: Annotated[int, Meta(ge=0, le=MOST_LAGS)] | None = None
     horizon: Annotated[int, Meta(ge=0, le=MOST_AHEAD)] = 0
     model: Annotated[str, Meta(min_length=1, max_length=100)] = "auto"
-    settings: dict[Annotated[str, Meta(max_length=100)], Scalar] = {}
+    settings: dict[
+        Annotated[str, Meta(max_length=100)], float | int | Annotated[str, Meta(max_length=1000)] | bool | None
+    ] = {}
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.9
 
 

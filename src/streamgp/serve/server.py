@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -23,6 +25,19 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]) -> None:
         super().__init__(config)
         self._service, self._ready = service, ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the signals that ask for it; uvicorn would raise them again, before the streams are saved."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list | None = None) -> None:
         await super().startup(sockets)
@@ -62,23 +77,30 @@ def serve(
                 f"{host} can be reached from other machines, and {folder} has no token; make one first: "
                 f"streamgp token create --data {folder} --scope admin"
             )
-        config = uvicorn.Config(
-            application(service, origins),
-            host=host,
-            port=port,
-            log_level=logging.WARNING,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=GRACE,
-            timeout_keep_alive=30,
-            h11_max_incomplete_event_size=65536,
-            limit_concurrency=2048,
-        )
         threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-        _Server(config, service, ready).run()
+        server_of(service, host, port, origins, ready).run()
     finally:
         service.close()
+
+
+def server_of(
+    service: Service, host: str, port: int, origins: tuple[str, ...], ready: Callable[[str], None]
+) -> uvicorn.Server:
+    """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
+    config = uvicorn.Config(
+        application(service, origins),
+        host=host,
+        port=port,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=65536,
+        limit_concurrency=2048,
+    )
+    return _Server(config, service, ready)
 
 
 def _warm_up() -> None:

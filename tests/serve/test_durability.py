@@ -1,0 +1,202 @@
+"""What was answered is kept: through kill -9, full disks, restarts and other people's files."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from streamgp.serve.journal import NAME
+from tests.serve.killing import Killable, check, run, script
+from tests.serve.running import Server, created, in_process, rows, settled
+
+
+def undisturbed(folder, scripts, seed=0):
+    with in_process(folder) as client:
+
+        class Never:
+            url = str(client.base_url)
+
+        return run(Never, scripts, 0, seed, 120)[:2]
+
+
+def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path):
+    scripts = {f"s{i}": list(script(f"s{i}", 60, seed=i)) for i in range(3)}
+    expected = undisturbed(tmp_path / "calm", scripts)
+    server = Killable(tmp_path / "killed")
+    try:
+        answers, left, kills, repeats = run(server, scripts, 6, seed=1, within=120)
+    finally:
+        server.close()
+    assert kills >= 2
+    assert repeats >= 2
+    check((answers, left), expected, scripts)
+
+
+def test_a_disk_that_fills_up_refuses_and_loses_nothing(tmp_path):
+    scripts = {f"s{i}": list(script(f"s{i}", 60, seed=i)) for i in range(2)}
+    expected = undisturbed(tmp_path / "calm", scripts)
+    with in_process(tmp_path / "full") as client:
+        journal = client.service.journal
+        pages = iter([1, 10**6] * 10)
+
+        class Full:
+            url = str(client.base_url)
+
+        def fill():
+            """No page more than the file has, and then room again."""
+            limit = next(pages)
+            journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={limit}").fetchone() and None).result()
+
+        answers, left, _, repeats = run(Full, scripts, 20, seed=2, within=120, disturb=fill)
+        assert repeats > 0
+    check((answers, left), expected, scripts)
+
+
+def test_a_full_disk_is_a_sentence_with_507_and_healthz_knows(tmp_path):
+    with in_process(tmp_path) as client:
+        path = created(client)
+        client.post(f"{path}/rows", json=rows(60))
+        before = client.get(f"{path}/snapshot").content
+        limit = lambda pages: client.service.journal.write(  # noqa: E731
+            lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchone() and None
+        ).result()
+        limit(1)
+        answer = client.post(f"{path}/rows", json=rows(2000, 60))
+        assert answer.status_code == 507
+        assert "is full" in answer.json()["error"]["message"]
+        assert client.get("/healthz").status_code == 503
+        assert client.post(f"{path}/rows", json=rows(2000, 60)).status_code == 507
+        assert client.get(f"{path}/snapshot").content == before
+        limit(10**6)
+        assert client.post(f"{path}/rows", json=rows(2000, 60)).json()["seen"] == 2060
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_restart_resumes_bit_for_bit_with_and_without_a_snapshot(tmp_path):
+    with in_process(tmp_path) as client:
+        path = created(client, lags=2)
+        client.post(f"{path}/rows", json=rows(300))
+        tickets = [row["ticket"] for row in client.post(f"{path}/predict", json=[{"x": 3.0}] * 3).json()["rows"]]
+        stream = client.service.streams["s"]
+        stream.save = lambda: b""  # as if it had been killed: there is no last snapshot
+        state = client.get(f"{path}/snapshot").content
+    for _ in range(2):  # the second start has the snapshot that the first stop took
+        with in_process(tmp_path) as client:
+            assert settled(client)["rows"] == 300
+            assert client.get(f"{path}/snapshot").content == state
+    with in_process(tmp_path) as client:
+        answer = client.post(f"{path}/targets", json=[{"ticket": tickets[1], "value": 0.9}]).json()
+        assert (answer["learned"], answer["seen"]) == (1, 301)
+
+
+def test_a_repeated_key_gets_the_first_answer_also_after_a_restart(tmp_path):
+    key = {"Idempotency-Key": "monday"}
+    with in_process(tmp_path) as client:
+        path = created(client)
+        first = client.post(f"{path}/rows", json=rows(30), headers=key)
+        assert client.post(f"{path}/rows", json=rows(30), headers=key).content == first.content
+        other = client.post(f"{path}/rows", json=rows(31), headers=key)
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "key_reused")
+        ticket = client.post(f"{path}/predict", json=[{"x": 1}], headers={"Idempotency-Key": "p"}).json()
+        assert client.post(f"{path}/predict", json=[{"x": 1}], headers={"Idempotency-Key": "p"}).json() == ticket
+    with in_process(tmp_path) as client:
+        assert client.post(f"{path}/rows", json=rows(30), headers=key).content == first.content
+        assert settled(client)["rows"] == 30
+        too_long = client.post(f"{path}/rows", json=rows(1), headers={"Idempotency-Key": "k" * 201})
+        assert too_long.status_code == 422
+
+
+def test_a_second_process_is_refused_and_a_stopped_one_leaves_the_folder(tmp_path):
+    server = Server(tmp_path)
+    try:
+        with pytest.raises(RuntimeError, match="belongs to another streamgp serve that is running"):
+            Server(tmp_path)
+    finally:
+        server.stop()
+    assert server.process.returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME]
+
+
+@pytest.mark.parametrize("content", [b"nonsense" * 1000, b"SQLite format 3\0" + bytes(4000)])
+def test_a_damaged_file_is_refused_with_a_sentence(tmp_path, content):
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(OSError, match="is damaged"), in_process(tmp_path):
+        pass
+
+
+def test_damage_inside_the_file_is_found_at_the_start(tmp_path):
+    with in_process(tmp_path) as client:
+        client.post(f"{created(client)}/rows", json=rows(2000))
+    data = bytearray((tmp_path / NAME).read_bytes())
+    data[8192:40960] = os.urandom(32768)
+    (tmp_path / NAME).write_bytes(data)
+    with pytest.raises(OSError, match="is damaged"), in_process(tmp_path):
+        pass
+
+
+def test_the_file_of_another_program_is_refused(tmp_path):
+    other = sqlite3.connect(tmp_path / NAME)
+    other.execute("CREATE TABLE a (b)")
+    other.close()
+    with pytest.raises(OSError, match="not a file of streamgp serve"), in_process(tmp_path):
+        pass
+    (tmp_path / "new").mkdir()
+    new = sqlite3.connect(tmp_path / "new" / NAME)
+    new.executescript(f"PRAGMA application_id={0x73677031}; PRAGMA user_version=9; CREATE TABLE a (b);")
+    new.close()
+    with pytest.raises(OSError, match="has version 9"), in_process(tmp_path / "new"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_refused_with_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-m", "streamgp", "serve", "--data", str(tmp_path / "file"), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "cannot be used" in done.stderr or "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_history_outlives_the_journal_thinned_out(tmp_path):
+    with in_process(tmp_path, retain=200) as client:
+        path = created(client)
+        table = rows(3000)
+        table[500]["y"] = 500.0
+        for at in range(0, 3000, 50):
+            client.post(f"{path}/rows", json=table[at : at + 50])
+        stream = client.service.streams["s"]
+        stream.call(stream.save).result()
+        journal = client.service.journal
+        assert len(journal.points(stream.id, 10**6)) < 400
+        (kept,) = journal.read("SELECT count(*) FROM ops")[0]
+        assert kept < 10
+        found = client.get(f"{path}/history", params={"rows": 3000, "points": 200}).json()
+        assert found["rows"] == 3000
+        assert 500.0 in found["observed"]
+        assert sum(part["rows"] for part in found["scores"]) >= 2998
+    with in_process(tmp_path, retain=200) as client:
+        assert settled(client)["rows"] == 3000
+
+
+def test_a_batch_that_fails_inside_leaves_the_stream_as_it_was(tmp_path, monkeypatch):
+    from streamgp.job.pipeline import Pipeline
+
+    with in_process(tmp_path) as client:
+        path = created(client)
+        client.post(f"{path}/rows", json=rows(60))
+        before = client.get(f"{path}/snapshot").content
+        take = Pipeline.take
+
+        def half(self, block, ahead=False):
+            take(self, block.part(0, 1), ahead)
+            raise ValueError("halfway")
+
+        monkeypatch.setattr(Pipeline, "take", half)
+        answer = client.post(f"{path}/rows", json=rows(5, 60))
+        monkeypatch.setattr(Pipeline, "take", take)
+        assert (answer.status_code, answer.json()["error"]["message"]) == (422, "halfway")
+        assert client.get(f"{path}/snapshot").content == before
