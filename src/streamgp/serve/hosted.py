@@ -191,6 +191,7 @@ class Hosted:
             return
         spent = time.perf_counter() - began
         self._keep(done, spent)
+        self.view.stale, self.view.rows = True, self._learner.rows
         for asked, seq, outcome, answer in done:
             assert asked.op is not None
             self.counts[asked.op.kind] += len(asked.op.rows) or len(asked.op.targets)
@@ -204,9 +205,6 @@ class Hosted:
             self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
         if time.monotonic() - self._looked > LOOKED:
             self.look()
-        else:
-            self.view.stale = True
-            self.view.rows = self._learner.rows
 
     def _applied(self, asked: Asked) -> Outcome | None:
         """The outcome; None where the request was refused. After an unexpected error there is no learner any more."""
