@@ -13,6 +13,7 @@ from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
+from streamgp.cli.push import push
 from streamgp.cli.reproduce import reproduce
 from streamgp.cli.run import run
 from streamgp.cli.serve import serve, token
@@ -59,7 +60,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, serve, demo, compare, models, inspect, reproduce, cite]
+commands: list[Any] = [run, serve, push, demo, compare, models, inspect, reproduce, cite]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

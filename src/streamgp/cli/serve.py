@@ -34,7 +34,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
-    with reported(), _installed():
+    with reported(), installed():
         from streamgp.serve.server import serve as run
         from streamgp.serve.service import Limits
 
@@ -60,7 +60,7 @@ def create(
     ] = "write",
 ) -> None:
     """Make a token and print it. Only its digest is kept, so it cannot be shown again."""
-    with reported(), _installed():
+    with reported(), installed():
         from streamgp.serve.access import create_token
 
         typer.echo(create_token(data, scope))
@@ -69,7 +69,7 @@ def create(
 @token.command("list")
 def list_(data: Data) -> None:
     """List the tokens: number, scope, when they were made."""
-    with reported(), _installed():
+    with reported(), installed():
         from streamgp.serve.access import list_tokens
 
         for found in list_tokens(data):
@@ -81,14 +81,15 @@ def revoke(
     data: Data, number: Annotated[int, typer.Argument(metavar="NUMBER", help="From: streamgp token list.")]
 ) -> None:
     """Revoke a token; a running server forgets it within a second."""
-    with reported(), _installed():
+    with reported(), installed():
         from streamgp.serve.access import revoke_token
 
         revoke_token(data, number)
 
 
 @contextlib.contextmanager
-def _installed() -> Iterator[None]:
+def installed() -> Iterator[None]:
+    """Say what to install where a package is missing."""
     try:
         yield
     except ImportError as error:
