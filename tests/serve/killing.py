@@ -71,9 +71,11 @@ class Killable:
     def kill(self, number=signal.SIGKILL):
         os.kill(self.pid, number)
         assert self._zygote.stdout.readline() == "ended\n"
+        self.pid = 0
 
     def close(self):
-        self.kill(signal.SIGTERM)
+        if self.pid:
+            self.kill(signal.SIGTERM)
         self._zygote.stdin.close()
         self._zygote.wait(timeout=30)
         self._zygote.stdout.close()

@@ -8,11 +8,11 @@ import time
 
 import httpx
 import pytest
-from tests.serve.running import QUICK, in_process, rows
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
 from streamgp.serve.push import Push, PushError
+from tests.serve.running import QUICK, in_process, rows
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
@@ -37,6 +38,7 @@ from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LONGEST_KEY = 200  # characters
+LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
 SNAPSHOT = "application/octet-stream"
 PAGE = Path(__file__).parent / "page"
@@ -136,8 +138,12 @@ async def _done(future: Future[bytes]) -> bytes:
 
 
 async def list_streams(request: Request) -> Response:
-    streams = sorted(_service(request).streams.items())
-    return answer(StreamList([_brief(stream) for _, stream in streams if not stream.gone]))
+    streams = [stream for _, stream in sorted(_service(request).streams.items()) if not stream.gone]
+    stale = [stream for stream in streams if stream.view.stale and not stream.waiting]
+    for stream in stale[:LOOKED_AT]:  # for whoever asks next
+        with contextlib.suppress(RefusedError):
+            stream.call(stream.look)
+    return answer(StreamList([_brief(stream) for stream in streams]))
 
 
 def _brief(stream: Hosted) -> StreamBrief:
@@ -162,14 +168,14 @@ async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
     settings = decoded(await request.body(), StreamSettings)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
-    return answer(await _detail(stream), 201 if new else 200)
+    return answer(await _detail(_service(request), stream), 201 if new else 200)
 
 
 async def get_stream(request: Request) -> Response:
-    return answer(await _detail(_stream(request)))
+    return answer(await _detail(_service(request), _stream(request)))
 
 
-async def _detail(stream: Hosted) -> StreamDetail:
+async def _detail(service: Service, stream: Hosted) -> StreamDetail:
     """What is known of a stream, looked up anew unless it is too busy."""
     if stream.view.stale or stream.view.state == "loading":
         try:
@@ -177,7 +183,12 @@ async def _detail(stream: Hosted) -> StreamDetail:
             await asyncio.wait_for(asyncio.shield(looking), PATIENCE)
         except (TimeoutError, RefusedError):
             pass
-    return stream.view.detail(stream.name, stream.settings)
+    detail = stream.view.detail(stream.name, stream.settings)
+    # The journal also knows of changes that models noticed which have been replaced since.
+    noted = await asyncio.to_thread(service.journal.drift, stream.id)
+    known = {(event.row, event.event): event for event in [*noted, *detail.drift]}
+    detail.drift = [event for _, event in sorted(known.items())]
+    return detail
 
 
 async def delete_stream(request: Request) -> Response:
@@ -301,7 +312,7 @@ async def put_snapshot(request: Request) -> Response:
         stream, status = service.stream(name), 200
         replaced = stream
         await _done(stream.call(lambda: replaced.replace(learner)))
-    return answer(await _detail(stream), status)
+    return answer(await _detail(service, stream), status)
 
 
 # The server.

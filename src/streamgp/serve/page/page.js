@@ -161,6 +161,7 @@ function streamView(name) {
   $("h1").textContent = name;
   const path = `/v1/streams/${encodeURIComponent(name)}`;
   const range = $(".range"), stop = new AbortController();
+  if (window.innerWidth < 640) range.value = "200";
   const charts = { rows: chart("rows", rowsChart), rmse: chart("rmse", rmseChart), coverage: chart("coverage", coverageChart) };
   let history = null, extra = 0, lastHistory = 0, listening = false, last = "", drawing = 0;
 
@@ -196,7 +197,7 @@ function streamView(name) {
         parts.forEach(take);
       }
     } catch (error) {
-      if (error.name !== "AbortError") connected(false, "The connection was lost; trying again.");
+      troubled(error);
     } finally {
       listening = false;
     }
@@ -279,7 +280,8 @@ function describe(stream) {
 }
 
 function weights(body, values, none) {
-  const entries = Object.entries(values).slice(0, 12), most = Math.max(...entries.map(([, value]) => value), 1e-300);
+  const entries = Object.entries(values).filter(([, value]) => value >= 0.0005).slice(0, 12);
+  const most = Math.max(...entries.map(([, value]) => value));
   if (!entries.length) {
     const row = element("tr");
     row.append(element("td", none, { class: "muted" }));
@@ -289,7 +291,7 @@ function weights(body, values, none) {
   body.replaceChildren(...entries.map(([name, value]) => {
     const row = element("tr"), cell = element("td");
     cell.append(element("meter", "", { min: 0, max: 1, value: value / most, "aria-hidden": "true" }));
-    row.append(element("th", name, { scope: "row" }), cell, element("td", number(value), { class: "number" }));
+    row.append(element("th", name, { scope: "row" }), cell, element("td", percent(value), { class: "number" }));
     return row;
   }));
 }
@@ -392,7 +394,7 @@ function coverageChart(history) {
     data, said: data[0].length ? `Share of targets inside the intervals, by parts of these rows, last ${percent(data[1].at(-1))}.` : "no scores yet",
     make: (now) => ({
       ...common([{ stroke: color("mean"), width: 1.5, points: { show: data[0].length < 3 } }], { values: (_, ticks) => ticks.map((value) => `${Math.round(100 * value)}%`) }, now),
-      scales: { x: { time: false }, y: { range: [0, 1.02] } },
+      scales: { x: { time: false }, y: { range: (_, low) => [Math.min(0.5, low), 1.02] } },
     }),
   };
 }
