@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from streamgp.serve.journal import NAME
+from streamgp.serve.messages import RefusedError
 from tests.serve.killing import Killable, check, run, script
 from tests.serve.running import Server, created, in_process, rows, settled
 
@@ -21,6 +23,12 @@ def undisturbed(folder, scripts, seed=0):
             url = str(client.base_url)
 
         return run(Never, scripts, 0, seed, 120)[:2]
+
+
+def allow(journal, pages):
+    """Let the file have no more than so many pages; those that it has, it keeps."""
+    with contextlib.suppress(RefusedError):  # of others that are written in the same transaction
+        journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None).result()
 
 
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path):
@@ -46,12 +54,9 @@ def test_a_disk_that_fills_up_refuses_and_loses_nothing(tmp_path):
         class Full:
             url = str(client.base_url)
 
-        def fill():
-            """No page more than the file has, and then room again."""
-            limit = next(pages)
-            journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={limit}").fetchone() and None).result()
-
-        answers, left, _, repeats = run(Full, scripts, 20, seed=2, within=120, disturb=fill)
+        # No page more than the file has, and then room again.
+        disturb = lambda: allow(journal, next(pages))  # noqa: E731
+        answers, left, _, repeats = run(Full, scripts, 20, seed=2, within=120, disturb=disturb)
         assert repeats > 0
     check((answers, left), expected, scripts)
 
@@ -61,17 +66,14 @@ def test_a_full_disk_is_a_sentence_with_507_and_healthz_knows(tmp_path):
         path = created(client)
         client.post(f"{path}/rows", json=rows(60))
         before = client.get(f"{path}/snapshot").content
-        limit = lambda pages: client.service.journal.write(  # noqa: E731
-            lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchone() and None
-        ).result()
-        limit(1)
+        allow(client.service.journal, 1)
         answer = client.post(f"{path}/rows", json=rows(2000, 60))
         assert answer.status_code == 507
         assert "is full" in answer.json()["error"]["message"]
         assert client.get("/healthz").status_code == 503
         assert client.post(f"{path}/rows", json=rows(2000, 60)).status_code == 507
         assert client.get(f"{path}/snapshot").content == before
-        limit(10**6)
+        allow(client.service.journal, 10**6)
         assert client.post(f"{path}/rows", json=rows(2000, 60)).json()["seen"] == 2060
         assert client.get("/healthz").status_code == 200
 
@@ -200,3 +202,40 @@ def test_a_batch_that_fails_inside_leaves_the_stream_as_it_was(tmp_path, monkeyp
         monkeypatch.setattr(Pipeline, "take", take)
         assert (answer.status_code, answer.json()["error"]["message"]) == (422, "halfway")
         assert client.get(f"{path}/snapshot").content == before
+
+
+def test_the_oldest_idempotency_keys_are_forgotten_by_number_and_by_size(tmp_path, monkeypatch):
+    from streamgp.serve import journal
+
+    with in_process(tmp_path) as client:
+        path, stream = created(client), client.service.streams["s"]
+
+        def known():
+            stream._saved = -1
+            stream.call(stream.save).result()
+            return [key for (key,) in client.service.journal.read("SELECT key FROM keys ORDER BY number")]
+
+        for number in range(6):
+            client.post(f"{path}/rows", json=rows(10, number), headers={"Idempotency-Key": f"k{number}"})
+        assert len(known()) == 6
+        monkeypatch.setattr(journal, "MOST_KEYS", 4)
+        assert known() == ["k2", "k3", "k4", "k5"]
+        size = len(client.post(f"{path}/rows", json=rows(10), headers={"Idempotency-Key": "k6"}).content)
+        monkeypatch.setattr(journal, "MOST_ANSWERS", 2 * size + 20)
+        assert known() == ["k5", "k6"]
+
+
+def test_a_stream_whose_snapshot_is_damaged_fails_alone_with_a_sentence(tmp_path):
+    with in_process(tmp_path) as client:
+        for name in ("good", "bad"):
+            client.post(f"{created(client, name)}/rows", json=rows(60))
+    db = sqlite3.connect(tmp_path / NAME)
+    db.execute("UPDATE snapshots SET state=x'00' WHERE stream=(SELECT id FROM streams WHERE name='bad')")
+    db.commit()
+    db.close()
+    with in_process(tmp_path) as client:
+        assert client.post("/v1/streams/good/rows", json=rows(1)).status_code == 200
+        answer = client.post("/v1/streams/bad/rows", json=rows(1))
+        assert answer.status_code == 503
+        assert "bad cannot be loaded" in answer.json()["error"]["message"]
+        assert settled(client, "bad")["state"] == "failed"

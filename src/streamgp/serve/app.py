@@ -24,7 +24,7 @@ LOG = logging.getLogger("streamgp.serve")
 # The page gets everything from this server, and no other site may embed it or read from it.
 SECURITY = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from streamgp.serve import events
 from streamgp.serve.events import Hub
-from streamgp.serve.journal import Journal, Kept, trim
+from streamgp.serve.journal import TABLES, Journal, Kept, trim
 from streamgp.serve.learner import Learner, Op, Outcome, refused_rows
 from streamgp.serve.messages import RefusedError, StreamSettings, encode
 from streamgp.serve.view import RECENT, View, seen_by
@@ -68,7 +68,6 @@ class Hosted:
         self.settings = msgspec.json.decode(kept.settings, type=StreamSettings)
         self.hub = Hub()
         self.gone = False
-        self.counts = {"rows": 0, "predict": 0, "targets": 0}  # rows and targets since the start
         self.busy_seconds = 0.0
         self._journal, self._pool, self._retain = journal, pool, retain
         self._learner: Learner | None = None
@@ -193,8 +192,6 @@ class Hosted:
         self._keep(done, spent)
         self.view.stale, self.view.rows = True, self._learner.rows
         for asked, seq, outcome, answer in done:
-            assert asked.op is not None
-            self.counts[asked.op.kind] += len(asked.op.rows) or len(asked.op.targets)
             self.recent.extend(outcome.points[:, 1].tolist())
             asked.future.set_result(answer)
             if self.hub.listeners and (data := events.frames(seq, outcome.points, outcome.notes)):
@@ -266,6 +263,23 @@ class Hosted:
         """The learner: the newest snapshot, and all ops since."""
         if self._learner is not None:
             return self._learner
+        try:
+            learner = self._replayed()
+        except Exception as error:
+            self.view = View("failed", doing=str(error))
+            if isinstance(error, RefusedError):
+                raise
+            LOG.exception("stream %s", self.name)
+            raise RefusedError(
+                503, "failed", f"{self.name} cannot be loaded: {error}", "see the server's log", 60
+            ) from None
+        if learner.pipeline is not None:
+            learner.pipeline.report_to(self._doing)
+        self._learner = learner
+        self.look()
+        return learner
+
+    def _replayed(self) -> Learner:
         began = time.perf_counter()
         found = self._journal.snapshot(self.id)
         if found is None:
@@ -284,10 +298,6 @@ class Hosted:
         self._owed = time.perf_counter() - began
         if not self.recent:
             self.recent.extend(self._journal.points(self.id, RECENT)[:, 1].tolist())
-        if learner.pipeline is not None:
-            learner.pipeline.report_to(self._doing)
-        self._learner = learner
-        self.look()
         return learner
 
     def look(self) -> bytes:
@@ -314,7 +324,7 @@ class Hosted:
         seq, state, settings = self.seq + 1, learner.to_bytes(), encode(learner.settings)
 
         def write(cursor: sqlite3.Cursor) -> None:
-            for table in ("ops", "snapshots", "points", "blocks", "notes"):
+            for table in TABLES - {"keys"}:  # a repeated request gets its first answer as before
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("INSERT INTO snapshots VALUES (?, ?, ?)", (self.id, seq, state))
             cursor.execute(
@@ -340,7 +350,7 @@ class Hosted:
         """In the stream's turn: forget all."""
 
         def write(cursor: sqlite3.Cursor) -> None:
-            for table in ("ops", "keys", "snapshots", "points", "blocks", "notes"):
+            for table in TABLES:
                 cursor.execute(f"DELETE FROM {table} WHERE stream=?", (self.id,))
             cursor.execute("DELETE FROM streams WHERE id=?", (self.id,))
 

@@ -26,6 +26,7 @@ NAME = "streamgp.sqlite"
 APPLICATION, VERSION = 0x73677031, 1  # "sgp1"
 MOST_GROUP = 256  # writes of one transaction
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
+MOST_ANSWERS = 64 << 20  # bytes of their answers
 MOST_NOTES = 1000  # of a stream
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
@@ -42,7 +43,7 @@ CREATE TABLE notes (stream INTEGER, seq INTEGER, number INTEGER, kind TEXT, row 
 CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
 """
-TABLES = ("ops", "keys", "snapshots", "points", "blocks", "notes")
+TABLES = frozenset({"ops", "keys", "snapshots", "points", "blocks", "notes"})  # that have rows of a stream
 
 Write = Callable[[sqlite3.Cursor], None]
 
@@ -254,8 +255,10 @@ def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
     )
     _fold(cursor, stream, last - retain)
     cursor.execute(
-        "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM keys WHERE stream=?) - ?",
-        (stream, stream, MOST_KEYS),
+        "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "
+        "(SELECT number, row_number() OVER newest AS count, sum(length(answer)) OVER newest AS bytes "
+        "FROM keys WHERE stream=? WINDOW newest AS (ORDER BY number DESC)) WHERE count>? OR bytes>?)",
+        (stream, stream, MOST_KEYS, MOST_ANSWERS),
     )
     cursor.execute(
         "DELETE FROM notes WHERE stream=? AND seq < (SELECT seq FROM notes WHERE stream=? ORDER BY seq DESC "

@@ -37,6 +37,7 @@ from streamgp.settings import FloatArray
 from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
+LARGE = 1 << 16  # bytes of a body that others need not wait for
 LONGEST_KEY = 200  # characters
 LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
@@ -226,7 +227,8 @@ async def _post(request: Request, kind: str) -> Response:
             )
         op = Op(kind, targets=_targets(body))
     else:
-        op = Op(kind, rows=read_rows(body, media))
+        large = len(body) > LARGE
+        op = Op(kind, rows=await asyncio.to_thread(read_rows, body, media) if large else read_rows(body, media))
     digest = hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest() if key else b""
     return answer(await _done(stream.ask(op, key, digest)))
 
