@@ -62,7 +62,7 @@ def push(
             "level": level,
         }
         with stopping(Screen(quiet=True, to_terminal=False)) as stop:
-            sent = Push(
+            work = Push(
                 source,
                 to.rstrip("/"),
                 stream,
@@ -75,8 +75,9 @@ def push(
                 state,
                 stop,
                 _say,
-            ).run()
-        _say(f"done: {sent:,} rows sent")
+            )
+            sent = work.run()
+        _say(f"done: {sent:,} rows sent" + (f", {work.skipped:,} skipped" if work.skipped else ""))
         if stop.is_set():
             raise typer.Exit(INTERRUPTED)
 

@@ -63,6 +63,7 @@ class Push:
     stop: threading.Event = field(default_factory=threading.Event)
     say: Callable[[str], None] = lambda _: None
 
+    skipped: int = field(default=0, init=False)  # rows that could not be read
     # Begins the keys of this file's batches.
     _id: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
 
@@ -107,6 +108,7 @@ class Push:
                 chunk, bad = _before(chunk, chunk.bad[0]), chunk.bad[0]
             else:
                 bad = None
+            self.skipped += len(chunk.bad)
             for row, line in zip(_rows(chunk), chunk.lines, strict=True):
                 if pending and line > pending and rows:
                     yield rows, lines
