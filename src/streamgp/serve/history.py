@@ -17,7 +17,7 @@ MOST_BLOCKS = 4096  # of a level; more, and the oldest are merged
 # and the largest target.
 SUMS = 5
 WIDTH = SUMS + 2 * POINT
-SCORED_PARTS = 60  # of a history that are scored
+SCORED_PARTS, LEAST_SCORED = 60, 25  # parts of a history that are scored; rows of the smallest
 NO_POINTS, NO_BLOCKS = np.empty((0, POINT)), np.empty((0, WIDTH))
 
 
@@ -80,7 +80,7 @@ def answered(
     last = points[-1, 0] if len(points) else blocks[-1, 1] if len(blocks) else 0
     blocks, points = blocks[blocks[:, 1] > last - rows], points[points[:, 0] > last - rows]
     shown = thinned(np.concatenate([blocks[:, SUMS:].reshape(-1, POINT), points]), most)
-    size = max(len(points) // SCORED_PARTS, 1)
+    size = max(len(points) // SCORED_PARTS, LEAST_SCORED)
     newer = [summarized(points[at : at + size]) for at in range(0, len(points), size)]
     scores = np.concatenate([blocks, np.reshape(newer, (-1, WIDTH))])
     if len(scores) > 2 * SCORED_PARTS:
