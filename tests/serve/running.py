@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,8 +31,9 @@ def in_process(folder, origins=(), **limits):
     """A client of a server in this process."""
     service = Service(folder, Limits(threads=4, **limits))
     urls = []
-    server = server_of(service, "127.0.0.1", 0, origins, urls.append)
-    thread = threading.Thread(target=server.run)
+    server = server_of(service, origins, urls.append)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
         while not urls:
@@ -43,6 +45,7 @@ def in_process(folder, origins=(), **limits):
         server.should_exit = True
         thread.join(timeout=60)
         service.close()
+        listening.close()
 
 
 class Server:

@@ -98,7 +98,9 @@ def test_ndjson_and_csv_bodies_are_rows_too(client):
     [
         ("application/json", "[{", 400, "not JSON"),
         ("application/json", "[]", 422, "no rows"),
-        ("application/json", "{}", 422, "does not fit"),
+        ("application/json", "{}", 422, "rows are a list"),
+        ("application/json", "[1]", 422, "does not fit"),
+        ("text/csv", "x,y", 422, "no rows"),
         ("application/json", '[{"x": [1]}]', 422, "does not fit"),
         ("application/json", '[{"x": 1e999, "y": 1}]', 422, "out of range|infinite"),
         ("application/json", '[{"x": "word", "y": 1}]', 422, "which holds numbers"),
@@ -160,6 +162,7 @@ def test_paths_and_methods_that_do_not_exist_are_refused_in_the_same_shape(clien
     answer = client.post("/v1/streams")
     assert error(answer, 405)["code"] == "method_not_allowed"
     assert "GET" in answer.headers["allow"]
+    assert "GET" in answer.json()["error"]["hint"]
 
 
 def test_a_target_must_be_named_at_first_and_may_be_null(client):

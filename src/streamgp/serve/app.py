@@ -105,7 +105,8 @@ def refused(problem: RefusedError) -> Response:
 
 async def _http_error(_: Request, error: HTTPException) -> Response:
     codes = {404: "not_found", 405: "method_not_allowed"}
-    hints = {404: "GET /openapi.json lists what there is"}
+    allowed = (error.headers or {}).get("Allow", "")
+    hints = {404: "GET /openapi.json lists what there is", 405: f"allowed here: {allowed}"}
     problem = RefusedError(
         error.status_code, codes.get(error.status_code, "refused"), str(error.detail), hints.get(error.status_code, "")
     )

@@ -23,7 +23,7 @@ from streamgp.serve import events
 from streamgp.serve.events import Hub
 from streamgp.serve.journal import TABLES, Journal, Kept, trim
 from streamgp.serve.learner import Learner, Op, Outcome, refused_rows
-from streamgp.serve.messages import RefusedError, StreamSettings, encode
+from streamgp.serve.messages import Health, RefusedError, StreamSettings, encode
 from streamgp.serve.view import RECENT, View, seen_by
 
 LOG = logging.getLogger("streamgp.serve")
@@ -306,7 +306,7 @@ class Hosted:
         before, self.view = self.view, seen_by(self._learner, self.view)
         self._looked = time.monotonic()
         health = self.view.rest.get("health")
-        if self.hub.listeners and health is not None and health != before.rest.get("health"):
+        if self.hub.listeners and health is not None and health != before.rest.get("health", Health(0, [])):
             self.hub.publish(self.seq + 1, events.frame("health", health))
         return b""
 

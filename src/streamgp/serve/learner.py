@@ -32,7 +32,7 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest, whole
-from streamgp.tables.columns import EncodedRows, Schema, recognise
+from streamgp.tables.columns import EncodedRows, Schema, listed, recognise
 from streamgp.tables.formats import LOOK
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -158,7 +158,7 @@ class Learner:
                 raise RefusedError(
                     422,
                     "no_target",
-                    f"no row has the target {target!r}.{nearest(target, names)}",
+                    f"no row has the target {target!r}.{nearest(target, names)} The columns are: {listed(names)}",
                     f'send "{target}": null where it is not known yet',
                 )
             chunk.columns[target] = [None] * len(chunk)

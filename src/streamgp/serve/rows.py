@@ -78,9 +78,15 @@ def read_rows(body: bytes, kind: str) -> list[Row]:
         body: as it came.
         kind: from ``media_type``.
     """
+    if kind == "json" and body.lstrip()[:1] == b"{":
+        raise RefusedError(
+            422, "invalid_body", "rows are a list; the body is one object", "put it in brackets: [{...}]"
+        )
     rows = decoded(body, list[Row]) if kind == "json" else list(_lines(body, kind))
     if not rows:
-        raise RefusedError(422, "no_rows", "the body has no rows", 'send at least one, such as [{"x": 1.5, "y": 2}]')
+        csv = "send a header and rows; with curl use --data-binary, because -d drops the ends of lines"
+        hint = csv if kind == "csv" else 'send at least one, such as [{"x": 1.5, "y": 2}]'
+        raise RefusedError(422, "no_rows", "the body has no rows", hint)
     if len(rows) > MOST_ROWS:
         raise RefusedError(
             413, "too_many_rows", f"the body has {len(rows)} rows; the limit is {MOST_ROWS}", "send them in parts"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,20 +78,29 @@ def serve(
                 f"{host} can be reached from other machines, and {folder} has no token; make one first: "
                 f"streamgp token create --data {folder} --scope admin"
             )
+        listening = _listening(host, port)
         threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-        server_of(service, host, port, origins, ready).run()
+        with listening:
+            server_of(service, origins, ready).run([listening])
     finally:
         service.close()
 
 
-def server_of(
-    service: Service, host: str, port: int, origins: tuple[str, ...], ready: Callable[[str], None]
-) -> uvicorn.Server:
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket of this address."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on port {port} of {host}: {error.strerror}; stop what listens there, or give another --port"
+        ) from None
+
+
+def server_of(service: Service, origins: tuple[str, ...], ready: Callable[[str], None]) -> uvicorn.Server:
     """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
     config = uvicorn.Config(
         application(service, origins),
-        host=host,
-        port=port,
         log_level=logging.WARNING,
         access_log=False,
         server_header=False,
