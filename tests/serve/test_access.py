@@ -131,8 +131,6 @@ def test_a_port_that_is_taken_is_refused_with_a_sentence(tmp_path):
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, pytest.raises(OSError, match="cannot listen on port .* give another --port"):
         serve(tmp_path, port=taken.getsockname()[1])
-    with pytest.raises(OSError, match="cannot listen"):
-        serve(tmp_path, host="no such host", port=0)
 
 
 def test_loopback_is_known_by_its_names():

@@ -32,15 +32,15 @@ def push(
     patience: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a server that does not answer.")
     ] = 300.0,
-    token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="Of the server. Default: the variable STREAMGP_TOKEN.")
-    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to note progress. Default: a hidden file beside SOURCE.")
     ] = None,
     on_error: OnError = "stop",
 ) -> None:
-    """Send the rows of a table to a server, each exactly once; run it again to go on where it stopped."""
+    """Send the rows of a table to a server, each exactly once; run it again to go on where it stopped.
+
+    If the server needs a token, put it into the variable STREAMGP_TOKEN.
+    """
     with reported(), installed():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import parse_settings, split_names
@@ -67,7 +67,7 @@ def push(
                 to.rstrip("/"),
                 stream,
                 None if target is None else settings,
-                token or os.environ.get("STREAMGP_TOKEN", ""),
+                os.environ.get("STREAMGP_TOKEN", ""),  # in an option every user of the machine could see it
                 follow,
                 batch,
                 patience,
