@@ -12,15 +12,10 @@ import sys
 import threading
 import time
 
-import pytest
+import httpx
 
-for package in ("starlette", "uvicorn", "msgspec", "httpx"):
-    pytest.importorskip(package)
-
-import httpx  # noqa: E402
-
-from streamgp.serve.server import server_of  # noqa: E402
-from streamgp.serve.service import Limits, Service  # noqa: E402
+from streamgp.serve.server import server_of
+from streamgp.serve.service import Limits, Service
 
 QUICK = {"target": "y", "model": "KRLST", "settings": {"warmup": 20, "tune": False, "capacity": 10}}
 JSON = {"Content-Type": "application/json"}

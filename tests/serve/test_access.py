@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 import socket
-import subprocess
-import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from streamgp.cli.app import app
 from streamgp.serve import access
 from streamgp.serve.access import SCOPES, create_token, digest_of, is_loopback, list_tokens, revoke_token
 from streamgp.serve.journal import NAME
@@ -140,14 +140,16 @@ def test_loopback_is_known_by_its_names():
 
 def test_the_commands_print_sentences(tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "streamgp", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return CliRunner().invoke(app, ["token", *arguments, "--data", str(tmp_path)])
 
-    made = run("token", "create", "--data", str(tmp_path), "--scope", "read")
-    assert made.stdout.startswith("sgp_")
-    wrong = run("token", "create", "--data", str(tmp_path), "--scope", "root")
-    assert wrong.returncode == 2
-    assert "scope must be" in wrong.stderr
+    assert run("create", "--scope", "read").output.startswith("sgp_")
+    assert "read" in run("list").output
+    wrong = run("create", "--scope", "root")
+    assert wrong.exit_code == 2
+    assert "scope must be" in wrong.output
+    assert run("revoke", "1").exit_code == 0
+    assert run("list").output == ""
+    assert run("revoke", "1").exit_code == 2
 
 
 def test_cross_origin_reading_can_be_asked_for(tmp_path):

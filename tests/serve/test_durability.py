@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import subprocess
-import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from streamgp.cli.app import app
 from streamgp.serve.journal import NAME
 from streamgp.serve.messages import RefusedError
 from tests.serve.killing import Killable, check, run, script
@@ -22,7 +22,7 @@ def undisturbed(folder, scripts, seed=0):
         class Never:
             url = str(client.base_url)
 
-        return run(Never, scripts, 0, seed, 120)[:2]
+        return run(Never, scripts, 0, seed, 600)[:2]
 
 
 def allow(journal, pages):
@@ -115,8 +115,9 @@ def test_a_repeated_key_gets_the_first_answer_also_after_a_restart(tmp_path):
 def test_a_second_process_is_refused_and_a_stopped_one_leaves_the_folder(tmp_path):
     server = Server(tmp_path)
     try:
-        with pytest.raises(RuntimeError, match="belongs to another streamgp serve that is running"):
-            Server(tmp_path)
+        second = CliRunner().invoke(app, ["serve", "--data", str(tmp_path), "--port", "0"])
+        assert second.exit_code == 3
+        assert "belongs to another streamgp serve that is running" in second.output
     finally:
         server.stop()
     assert server.process.returncode == 0
@@ -156,11 +157,9 @@ def test_the_file_of_another_program_is_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused_with_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    command = [sys.executable, "-m", "streamgp", "serve", "--data", str(tmp_path / "file"), "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 3
-    assert "cannot be used" in done.stderr or "cannot be written" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = CliRunner().invoke(app, ["serve", "--data", str(tmp_path / "file"), "--port", "0"])
+    assert done.exit_code == 3
+    assert "cannot be used" in done.output
 
 
 def test_history_outlives_the_journal_thinned_out(tmp_path):
@@ -239,3 +238,32 @@ def test_a_stream_whose_snapshot_is_damaged_fails_alone_with_a_sentence(tmp_path
         assert answer.status_code == 503
         assert "bad cannot be loaded" in answer.json()["error"]["message"]
         assert settled(client, "bad")["state"] == "failed"
+
+
+def test_a_disk_that_cannot_be_written_is_a_sentence_with_503_and_reading_goes_on(tmp_path):
+    with in_process(tmp_path) as client:
+        path, journal = created(client), client.service.journal
+        client.post(f"{path}/rows", json=rows(60))
+        before = client.get(f"{path}/snapshot").content
+        journal._writing.execute("PRAGMA query_only=ON")
+        answer = client.post(f"{path}/rows", json=rows(5))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "read_only")
+        assert answer.headers["retry-after"]
+        assert client.put("/v1/streams/other", json={"target": "y"}).status_code == 503
+        assert len(client.get(f"{path}/history").json()["row"]) == 60
+        assert client.get(f"{path}/snapshot").content == before
+        journal._writing.execute("PRAGMA query_only=OFF")
+        assert client.post(f"{path}/rows", json=rows(5)).json()["seen"] == 65
+
+
+@pytest.mark.soak
+def test_many_kills(tmp_path):
+    scripts = {f"s{i}": list(script(f"s{i}", 2000, seed=i)) for i in range(4)}
+    expected = undisturbed(tmp_path / "calm", scripts)
+    server = Killable(tmp_path / "killed")
+    try:
+        answers, left, kills, _ = run(server, scripts, 200, seed=0, within=1800)
+    finally:
+        server.close()
+    assert kills >= 50
+    check((answers, left), expected, scripts)

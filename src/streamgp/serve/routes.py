@@ -38,6 +38,7 @@ from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that others need not wait for
+BODY_SECONDS = 60.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
 LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
@@ -131,6 +132,16 @@ def _number(request: Request, parameter: Parameter) -> int:
     return value
 
 
+async def _body(request: Request) -> bytes:
+    """The body, unless it takes too long to come."""
+    try:
+        return await asyncio.wait_for(request.body(), BODY_SECONDS)
+    except TimeoutError:
+        raise RefusedError(
+            408, "too_slow", f"the body did not come within {BODY_SECONDS:g} seconds", "send it again, in parts"
+        ) from None
+
+
 async def _done(future: Future[bytes]) -> bytes:
     return await asyncio.wrap_future(future)
 
@@ -167,7 +178,7 @@ def _brief(stream: Hosted) -> StreamBrief:
 
 async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
-    settings = decoded(await request.body(), StreamSettings)
+    settings = decoded(await _body(request), StreamSettings)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
     return answer(await _detail(_service(request), stream), 201 if new else 200)
 
@@ -219,7 +230,7 @@ async def _post(request: Request, kind: str) -> Response:
     if len(key) > LONGEST_KEY:
         raise RefusedError(422, "bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
     media = media_type(request.headers.get("content-type"))
-    body = await request.body()
+    body = await _body(request)
     if kind == "targets":
         if media != "json":
             raise RefusedError(
@@ -306,7 +317,7 @@ async def get_snapshot(request: Request) -> Response:
 async def put_snapshot(request: Request) -> Response:
     service, name = _service(request), request.path_params["name"]
     check_name(name)
-    data = await request.body()
+    data = await _body(request)
     learner = await asyncio.to_thread(Learner.of_run, data, new_tag())
     stream = await asyncio.to_thread(service.create_from, name, learner)
     status = 201
