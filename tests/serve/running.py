@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ import time
 
 import httpx
 
-from streamgp.serve.server import server_of
+from streamgp.serve.server import listening_on, server_of
 from streamgp.serve.service import Limits, Service
 
 QUICK = {"target": "y", "model": "KRLST", "settings": {"warmup": 20, "tune": False, "capacity": 10}}
@@ -27,7 +26,7 @@ def in_process(folder, origins=(), **limits):
     service = Service(folder, Limits(threads=4, **limits))
     urls = []
     server = server_of(service, origins, urls.append)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listening_on("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

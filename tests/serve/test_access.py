@@ -13,6 +13,7 @@ from streamgp.serve import access
 from streamgp.serve.access import SCOPES, create_token, digest_of, is_loopback, list_tokens, revoke_token
 from streamgp.serve.journal import NAME
 from streamgp.serve.routes import ROUTES
+from streamgp.serve.server import listening_on
 from tests.serve.running import QUICK, created, in_process, rows
 
 # What the least scope of each route must be, written out: a route that is missing here fails the test.
@@ -131,6 +132,11 @@ def test_a_port_that_is_taken_is_refused_with_a_sentence(tmp_path):
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, pytest.raises(OSError, match="cannot listen on port .* give another --port"):
         serve(tmp_path, port=taken.getsockname()[1])
+
+
+def test_answers_are_sent_at_once_and_not_after_40_ms():
+    with listening_on("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # asyncio sets TCP_NODELAY on such sockets only
 
 
 def test_loopback_is_known_by_its_names():

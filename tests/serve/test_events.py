@@ -100,6 +100,8 @@ def test_a_slow_listener_is_dropped_and_nobody_waits():
         hub.publish(0, b"")
         assert time.monotonic() - began < 5
         assert listener.dropped
+        assert listener.queue.qsize() <= 1
+        assert [data async for data in listener.frames(-1)] == []
         assert hub.dropped == 1
         assert not hub.listeners
 

@@ -57,6 +57,9 @@ class Listener:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
             self.dropped = True
+            while not self.queue.empty():
+                self.queue.get_nowait()
+            self.queue.put_nowait(None)
 
     async def frames(self, after: int) -> AsyncIterator[bytes]:
         """Events whose number is larger, as they come; a comment now and then keeps the connection open."""

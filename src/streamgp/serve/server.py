@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
 from streamgp.serve.service import Limits, Service
 
+SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
 GRACE = 3  # seconds that connections get to end
 
 
@@ -71,6 +73,7 @@ def serve(
         origins: web sites that may read answers.
         ready: told the address when it listens.
     """
+    sys.setswitchinterval(SWITCH)
     service = Service(folder, limits)
     try:
         if not is_loopback(host) and not Access(service.journal).tokens():
@@ -78,7 +81,7 @@ def serve(
                 f"{host} can be reached from other machines, and {folder} has no token; make one first: "
                 f"streamgp token create --data {folder} --scope admin"
             )
-        listening = _listening(host, port)
+        listening = listening_on(host, port)
         threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
         with listening:
             server_of(service, origins, ready).run([listening])
@@ -86,11 +89,19 @@ def serve(
         service.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_on(host: str, port: int) -> socket.socket:
     """A socket of this address."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        # With the protocol that it names, asyncio sends answers at once; otherwise each would wait 40 ms for more.
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        return listening
     except OSError as error:
         raise OSError(
             f"cannot listen on port {port} of {host}: {error.strerror}; stop what listens there, or give another --port"
