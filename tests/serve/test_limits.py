@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamgp.serve import hosted
+from streamgp.serve import hosted, service
 from streamgp.serve.learner import Learner
-from tests.serve.running import JSON, QUICK, created, in_process, rows
+from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 
 
 @pytest.fixture
@@ -80,3 +80,20 @@ def test_many_clients_of_one_stream_get_every_row_number_once(tmp_path):
         path = created(client)
         answers = list(many.map(lambda i: client.post(f"{path}/rows", json=rows(2, i)).json(), range(40)))
     assert sorted(row["row"] for answer in answers for row in answer["rows"]) == list(range(1, 81))
+
+
+def test_a_server_stops_while_a_stream_is_at_work_and_keeps_what_was_answered(tmp_path, slow, monkeypatch):
+    monkeypatch.setattr(service, "STOPPING", 0.2)
+    with in_process(tmp_path) as client, ThreadPoolExecutor(1) as one:
+        path, other = created(client, "slow", target="slow"), created(client, "other")
+        client.post(f"{other}/rows", json=rows(5))
+        post = one.submit(client.post, f"{path}/rows", json=rows(1, target="slow"))
+        end = time.monotonic() + 20
+        while not client.service.streams["slow"]._working and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not client.service.close()
+        slow.set()
+        assert post.result().status_code == 503
+    with in_process(tmp_path) as client:
+        assert settled(client, "other")["rows"] == 5
+        assert settled(client, "slow")["rows"] == 0

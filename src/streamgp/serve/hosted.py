@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from streamgp.serve import events
 from streamgp.serve.events import Hub
-from streamgp.serve.journal import TABLES, Journal, Kept, trim
+from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
 from streamgp.serve.learner import Learner, Op, Outcome, refused_rows
 from streamgp.serve.messages import Health, RefusedError, StreamSettings, encode
 from streamgp.serve.view import RECENT, View, seen_by
@@ -115,7 +115,7 @@ class Hosted:
             self._queue.append(asked)
             if not self._working:
                 self._working = True
-                self._pool.submit(self._work)
+                self._go_on()
         future: Future[bytes] = asked.future
         return future
 
@@ -132,7 +132,17 @@ class Hosted:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 self._do(group)
             self.busy_seconds += time.perf_counter() - began
-        self._pool.submit(self._work)
+        with self._lock:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the queue worked on, or refuse what is in it if the server stops."""
+        try:
+            self._pool.submit(self._work)
+        except RuntimeError:
+            self._working = False
+            self._fail(list(self._queue), stopping())
+            self._queue.clear()
 
     def _do(self, group: list[Asked]) -> None:
         """Do requests in their order; ops up to the next request of another kind are journaled together."""

@@ -91,6 +91,7 @@ class Journal:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._waiting: queue.SimpleQueue[tuple[Write, Future[None]] | None] = queue.SimpleQueue()
+        self._lock, self._closed = threading.Lock(), False
         self.trouble: RefusedError | None = None  # why the last write failed
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
@@ -122,7 +123,9 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, and close the file."""
-        self._waiting.put(None)
+        with self._lock:
+            self._closed = True
+            self._waiting.put(None)
         self._thread.join()
         for connection in [*self._readers, self._writing]:
             connection.close()
@@ -132,7 +135,11 @@ class Journal:
     def write(self, work: Write) -> Future[None]:
         """Have something written; the future is done when it is on disk, or says why it is not."""
         future: Future[None] = Future()
-        self._waiting.put((work, future))
+        with self._lock:
+            if self._closed:
+                future.set_exception(stopping())
+            else:
+                self._waiting.put((work, future))
         return future
 
     def _write(self) -> None:
@@ -301,6 +308,11 @@ def _merge(cursor: sqlite3.Cursor, stream: int, level: int) -> bool:
         cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (stream, oldest[0][0], level + 1, data))
         blocks, merged = blocks - history.MERGED, True
     return merged
+
+
+def stopping() -> RefusedError:
+    """The server stops and takes no more."""
+    return RefusedError(503, "stopping", "the server stops", "send it again soon", 5)
 
 
 def as_problem(error: BaseException, path: Path) -> RefusedError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -86,7 +87,9 @@ def serve(
         with listening:
             server_of(service, origins, ready).run([listening])
     finally:
-        service.close()
+        finished = service.close()
+    if not finished:  # a stream is still at work on a request, which nobody will be answered
+        os._exit(0)
 
 
 def listening_on(host: str, port: int) -> socket.socket:

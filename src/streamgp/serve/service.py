@@ -138,8 +138,10 @@ class Service:
         """Whether the service can do its work."""
         return "ok" if self.journal.trouble is None else self.journal.trouble.message
 
-    def close(self) -> None:
-        """Finish what has been asked, take last snapshots, and let go of the folder."""
+    def close(self) -> bool:
+        """Finish what has been asked, take last snapshots, and let go of the folder; whether all could be finished."""
+        if self.stopping:
+            return True
         self.stopping = True
         for stream in self.streams.values():
             stream.hub.close()
@@ -151,9 +153,11 @@ class Service:
         for future in futures:
             with contextlib.suppress(Exception):
                 future.result(max(0.0, end - time.monotonic()))
-        self._pool.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
+        finished = all(future.done() for future in futures)
+        self._pool.shutdown(wait=finished, cancel_futures=True)
         self.journal.close()
         self._held.close()
+        return finished
 
 
 @contextlib.contextmanager
