@@ -40,7 +40,7 @@ def test_predicting_learns_nothing(client):
 
 
 def test_a_stream_can_live_on_late_targets_alone(client):
-    path, table = created(client, "late"), rows(200)
+    path, table = created(client, "late"), rows(120)
     errors = []
     for row in table:
         (said,) = predict(client, path, [row])
@@ -49,7 +49,7 @@ def test_a_stream_can_live_on_late_targets_alone(client):
         assert bring(client, path, [(said["ticket"], row["y"])])["learned"] == 1
     assert max(errors[-20:]) < 0.2 * max(errors)
     detail = client.get(path).json()
-    assert detail["rows"] == 200
+    assert detail["rows"] == 120
     assert detail["tickets"] == {"waiting": 0, "expired": 0}
     assert detail["scores"]["rows"] == len(errors)
 

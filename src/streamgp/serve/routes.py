@@ -180,6 +180,8 @@ async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
     settings = decoded(await _body(request), StreamSettings)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
+    if new:
+        await _done(stream.call(stream.look))
     return answer(await _detail(_service(request), stream), 201 if new else 200)
 
 
@@ -320,9 +322,11 @@ async def put_snapshot(request: Request) -> Response:
     data = await _body(request)
     learner = await asyncio.to_thread(Learner.of_run, data, new_tag())
     stream = await asyncio.to_thread(service.create_from, name, learner)
-    status = 201
-    if stream is None:
-        stream, status = service.stream(name), 200
+    if stream is not None:
+        status = 201
+        await _done(stream.call(stream.look))
+    else:
+        status, stream = 200, service.stream(name)
         replaced = stream
         await _done(stream.call(lambda: replaced.replace(learner)))
     return answer(await _detail(service, stream), status)
