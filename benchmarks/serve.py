@@ -372,7 +372,7 @@ def _load_table(found: dict[str, Any]) -> str:
         "echo": "bare Starlette echo: nothing learned, nothing kept",
         "river": "River's linear regression behind Starlette: nothing kept",
         "KRLST": "streamgp, KRLST, durable",
-        "auto": "streamgp, auto (about 16 models), durable",
+        "auto": "streamgp, auto (a committee of models), durable",
     }
     rows = []
     for name, label in names.items():
