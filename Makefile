@@ -14,7 +14,7 @@ BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift forgetting forecasts main_job
 
-.PHONY: help demo test test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -70,6 +70,9 @@ bench: $(READY)  ## measure speed; write benchmarks/results and the tables in do
 
 bench-data: $(READY)  ## errors, intervals and drift on real tables; write results and tables in docs; half an hour
 	for part in $(ON_DATA); do $(BIN)/python benchmarks/$$part.py || exit 1; done
+
+bench-serve: $(READY)  ## the server: kill -9, full disk (as root), malformed requests, load, soak; write results and tables in docs; 40 minutes
+	$(BIN)/python benchmarks/serve.py
 
 bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 streams; hours on few cores; a stopped run goes on
 	$(BIN)/python benchmarks/auto.py run --out out/auto --jobs $$(nproc)

@@ -19,7 +19,8 @@ CHROMIUM = next(
 class Browser:
     """One page in Chromium; what it logs or throws is kept in ``troubles``."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, allowed=None):
+        self._allowed = allowed  # beginning of addresses that the page may ask for
         command = [
             CHROMIUM,
             *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
@@ -75,15 +76,19 @@ class Browser:
             self.troubles.append(parameters["entry"])
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.troubles.append(parameters["args"])
-        elif method == "Network.requestWillBeSent" and parameters["request"]["url"].startswith(("http", "ws", "ftp")):
+        elif method == "Network.requestWillBeSent" and self._foreign(parameters["request"]["url"]):
             self.troubles.append(f"the page asks the network for {parameters['request']['url']}")
+
+    def _foreign(self, url):
+        ours = self._allowed is not None and url.startswith(self._allowed)
+        return url.startswith(("http", "ws", "ftp")) and not ours
 
     def open(self, path, width, height=900):
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
         self._events.clear()
-        self.call("Page.navigate", url=f"file://{path}")
+        self.call("Page.navigate", url=path if str(path).startswith("http") else f"file://{path}")
         while "Page.loadEventFired" not in self._events:
             self._keep(self._receive())
 

@@ -181,3 +181,28 @@ def test_a_snapshot_must_name_the_rows_that_wait():
         late = header["run"] | {"late": header["run"]["late"] | wrong}
         with pytest.raises(sg.SnapshotError, match=message):
             Pipeline.from_bytes(snapshot.packed(header | {"run": late}, tensors))
+
+
+@pytest.mark.parametrize("model", ["KRLST", "auto"])
+def test_issued_rows_are_predicted_and_learnt_as_rows_with_a_ticket_column(model):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
+    y += X[:, 0]
+    columns = (Column("a", "number"), Column("b", "number"), Column("y", "number"))
+    settings = {"warmup": 40, "tune": False}
+    plain = Pipeline(Schema(columns, "y", ("a", "b")), model, settings, lags=1)
+    late = Pipeline(Schema((*columns, Column("id", "ticket")), "y", ("a", "b"), ticket="id"), model, settings, lags=1)
+    waiting = []
+    for i in range(90):
+        (said,) = late.take(EncodedRows(X[i : i + 1], np.array([np.nan]), None, [i], [], [Ticket(str(i), False)])).mean
+        waits = plain.issue(EncodedRows(X[i : i + 1], y[i : i + 1], None, [i], []))
+        assert np.array_equal(plain.issued(waits).mean, [said], equal_nan=True)
+        waiting.append((i, waits))
+        for _ in range(2 if i % 3 == 2 else i % 2):
+            j, waits = waiting.pop(int(rng.integers(len(waiting))))
+            late.take(EncodedRows(np.full((1, 2), np.nan), y[j : j + 1], None, [i], [], [Ticket(str(j), True)]))
+            scored = plain.learn_issued(waits, y[j : j + 1])
+            assert scored.observed == [y[j]]
+    assert plain.model.to_bytes() == late.model.to_bytes()
+    assert plain.scores == late.scores
+    assert plain.rows == 90 - len(waiting)

@@ -8,6 +8,7 @@ from tests import architecture
 FLOORS = (
     {"__main__"},
     {"cli"},
+    {"serve"},
     {"job", "reproduce"},
     {"api", "deep", "adapters"},
     {"fleet", "tuning"},

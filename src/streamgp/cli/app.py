@@ -14,8 +14,10 @@ from streamgp.cli.demo import demo
 from streamgp.cli.doctor import doctor
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
+from streamgp.cli.push import push
 from streamgp.cli.reproduce import reproduce
 from streamgp.cli.run import run
+from streamgp.cli.serve import serve, token
 from streamgp.version import __version__
 
 HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
@@ -59,7 +61,8 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, demo, compare, models, inspect, reproduce, cite, doctor]
+commands: list[Any] = [run, serve, push, demo, compare, models, inspect, reproduce, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)
+app.add_typer(token, name="token")

@@ -16,8 +16,7 @@ def help_of(command: str) -> str:
 
     from streamgp.cli.app import app
 
-    arguments = [command, "--help"] if command else ["--help"]
-    text = CliRunner().invoke(app, arguments, prog_name="streamgp", terminal_width=WIDTH).stdout
+    text = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="streamgp", terminal_width=WIDTH).stdout
     lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
     return f"```text\n{lines}\n```"
 

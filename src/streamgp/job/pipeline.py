@@ -266,7 +266,7 @@ class Pipeline:
         assert rows.tickets is not None
         new: list[int] = []
         issued: list[FloatArray] = []
-        scored: list[FloatArray] = []  # each what waited, and the target
+        scored: list[tuple[FloatArray, float]] = []  # each what waited, and the target
         moments = self._moments(rows.times)
         for i, (name, alone) in enumerate(rows.tickets):
             y = rows.y[i]
@@ -283,17 +283,64 @@ class Pipeline:
                 late.close(name)
             if waited is not None:
                 self._learn_target(waited, y, None if moments is None else moments[i], at_once)
-                scored.append(np.append(waited, y))
-        tail = np.reshape(scored, (-1, len(self.input_names) + ISSUED + 2))[:, -2 - ISSUED :]
-        numbers = self.scores.rows + 1 + np.arange(len(tail))
-        self.scored = self._predicted(tail[:, :ISSUED], numbers, None, tail[:, -1])
-        self.scores.add(self.scored, tail[:, -2])
-        self.parts.add(self.scored, self.yardsticks.said(tail[:, -2], tail[:, -3], tail[:, -1]))
+                scored.append((waited, y))
+        waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
+        self._score(waits, np.array([y for _, y in scored]), self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
         numbers = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new]
         return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new], names)
+
+    def issue(self, rows: EncodedRows) -> FloatArray:
+        """Predict rows whose targets come later, each as the next one; nothing changes.
+
+        Args:
+            rows: from the encoder, gaps not filled; their targets are not looked at.
+
+        Returns:
+            One line for each row: its inputs, what is predicted, the last target known. ``issued`` reads it, and
+            ``learn_issued`` takes it with the target.
+        """
+        own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
+        return np.reshape([self._issue(x[None]) for x in own], (-1, self.waiting_width))
+
+    def issued(self, waits: FloatArray) -> PredictedRows:
+        """What was predicted of rows that wait for their targets.
+
+        Args:
+            waits: from ``issue``.
+        """
+        unknown = np.full(len(waits), np.nan)
+        return self._predicted(waits[:, -1 - ISSUED : -1], np.zeros(len(waits), dtype=int), None, unknown)
+
+    def learn_issued(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
+        """Learn late targets in the order in which they come; each counts as a row.
+
+        Args:
+            waits: (n, waiting_width) lines of ``issue``.
+            y: (n,) their targets.
+            times: when they came, if models forget by time; None: when the last row came.
+        """
+        moments = self._moments([""] * len(y) if times is None else times)
+        first = self.rows + 1
+        for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
+            self._learn_target(waited, target, None if moments is None else moments[t], at_once=False)
+            self.rows += 1
+        self._score(waits, y, first)
+        return self.scored
+
+    @property
+    def waiting_width(self) -> int:
+        """Numbers of a row that waits for its target."""
+        return len(self.input_names) + ISSUED + 1
+
+    def _score(self, waits: FloatArray, y: FloatArray, first: int) -> None:
+        """Count predictions whose targets have come late; the first gets this number."""
+        issued, previous = waits[:, -1 - ISSUED : -1], waits[:, -1]
+        self.scored = self._predicted(issued, first + np.arange(len(y)), None, y)
+        self.scores.add(self.scored, previous)
+        self.parts.add(self.scored, self.yardsticks.said(previous, issued[:, -1], y))
 
     def _issue(self, own: FloatArray) -> FloatArray:
         """The inputs of a row, what is predicted of it, and the last target known; NaN without anything to go by."""

@@ -130,7 +130,9 @@ class Schema:
         )
 
 
-def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ticket: str = "") -> Schema:
+def recognise(
+    chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ticket: str = "", unlabeled: bool = False
+) -> Schema:
     """Decide what the columns of some first rows are.
 
     Args:
@@ -138,6 +140,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ti
         target: the column to predict.
         inputs: the columns to predict it from; None: all others that can be.
         ticket: the column by which late targets find their rows; "": targets come with their rows.
+        unlabeled: the first rows may have no target at all, as with tickets.
 
     Example:
         >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
@@ -156,7 +159,7 @@ def recognise(chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ti
     time = _time_column(chunk, [target, ticket], comma, inputs)
     wanted = {target, *(inputs or ())}
     given = {name: kind for name, kind in ((time, "time"), (ticket, "ticket")) if name}
-    if ticket and all(map(_is_missing, chunk.columns[target])):  # none has come yet
+    if (ticket or unlabeled) and all(map(_is_missing, chunk.columns[target])):  # none has come yet
         given[target] = "number"
     columns = tuple(
         Column(name, given[name]) if name in given else _column(name, chunk.columns[name], comma, name in wanted)

@@ -1,0 +1,431 @@
+"""The server: kill -9 under load, a disk that fills up, malformed requests, load beside other servers, and a soak.
+
+    python benchmarks/serve.py [kills|disk|malformed|load|soak ...]
+
+Writes benchmarks/results/serve.json and the tables in docs/serve.md; with --render the tables only. Run it from a
+checkout: it uses the clients of tests/serve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from record import RESULTS, ROOT, environment, write
+
+sys.path.insert(0, str(ROOT))
+
+from hypothesis import HealthCheck, given, settings
+from tests.serve.killing import Killable, check, free_port, run, script
+from tests.serve.malformed import requests, send
+from tests.serve.running import QUICK, Server, in_process
+
+PAGE, FILE = ROOT / "docs" / "serve.md", RESULTS / "serve.json"
+PACKAGES = ("starlette", "uvicorn", "msgspec", "river")
+KILLS, MALFORMED = 200, 2000
+BATCHES = (1, 10, 100)
+LOAD_SECONDS = 6.0
+SOAK_STREAMS, SOAK_MINUTES = 100, 30.0
+FAST = {"target": "y", "model": "KRLST", "settings": {"tune": False, "warmup": 100}}
+
+
+# Durability.
+
+
+def calm(folder: Path, scripts: dict[str, list]) -> tuple[Any, Any]:
+    """What clients see of a server that nothing happens to."""
+    with in_process(folder) as client:
+
+        class Server:
+            url = str(client.base_url)
+
+        return run(Server, scripts, 0, 0, 3600)[:2]
+
+
+def kills(count: int = KILLS) -> dict[str, Any]:
+    """Kill a server under load so often, in rounds of new streams; all that clients see must be as in a calm one."""
+    done = repeats = rounds = answers = 0
+    began = time.monotonic()
+    while done < count:
+        rounds += 1
+        scripts = {f"r{rounds}s{i}": list(script(f"r{rounds}s{i}", 250, seed=1000 * rounds + i)) for i in range(4)}
+        with tempfile.TemporaryDirectory() as folder:
+            expected = calm(Path(folder) / "calm", scripts)
+            server = Killable(Path(folder) / "killed")
+            try:
+                found = run(server, scripts, min(25, count - done), rounds, 3600)
+            finally:
+                server.close()
+            check(found[:2], expected, scripts)
+        done, repeats = done + found[2], repeats + found[3]
+        answers += sum(map(len, found[0].values()))
+        print(f"kills: {done} of {count}, {repeats} requests repeated", flush=True)
+    return {
+        "kills": done,
+        "answers": answers,
+        "repeated": repeats,
+        "seconds": time.monotonic() - began,
+        "differences": 0,
+    }
+
+
+def disk() -> dict[str, Any]:
+    """Let a real, small disk run full and get room again under load, several times."""
+    scripts = {f"s{i}": list(script(f"s{i}", 200, seed=i)) for i in range(4)}
+    with tempfile.TemporaryDirectory() as folder:
+        expected = calm(Path(folder) / "calm", scripts)
+        small = Path(folder) / "small"
+        small.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(small)], check=True)
+        try:
+            server = Killable(small / "data")
+            ballast, full = small / "ballast", [0]
+
+            def disturb() -> None:
+                if ballast.exists():
+                    ballast.unlink()
+                    return
+                with suppress(OSError), open(ballast, "wb") as file:
+                    while True:
+                        file.write(bytes(4096))
+                        file.flush()
+                full[0] += 1
+
+            try:
+                found = run(server, scripts, 41, 0, 600, disturb)
+            finally:
+                server.close()
+            check(found[:2], expected, scripts)
+        finally:
+            subprocess.run(["umount", str(small)], check=True)
+    return {"filled": full[0], "answers": sum(map(len, found[0].values())), "repeated": found[3], "differences": 0}
+
+
+def malformed(count: int = MALFORMED) -> dict[str, Any]:
+    """Requests made from the OpenAPI document, right and wrong; their statuses."""
+    statuses: Counter[int] = Counter()
+    slowest = 0.0
+    with tempfile.TemporaryDirectory() as folder, in_process(folder, streams=50) as client:
+        document = client.get("/openapi.json").json()
+
+        @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(request=requests(document))
+        def each(request: dict[str, Any]) -> None:
+            nonlocal slowest
+            client.put("/v1/streams/s", json=QUICK)  # if it is not there
+            began = time.perf_counter()
+            statuses[send(client, request)] += 1
+            slowest = max(slowest, time.perf_counter() - began)
+
+        each()
+    return {"requests": statuses.total(), "statuses": dict(sorted(statuses.items())), "slowest_seconds": slowest}
+
+
+# Load.
+
+OTHERS = """
+import sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+async def echo(request):
+    return JSONResponse({"rows": await request.json()})
+
+model = None
+
+async def river(request):
+    global model
+    if model is None:
+        from river import linear_model, preprocessing
+        model = preprocessing.StandardScaler() | linear_model.LinearRegression()
+    rows = []
+    for row in await request.json():
+        y = row.pop("y")
+        rows.append({"mean": model.predict_one(row)})
+        model.learn_one(row, y)
+    return JSONResponse({"rows": rows})
+
+app = Starlette(routes=[Route("/echo", echo, methods=["POST"]), Route("/river", river, methods=["POST"])])
+uvicorn.run(app, port=int(sys.argv[1]), log_level="critical", access_log=False)
+"""
+
+
+def load() -> dict[str, Any]:
+    """Latency and throughput of one client, with batches of 1, 10 and 100 rows."""
+    found: dict[str, Any] = {}
+    port = free_port()
+    other = subprocess.Popen([sys.executable, "-c", OTHERS, str(port)])
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            _await(client, "/")
+            for name in ("echo", "river"):
+                client.post(f"/{name}", json=_rows(1000, 0))
+                found[name] = {str(batch): _measured(client, f"/{name}", batch) for batch in BATCHES}
+    finally:
+        other.terminate()
+        other.wait(30)
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder)
+        try:
+            for name, body in (("KRLST", FAST), ("auto", {"target": "y"})):
+                path = f"/v1/streams/{name}"
+                server.client.put(path, json=body)
+                for at in range(0, 4300, 100):  # until all models are there
+                    server.client.post(f"{path}/rows", json=_rows(100, at))
+                found[name] = {str(batch): _measured(server.client, f"{path}/rows", batch) for batch in BATCHES}
+            found["KRLST, 8 clients"] = {"1": _parallel(server, 8)}
+        finally:
+            server.stop()
+    return found
+
+
+def _parallel(server: Server, clients: int) -> dict[str, float]:
+    """Single rows of several clients, each to a stream of its own."""
+    results: list[dict[str, float]] = []
+
+    def one(number: int) -> None:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            path = f"/v1/streams/p{number}"
+            client.put(path, json=FAST)
+            client.post(f"{path}/rows", json=_rows(1000, 0))
+            results.append(_measured(client, f"{path}/rows", 1))
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {
+        "rows_per_second": sum(result["rows_per_second"] for result in results),
+        "p50_ms": float(np.median([result["p50_ms"] for result in results])),
+        "p99_ms": max(result["p99_ms"] for result in results),
+    }
+
+
+def _measured(client: httpx.Client, path: str, batch: int) -> dict[str, float]:
+    seconds, at = [], 0
+    end = time.perf_counter() + LOAD_SECONDS
+    while time.perf_counter() < end:
+        body = _rows(batch, at)
+        began = time.perf_counter()
+        answer = client.post(path, json=body)
+        seconds.append(time.perf_counter() - began)
+        assert answer.status_code == 200, answer.text
+        at += batch
+    p50, p99 = np.percentile(seconds, [50, 99])
+    return {"rows_per_second": at / sum(seconds), "p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99}
+
+
+def _rows(n: int, start: int) -> list[dict[str, float]]:
+    rng = random.Random(start)
+    rows = [{f"x{i}": rng.gauss(0, 1) for i in range(5)} for _ in range(n)]
+    return [row | {"y": row["x0"] ** 2 + row["x1"] + rng.gauss(0, 0.1)} for row in rows]
+
+
+def _await(client: httpx.Client, path: str) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(httpx.TransportError):
+            client.get(path)
+            return
+        time.sleep(0.05)
+
+
+# A soak.
+
+
+def soak(minutes: float = SOAK_MINUTES, streams: int = SOAK_STREAMS) -> dict[str, Any]:
+    """Single rows and batches to many streams for half an hour: memory, latency, errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder)
+        try:
+            for number in range(streams):
+                server.client.put(f"/v1/streams/s{number}", json=FAST).raise_for_status()
+            end = time.monotonic() + 60 * minutes
+            workers = [_Soaking(server.url, part, streams, end) for part in range(4)]
+            memory = []
+            while time.monotonic() < end:
+                time.sleep(min(10.0, 6 * minutes))
+                text = server.client.get("/metrics").text
+                memory.append(float(re.search(r"^streamgp_resident_bytes (.*)$", text, re.M)[1]) / 2**20)
+            for worker in workers:
+                worker.thread.join()
+            rows = [server.client.get(f"/v1/streams/s{number}").json()["rows"] for number in range(streams)]
+            size = os.path.getsize(Path(folder) / "streamgp.sqlite")
+        finally:
+            server.stop()
+    single = np.array([seconds for worker in workers for seconds in worker.single])
+    third = len(memory) // 3
+    return {
+        "minutes": minutes,
+        "streams": streams,
+        "rows": sum(rows),
+        "requests": sum(worker.requests for worker in workers),
+        "failures": sum(worker.failures for worker in workers),
+        "rows_not_kept": sum(worker.rows for worker in workers) - sum(rows),
+        "p50_ms": 1e3 * float(np.percentile(single, 50)),
+        "p99_ms": 1e3 * float(np.percentile(single, 99)),
+        "resident_MiB": {
+            "after a third": float(np.median(memory[third : third + 5])),
+            "at the end": float(np.median(memory[-5:])),
+            "most": max(memory),
+        },
+        "file_MiB": size / 2**20,
+    }
+
+
+class _Soaking:
+    """A client that writes to its part of the streams, mostly single rows."""
+
+    def __init__(self, url: str, part: int, streams: int, end: float) -> None:
+        self.single: list[float] = []
+        self.rows = self.requests = self.failures = 0
+        self.thread = threading.Thread(target=self._run, args=(url, part, streams, end))
+        self.thread.start()
+
+    def _run(self, url: str, part: int, streams: int, end: float) -> None:
+        rng = random.Random(part)
+        with httpx.Client(base_url=url, timeout=60) as client:
+            while time.monotonic() < end:
+                number = rng.randrange(part, streams, 4)
+                batch = rng.choices([1, 10, 100], [90, 8, 2])[0]
+                body = _rows(batch, rng.randrange(10**9))
+                began = time.perf_counter()
+                answer = client.post(f"/v1/streams/s{number}/rows", json=body)
+                seconds = time.perf_counter() - began
+                self.requests += 1
+                if answer.status_code == 200:
+                    self.rows += batch
+                    if batch == 1:
+                        self.single.append(seconds)
+                else:
+                    self.failures += 1
+
+
+# The page.
+
+
+def rendered(report: dict[str, Any]) -> dict[str, str]:
+    """The tables by name."""
+    kill, full, bad, soaked = (report[name] for name in ("kills", "disk", "malformed", "soak"))
+    shown = ", ".join(f"{status}: {count}" for status, count in bad["statuses"].items())
+    memory = soaked["resident_MiB"]
+    return {
+        "promises": _table(
+            ["what was done", "how often", "what clients saw"],
+            [
+                [
+                    "`kill -9` under load, at random moments",
+                    str(kill["kills"]),
+                    f"{kill['answers']:,} answers, {kill['repeated']:,} requests repeated, {kill['differences']} "
+                    "differences from a server that was never killed",
+                ],
+                [
+                    "disk filled to the last byte, and emptied",
+                    str(full["filled"]),
+                    f"{full['answers']:,} answers, {full['repeated']:,} requests repeated, {full['differences']} "
+                    "differences",
+                ],
+                [
+                    "requests made from the OpenAPI document, most of them wrong",
+                    f"{bad['requests']:,}",
+                    f"by status: {shown}; slowest {bad['slowest_seconds']:.1f} s",
+                ],
+            ],
+        ),
+        "load": _load_table(report["load"]),
+        "soak": _table(
+            ["soak", "figure"],
+            [
+                ["length, streams", f"{soaked['minutes']:g} minutes, {soaked['streams']}"],
+                ["rows, requests", f"{soaked['rows']:,}, {soaked['requests']:,}"],
+                ["failed requests, rows lost", f"{soaked['failures']}, {soaked['rows_not_kept']}"],
+                ["latency of single rows, p50 and p99", f"{soaked['p50_ms']:.1f} ms, {soaked['p99_ms']:.1f} ms"],
+                [
+                    "memory after a third, at the end",
+                    f"{memory['after a third']:.0f} MiB, {memory['at the end']:.0f} MiB",
+                ],
+                ["size of the file", f"{soaked['file_MiB']:.0f} MiB"],
+            ],
+        ),
+    }
+
+
+def _load_table(found: dict[str, Any]) -> str:
+    names = {
+        "echo": "bare Starlette echo: nothing learned, nothing kept",
+        "river": "River's linear regression behind Starlette: nothing kept",
+        "KRLST": "streamgp, KRLST, durable",
+        "auto": "streamgp, auto (a committee of models), durable",
+    }
+    rows = []
+    for name, label in names.items():
+        for batch in map(str, BATCHES):
+            cell, echo = found[name][batch], found["echo"][batch]
+            rows.append(
+                [
+                    label,
+                    batch,
+                    f"{cell['p50_ms']:.1f} ms",
+                    f"{cell['p99_ms']:.1f} ms",
+                    f"{cell['rows_per_second']:,.0f}",
+                    f"{cell['rows_per_second'] / echo['rows_per_second']:.2g}",
+                    f"{cell['rows_per_second'] / found['river'][batch]['rows_per_second']:.2g}",
+                ]
+            )
+    many = found["KRLST, 8 clients"]["1"]
+    cells = [f"{many['p50_ms']:.1f} ms", f"{many['p99_ms']:.1f} ms", f"{many['rows_per_second']:,.0f}", "", ""]
+    rows.append(["streamgp, KRLST, durable, 8 clients with a stream each", "1", *cells])
+    return _table(["server", "batch", "p50", "p99", "rows a second", "of echo", "of River"], rows)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page_with(page: str, report: dict[str, Any]) -> str:
+    """The page with the tables of these results."""
+    for name, table in rendered(report).items():
+        block = f"<!-- {name} of the server -->\n\n{table}\n\n<!-- end -->"
+        page = re.sub(f"<!-- {name} of the server -->.*?<!-- end -->", lambda _, b=block: b, page, flags=re.DOTALL)
+    return page
+
+
+PARTS = {"kills": kills, "disk": disk, "malformed": malformed, "load": load, "soak": soak}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--minutes", type=float, default=SOAK_MINUTES, help="of the soak")
+    parser.add_argument("--render", action="store_true", help="write the tables only")
+    arguments = parser.parse_args()
+    report: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for name in () if arguments.render else arguments.parts or PARTS:
+        found = soak(arguments.minutes) if name == "soak" else PARTS[name]()
+        print(name, json.dumps(found, indent=1), flush=True)
+        report = json.loads(FILE.read_text()) if FILE.exists() else {}
+        write(FILE, report | environment(*PACKAGES) | {name: found})
+    if PAGE.exists() and set(PARTS) <= report.keys() | set(arguments.parts or PARTS):
+        PAGE.write_text(page_with(PAGE.read_text(), json.loads(FILE.read_text())))
+
+
+if __name__ == "__main__":
+    main()

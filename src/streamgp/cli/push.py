@@ -1,0 +1,86 @@
+"""``streamgp push``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import INTERRUPTED, reported
+from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Settings, Source
+from streamgp.cli.serve import installed
+
+
+def push(
+    source: Source,
+    to: Annotated[str, typer.Option(metavar="URL", help="The server, such as http://127.0.0.1:8650.")],
+    stream: Annotated[str, typer.Option(metavar="NAME", help="The stream that gets the rows.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict; creates the stream if need be.")
+    ] = None,
+    inputs: Inputs = None,
+    lags: Lags = None,
+    horizon: Horizon = 0,
+    model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
+    set_: Settings = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
+    ] = False,
+    batch: Annotated[int, typer.Option(metavar="ROWS", min=1, max=10_000, help="Most rows of a request.")] = 100,
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a server that does not answer.")
+    ] = 300.0,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to note progress. Default: a hidden file beside SOURCE.")
+    ] = None,
+    on_error: OnError = "stop",
+) -> None:
+    """Send the rows of a table to a server, each exactly once; run it again to go on where it stopped.
+
+    If the server needs a token, put it into the variable STREAMGP_TOKEN.
+    """
+    with reported(), installed():
+        from streamgp.cli.screen import Screen, stopping
+        from streamgp.cli.settings import parse_settings, split_names
+        from streamgp.job.job import ON_ERROR
+        from streamgp.job.request import RUN_SETTINGS
+        from streamgp.serve.push import Push
+        from streamgp.settings import option
+
+        option("on_error", on_error, ON_ERROR)
+        given = parse_settings(set_)
+        level = float(given.pop("level", RUN_SETTINGS["level"]))
+        settings = {
+            "target": target,
+            "inputs": split_names(inputs),
+            "lags": lags,
+            "horizon": horizon,
+            "model": model,
+            "settings": given,
+            "level": level,
+        }
+        with stopping(Screen(quiet=True, to_terminal=False)) as stop:
+            work = Push(
+                source,
+                to.rstrip("/"),
+                stream,
+                None if target is None else settings,
+                os.environ.get("STREAMGP_TOKEN", ""),  # in an option every user of the machine could see it
+                follow,
+                batch,
+                patience,
+                on_error,
+                state,
+                stop,
+                _say,
+            )
+            sent = work.run()
+        _say(f"done: {sent:,} rows sent" + (f", {work.skipped:,} skipped" if work.skipped else ""))
+        if stop.is_set():
+            raise typer.Exit(INTERRUPTED)
+
+
+def _say(sentence: str) -> None:
+    typer.echo(f"streamgp: {sentence}", err=True)

@@ -1,0 +1,98 @@
+"""``streamgp serve`` and ``streamgp token``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import reported
+
+Data = Annotated[Path, typer.Option(metavar="DIR", help="The folder of the server's data; made if it is not there.")]
+
+
+def serve(
+    data: Data,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen. Any address but loopback needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes any free port.")] = 8650,
+    retain: Annotated[
+        int, typer.Option(metavar="ROWS", min=100, help="Rows of a stream to keep one by one; older ones are thinned.")
+    ] = 100_000,
+    max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="Most streams.")] = 1000,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Longest body of a request.")] = 8 << 20,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Streams that work at once. Default: four per core.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
+    ] = None,
+) -> None:
+    """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
+    with reported(), installed():
+        from streamgp.serve.server import serve as run
+        from streamgp.serve.service import Limits
+
+        limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
+        run(
+            data,
+            host,
+            port,
+            limits,
+            tuple(allow_origin or ()),
+            ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
+        )
+
+
+token = typer.Typer(help="Make, list and revoke the tokens of a server.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@token.command()
+def create(
+    data: Data,
+    scope: Annotated[
+        str, typer.Option(metavar="read|write|admin", help="What it may do; each includes the ones before.")
+    ] = "write",
+) -> None:
+    """Make a token and print it. Only its digest is kept, so it cannot be shown again."""
+    with reported(), installed():
+        from streamgp.serve.access import create_token
+
+        typer.echo(create_token(data, scope))
+
+
+@token.command("list")
+def list_(data: Data) -> None:
+    """List the tokens: number, scope, when they were made."""
+    with reported(), installed():
+        from streamgp.serve.access import list_tokens
+
+        for found in list_tokens(data):
+            typer.echo(f"{found.id}  {found.scope:<5}  {found.created}")
+
+
+@token.command()
+def revoke(
+    data: Data, number: Annotated[int, typer.Argument(metavar="NUMBER", help="From: streamgp token list.")]
+) -> None:
+    """Revoke a token; a running server forgets it within a second."""
+    with reported(), installed():
+        from streamgp.serve.access import revoke_token
+
+        revoke_token(data, number)
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Say what to install where a package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx"):
+            raise
+        raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None

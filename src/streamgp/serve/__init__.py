@@ -1,0 +1,1 @@
+"""``streamgp serve``: many streams over HTTP, durable, with a live page."""

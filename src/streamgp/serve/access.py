@@ -1,0 +1,168 @@
+"""Access: tokens, kept as digests, and what each of their scopes may do."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from streamgp.serve.journal import Journal
+from streamgp.serve.messages import RefusedError
+from streamgp.settings import option
+
+SCOPES = ("read", "write", "admin")  # each may do what those before it may
+PREFIX = "sgp_"
+LOOKED = 1.0  # seconds between two looks for new tokens
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Token(NamedTuple):
+    """A token as it is kept.
+
+    Args:
+        id: by which it is revoked.
+        digest: SHA-256; a token has 256 random bits, so that no salt is needed.
+        scope: what it may do.
+        created: when.
+    """
+
+    id: int
+    digest: bytes
+    scope: str
+    created: str
+
+
+class Access:
+    """Who may do what.
+
+    Args:
+        journal: that keeps the digests.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._tokens: list[Token] = []
+        self._looked = -LOOKED
+
+    def tokens(self) -> list[Token]:
+        """All tokens; new ones count within a second."""
+        if time.monotonic() - self._looked >= LOOKED:
+            rows = self._journal.read("SELECT id, digest, scope, created FROM tokens ORDER BY id")
+            self._tokens, self._looked = [Token(*row) for row in rows], time.monotonic()
+        return self._tokens
+
+    def check(self, scope: str, headers: Mapping[str, str]) -> None:
+        """Refuse a request that lacks the scope; without any token, one from another web site.
+
+        Args:
+            scope: "", or one of SCOPES.
+            headers: of the request, names in lower case.
+        """
+        tokens = self.tokens()
+        if not tokens:
+            _refuse_other_sites(headers)
+        if not scope or not tokens:
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        digest = digest_of(given.strip())
+        found = ""
+        for token in tokens:  # all of them, so that the time tells nothing
+            if hmac.compare_digest(token.digest, digest) and kind.lower() == "bearer":
+                found = token.scope
+        if not found:
+            raise RefusedError(
+                401,
+                "unauthorized",
+                "this server needs a token" if not given else "the token is not known here",
+                "send the header Authorization: Bearer TOKEN; make one with: streamgp token create --data DIR",
+            )
+        if SCOPES.index(found) < SCOPES.index(scope):
+            raise RefusedError(
+                403, "forbidden", f"the token has the scope {found}, this needs {scope}", "use another token"
+            )
+
+
+def _refuse_other_sites(headers: Mapping[str, str]) -> None:
+    """A page of another site must not reach a server on loopback through its reader's browser."""
+    host = headers.get("host", "")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    origin = headers.get("origin", "")
+    if name.lower() not in LOCAL_NAMES or (origin and origin.rpartition("://")[2] != host):
+        raise RefusedError(
+            403,
+            "foreign_site",
+            "without tokens this server answers only requests to localhost, and none of other web sites",
+            "make a token: streamgp token create --data DIR --scope write",
+        )
+
+
+def digest_of(token: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def create_token(folder: str | Path, scope: str) -> str:
+    """Make a token; it is shown this once.
+
+    Args:
+        folder: of the service, which may be running.
+        scope: "read", "write" or "admin".
+    """
+    option("scope", scope, SCOPES)
+    token = PREFIX + secrets.token_urlsafe(32)
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+    def write(cursor: sqlite3.Cursor) -> None:
+        cursor.execute(
+            "INSERT INTO tokens (digest, scope, created) VALUES (?, ?, ?)", (digest_of(token), scope, created)
+        )
+
+    _write(folder, write, create=True)
+    return token
+
+
+def list_tokens(folder: str | Path) -> list[Token]:
+    """All tokens of a service."""
+    journal = Journal(folder, create=False)
+    try:
+        return list(Access(journal).tokens())
+    finally:
+        journal.close()
+
+
+def revoke_token(folder: str | Path, number: int) -> None:
+    """Forget a token."""
+    gone: list[int] = []
+
+    def write(cursor: sqlite3.Cursor) -> None:
+        gone.append(cursor.execute("DELETE FROM tokens WHERE id=?", (number,)).rowcount)
+
+    _write(folder, write, create=False)
+    if not gone[-1]:
+        raise ValueError(f"there is no token {number}; streamgp token list shows them")
+
+
+def _write(folder: str | Path, write: object, create: bool) -> None:
+    journal = Journal(folder, create=create)
+    try:
+        journal.write(write).result()  # type: ignore[arg-type]
+    except RefusedError as problem:
+        raise OSError(f"{problem.message}; {problem.hint}") from None
+    finally:
+        journal.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

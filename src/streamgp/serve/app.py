@@ -1,0 +1,160 @@
+"""The application: routes behind access, limits, metrics and one shape of errors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamgp.serve.access import Access
+from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
+from streamgp.serve.metrics import Requests
+from streamgp.serve.openapi import document
+from streamgp.serve.routes import PAGES, ROUTES, Endpoint, answer
+from streamgp.serve.service import Service
+
+LOG = logging.getLogger("streamgp.serve")
+# The page gets everything from this server, and no other site may embed it or read from it.
+SECURITY = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def application(service: Service, origins: tuple[str, ...] = ()) -> ASGIApp:
+    """The application of a service.
+
+    Args:
+        service: that does the work.
+        origins: web sites that may read answers (CORS); none unless asked for.
+    """
+    access, requests = Access(service.journal), Requests()
+
+    def guarded(endpoint: Endpoint, scope: str, path: str) -> Endpoint:
+        async def answered(request: Request) -> Response:
+            began = time.perf_counter()
+            try:
+                access.check(scope, request.headers)
+                _refuse_long(request, service.limits.body)
+                response = await endpoint(request)
+            except RefusedError as problem:
+                response = refused(problem)
+            requests.add(request.method, path, response.status_code, time.perf_counter() - began)
+            return response
+
+        return answered
+
+    routes = [
+        Route(route.path, guarded(route.endpoint, route.scope, route.path), methods=[route.method]) for route in ROUTES
+    ]
+    routes += [Route(path, guarded(endpoint, "", path), methods=["GET"]) for path, endpoint in PAGES]
+    app = Starlette(
+        routes=_by_path(routes),
+        exception_handlers={HTTPException: _http_error, 500: _unexpected},  # type: ignore[dict-item]
+    )
+    app.router.redirect_slashes = False
+    app.state.service, app.state.requests = service, requests
+    app.state.openapi = document(ROUTES)
+    whole: ASGIApp = app
+    if origins:
+        from starlette.middleware.cors import CORSMiddleware
+
+        whole = CORSMiddleware(whole, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    return _hardened(whole, service.limits.body)
+
+
+def _by_path(routes: list[Route]) -> list[Route]:
+    """Routes of one path as one, so that a wrong method is answered with those that there are."""
+    merged: dict[str, dict[str, Callable]] = {}
+    for route in routes:
+        for method in (route.methods or set()) - {"HEAD"}:
+            merged.setdefault(route.path, {})[method] = route.endpoint
+
+    def chosen(by_method: dict[str, Callable]) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            response: Response = await by_method[method](request)
+            return response
+
+        return endpoint
+
+    return [Route(path, chosen(by_method), methods=list(by_method)) for path, by_method in merged.items()]
+
+
+def refused(problem: RefusedError) -> Response:
+    """The answer to a request that is refused."""
+    response = answer(ErrorAnswer(Error(problem.code, problem.message, problem.hint)), problem.status)
+    if problem.retry_after is not None:
+        response.headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+async def _http_error(_: Request, error: HTTPException) -> Response:
+    codes = {404: "not_found", 405: "method_not_allowed"}
+    allowed = (error.headers or {}).get("Allow", "")
+    hints = {404: "GET /openapi.json lists what there is", 405: f"allowed here: {allowed}"}
+    problem = RefusedError(
+        error.status_code, codes.get(error.status_code, "refused"), str(error.detail), hints.get(error.status_code, "")
+    )
+    response = refused(problem)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    LOG.error("%s %s", request.method, request.url.path, exc_info=error)
+    return refused(RefusedError(500, "internal", "something unexpected went wrong", "see the server's log"))
+
+
+def _too_long(most: int) -> RefusedError:
+    return RefusedError(
+        413, "body_too_long", f"the body is longer than {most} bytes", "send it in parts, or raise --max-body"
+    )
+
+
+def _refuse_long(request: Request, most: int) -> None:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and (len(length) > 15 or int(length) > most):
+        raise _too_long(most)
+
+
+def _hardened(app: ASGIApp, most: int) -> ASGIApp:
+    """Security headers on every answer, and no body is read beyond the limit, whatever its header says."""
+    extra = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+
+    async def hardened(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        read = 0
+
+        async def limited() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > most:
+                raise _too_long(most)
+            return message
+
+        async def secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *extra]
+            await send(message)
+
+        await app(scope, limited, secured)
+
+    return hardened

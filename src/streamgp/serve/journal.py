@@ -1,0 +1,347 @@
+"""Journal: one SQLite file that holds what the service has promised to keep.
+
+One thread writes. It puts all that waits to be written into one transaction and one sync of the disk, and only then are
+clients answered. Others read through connections of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.serve import history
+from streamgp.serve.messages import DriftEvent, RefusedError
+from streamgp.settings import FloatArray
+
+NAME = "streamgp.sqlite"
+APPLICATION, VERSION = 0x73677031, 1  # "sgp1"
+MOST_GROUP = 256  # writes of one transaction
+MOST_KEYS = 10_000  # idempotency keys of a stream that are known
+MOST_ANSWERS = 64 << 20  # bytes of their answers
+MOST_NOTES = 1000  # of a stream
+SCHEMA = """
+CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
+    seq INTEGER NOT NULL);
+CREATE TABLE ops (stream INTEGER, seq INTEGER, rows INTEGER, body BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
+CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer BLOB, PRIMARY KEY (stream, key))
+    WITHOUT ROWID;
+CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
+CREATE TABLE points (stream INTEGER, row INTEGER, last INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (stream, row))
+    WITHOUT ROWID;
+CREATE TABLE blocks (stream INTEGER, row INTEGER, level INTEGER, data BLOB, PRIMARY KEY (stream, row)) WITHOUT ROWID;
+CREATE TABLE notes (stream INTEGER, seq INTEGER, number INTEGER, kind TEXT, row INTEGER, text TEXT,
+    PRIMARY KEY (stream, seq, number)) WITHOUT ROWID;
+CREATE TABLE tokens (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, scope TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE probe (id INTEGER PRIMARY KEY, filler BLOB);
+"""
+TABLES = frozenset({"ops", "keys", "snapshots", "points", "blocks", "notes"})  # that have rows of a stream
+
+Write = Callable[[sqlite3.Cursor], None]
+
+
+class JournalError(OSError):
+    """A file of the service that cannot be used; the message says what to do."""
+
+
+class Kept(NamedTuple):
+    """A stream as it is kept.
+
+    Args:
+        id: in the file.
+        name: for clients.
+        tag: begins its tickets.
+        settings: as JSON.
+        seq: the number of its last op.
+    """
+
+    id: int
+    name: str
+    tag: str
+    settings: bytes
+    seq: int
+
+
+class Journal:
+    """The file of the service.
+
+    Args:
+        folder: where it is; made if it is not there.
+        create: whether a new one is made.
+    """
+
+    def __init__(self, folder: str | Path, create: bool = True) -> None:
+        self.path = Path(folder) / NAME
+        with _sentences(self.path):
+            if create:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            elif not self.path.exists():
+                raise JournalError(f"{folder} holds no data of streamgp serve; give the folder with --data")
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite makes its other files alike
+            self._writing = self._connected()
+            self._prepare()
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._waiting: queue.SimpleQueue[tuple[Write, Future[None]] | None] = queue.SimpleQueue()
+        self._lock, self._closed = threading.Lock(), False
+        self.trouble: RefusedError | None = None  # why the last write failed
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA journal_size_limit=67108864")
+        return connection
+
+    def _prepare(self) -> None:
+        """Make the tables, or check that they are ours."""
+        db = self._writing
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            db.executescript(
+                f"BEGIN; {SCHEMA} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION}; COMMIT;"
+            )
+        elif db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise JournalError(f"{self.path} is not a file of streamgp serve; give another folder with --data")
+        elif version != VERSION:
+            raise JournalError(f"{self.path} has version {version}, this streamgp reads {VERSION}; use the one before")
+        elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
+        db.execute("BEGIN IMMEDIATE")  # whether it can be written
+        db.execute("INSERT INTO probe (filler) VALUES (NULL)")
+        db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        with self._lock:
+            self._closed = True
+            self._waiting.put(None)
+        self._thread.join()
+        for connection in [*self._readers, self._writing]:
+            connection.close()
+
+    # Writing.
+
+    def write(self, work: Write) -> Future[None]:
+        """Have something written; the future is done when it is on disk, or says why it is not."""
+        future: Future[None] = Future()
+        with self._lock:
+            if self._closed:
+                future.set_exception(stopping())
+            else:
+                self._waiting.put((work, future))
+        return future
+
+    def _write(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            group, end = [first], False
+            while len(group) < MOST_GROUP and not self._waiting.empty():
+                more = self._waiting.get()
+                if more is None:
+                    end = True
+                    break
+                group.append(more)
+            self._commit(group)
+            if end:
+                return
+
+    def _commit(self, group: list[tuple[Write, Future[None]]]) -> None:
+        db = self._writing
+        try:
+            cursor = db.execute("BEGIN IMMEDIATE")
+            for work, _ in group:
+                work(cursor)
+            db.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            problem = as_problem(error, self.path) if isinstance(error, sqlite3.Error) else error
+            self.trouble = problem if isinstance(problem, RefusedError) else None
+            for _, future in group:
+                future.set_exception(problem)
+        else:
+            self.trouble = None
+            for _, future in group:
+                future.set_result(None)
+
+    def probe(self) -> None:
+        """Raise a RefusedError if nothing can be written at present."""
+        filler = bytes(65536)
+
+        def work(cursor: sqlite3.Cursor) -> None:
+            cursor.execute("INSERT INTO probe (filler) VALUES (?)", (filler,))
+            cursor.execute("DELETE FROM probe")
+
+        self.write(work).result()
+
+    # Reading.
+
+    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        try:
+            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._connected()
+                self._readers.append(connection)
+            return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise as_problem(error, self.path) from None
+
+    def streams(self) -> list[Kept]:
+        return [Kept(*row) for row in self.read("SELECT id, name, tag, settings, seq FROM streams ORDER BY name")]
+
+    def snapshot(self, stream: int) -> tuple[int, bytes] | None:
+        """The position and the state of the newest snapshot."""
+        found = self.read("SELECT seq, state FROM snapshots WHERE stream=?", stream)
+        return (found[0][0], found[0][1]) if found else None
+
+    def ops(self, stream: int, after: int) -> Iterator[tuple[int, bytes]]:
+        """Ops after a position, some at a time."""
+        while rows := self.read(
+            "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT 500", stream, after
+        ):
+            yield from rows
+            after = rows[-1][0]
+
+    def answer(self, stream: int, key: str) -> tuple[bytes, bytes] | None:
+        """The digest of the request that had this idempotency key, and its answer."""
+        found = self.read("SELECT digest, answer FROM keys WHERE stream=? AND key=?", stream, key)
+        return (found[0][0], found[0][1]) if found else None
+
+    def points(self, stream: int, rows: int) -> FloatArray:
+        """The last rows one by one, as many as there are, (n, POINT)."""
+        last = self.read("SELECT max(last) FROM points WHERE stream=?", stream)[0][0] or 0
+        found = self.read("SELECT data FROM points WHERE stream=? AND last>? ORDER BY row", stream, last - rows)
+        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, history.POINT)
+
+    def points_after(self, stream: int, seq: int, most: int) -> list[tuple[int, FloatArray]]:
+        """The rows of the newest ops after a position: its number, and (n, POINT)."""
+        query = "SELECT seq, data FROM points WHERE stream=? AND seq>? ORDER BY row DESC LIMIT ?"
+        found = self.read(query, stream, seq, most)
+        return [(at, np.frombuffer(data).reshape(-1, history.POINT)) for at, data in reversed(found)]
+
+    def blocks(self, stream: int) -> FloatArray:
+        """Older rows, (n, WIDTH)."""
+        found = self.read("SELECT data FROM blocks WHERE stream=? ORDER BY row", stream)
+        return np.frombuffer(b"".join(data for (data,) in found)).reshape(-1, history.WIDTH)
+
+    def notes(self, stream: int, after: int = -1) -> list[tuple[int, str, int, str]]:
+        """What happened: seq, kind, row, text."""
+        return self.read(
+            "SELECT seq, kind, row, text FROM notes WHERE stream=? AND seq>? ORDER BY seq, number", stream, after
+        )
+
+    def drift(self, stream: int) -> list[DriftEvent]:
+        return [DriftEvent(row, text) for _, kind, row, text in self.notes(stream) if kind == "drift"]
+
+    def bytes(self) -> int:
+        """How large the file is, and what is not in it yet."""
+        beside = self.path.with_name(f"{NAME}-wal")
+        return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
+
+
+def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
+    """Forget ops that a snapshot makes unnecessary, and rows beyond the retention, of which blocks are kept."""
+    (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
+    (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
+    last = last or 0
+    cursor.execute(
+        "DELETE FROM ops WHERE stream=? AND seq<=? AND (rows<=? OR seq<=?)",
+        (stream, seq, last - retain, seq - retain),
+    )
+    _fold(cursor, stream, last - retain)
+    cursor.execute(
+        "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "
+        "(SELECT number, row_number() OVER newest AS count, sum(length(answer)) OVER newest AS bytes "
+        "FROM keys WHERE stream=? WINDOW newest AS (ORDER BY number DESC)) WHERE count>? OR bytes>?)",
+        (stream, stream, MOST_KEYS, MOST_ANSWERS),
+    )
+    cursor.execute(
+        "DELETE FROM notes WHERE stream=? AND seq < (SELECT seq FROM notes WHERE stream=? ORDER BY seq DESC "
+        "LIMIT 1 OFFSET ?)",
+        (stream, stream, MOST_NOTES),
+    )
+
+
+def _fold(cursor: sqlite3.Cursor, stream: int, until: int) -> None:
+    """Turn rows up to this one into blocks, whole blocks only, and merge the oldest blocks where there are too many."""
+    found = cursor.execute(
+        "SELECT row, data FROM points WHERE stream=? AND last<=? ORDER BY row", (stream, until)
+    ).fetchall()
+    gathered: list[FloatArray] = []
+    count = 0
+    for at, data in found:
+        gathered.append(np.frombuffer(data).reshape(-1, history.POINT))
+        count += len(gathered[-1])
+        if count >= history.BLOCK:
+            points = np.concatenate(gathered)
+            block = (stream, int(points[0, 0]), 0, history.summarized(points).tobytes())
+            cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", block)
+            cursor.execute("DELETE FROM points WHERE stream=? AND row<=?", (stream, at))
+            gathered, count = [], 0
+    level = 0
+    while _merge(cursor, stream, level):
+        level += 1
+
+
+def _merge(cursor: sqlite3.Cursor, stream: int, level: int) -> bool:
+    merged = False
+    where = "stream=? AND level=?"
+    (blocks,) = cursor.execute(f"SELECT count(*) FROM blocks WHERE {where}", (stream, level)).fetchone()
+    while blocks > history.MOST_BLOCKS:
+        oldest = cursor.execute(
+            f"SELECT row, data FROM blocks WHERE {where} ORDER BY row LIMIT ?", (stream, level, history.MERGED)
+        ).fetchall()
+        data = history.merged(np.array([np.frombuffer(data) for _, data in oldest])).tobytes()
+        cursor.executemany("DELETE FROM blocks WHERE stream=? AND row=?", [(stream, row) for row, _ in oldest])
+        cursor.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (stream, oldest[0][0], level + 1, data))
+        blocks, merged = blocks - history.MERGED, True
+    return merged
+
+
+def stopping() -> RefusedError:
+    """The server stops and takes no more."""
+    return RefusedError(503, "stopping", "the server stops", "send it again soon", 5)
+
+
+def as_problem(error: BaseException, path: Path) -> RefusedError:
+    """What is wrong with the disk or the file, for clients."""
+    text = str(error)
+    if "full" in text:
+        return RefusedError(
+            507,
+            "disk_full",
+            f"the disk of {path.parent} is full; nothing of this request was kept",
+            "make room, resend",
+        )
+    if "readonly" in text or "read-only" in text:
+        return RefusedError(
+            503, "read_only", f"{path} cannot be written: {text}", "make the disk writable, then resend", 30
+        )
+    if "malformed" in text or "not a database" in text:
+        return RefusedError(503, "damaged", f"{path} is damaged: {text}", "stop the server and restore a backup", 60)
+    return RefusedError(503, "disk_error", f"{path} cannot be used: {text}", "see the server's log, then resend", 10)
+
+
+@contextlib.contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        problem = as_problem(error, path)
+        raise JournalError(f"{problem.message}; {problem.hint}") from None
+    except JournalError:
+        raise
+    except OSError as error:
+        raise JournalError(f"{path.parent} cannot be used: {error.strerror}; give another folder with --data") from None

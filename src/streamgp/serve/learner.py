@@ -1,0 +1,388 @@
+"""Learner: the state of a stream, which is what its requests make of it, one after the other, and of nothing else.
+
+Hence the same requests lead to the same state, bit for bit; a snapshot and the requests after it are enough to resume.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.job.expressions import value_of
+from streamgp.job.pipeline import Pipeline
+from streamgp.job.request import MOST_PENDING, Request
+from streamgp.serve.messages import (
+    PredictAnswer,
+    PredictedRow,
+    RefusedError,
+    Row,
+    RowsAnswer,
+    StreamSettings,
+    Target,
+    TargetResult,
+    TargetsAnswer,
+    TicketRow,
+)
+from streamgp.serve.rows import as_chunk
+from streamgp.settings import FloatArray, nearest, whole
+from streamgp.tables.columns import EncodedRows, Schema, listed, recognise
+from streamgp.tables.formats import LOOK
+from streamgp.tables.source import Position, RowsError
+from streamgp.tables.writing import PredictedRows
+
+SETTLED = 50  # rows after which it is fixed what the columns are
+PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
+# A stream shares memory and time with others; these grow with the square of the first three.
+MOST = {"capacity": 2000, "features": 2000, "units": 2000, "depth": 1000, "warmup": 10_000, "pending": MOST_PENDING}
+NOTHING = np.empty((0, 5))
+
+
+class Op(Struct, omit_defaults=True):
+    """A request that changes the state.
+
+    Args:
+        kind: "rows", "predict" or "targets".
+        rows: of the first two.
+        targets: of the last.
+    """
+
+    kind: str
+    rows: list[Row] = []
+    targets: list[Target] = []
+
+
+class Note(Struct):
+    """Something that happened, for whoever listens: kind "drift" or "model"."""
+
+    kind: str
+    row: int
+    text: str
+
+
+class Outcome(Struct):
+    """What an op led to.
+
+    Args:
+        answer: to the client.
+        points: (n, 5) rows whose predictions are now complete: number, target (NaN: none), mean, lower, upper.
+        notes: what happened.
+    """
+
+    answer: RowsAnswer | PredictAnswer | TargetsAnswer
+    points: Any = NOTHING
+    notes: list[Note] = []
+
+
+class _Saved(Struct):
+    pipeline: bytes | None
+    young: list[Op] | None
+    waiting: list[tuple[str, bytes]]
+    closed: list[tuple[str, bool]]
+    issued: int
+    expired: int
+
+
+class Learner:
+    """What a stream has learned, and the rows that wait for their targets.
+
+    Args:
+        settings: of the stream.
+        tag: begins its tickets, so that those of another stream of the same name are unknown.
+    """
+
+    def __init__(self, settings: StreamSettings, tag: str) -> None:
+        self.settings, self.tag = settings, tag
+        self.pipeline: Pipeline | None = None
+        self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
+        self._waiting: dict[str, FloatArray] = {}  # oldest first
+        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learnt
+        self._issued = self.expired = 0
+        self._pending = pending_of(settings)
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.pipeline is None else self.pipeline.rows
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait for their targets."""
+        return len(self._waiting)
+
+    def apply(self, op: Op) -> Outcome:
+        """Do what a request asks for. RefusedError: nothing has changed; after any other error, load the state anew."""
+        renewed = self._renewed(op) if self.young is not None and op.rows else None
+        if renewed is None:
+            outcome = self._applied(op)
+        else:
+            outcome = renewed._applied(op)
+            vars(self).update(vars(renewed))
+        if self.young is not None:
+            self.young = [*self.young, op]
+            if sum(len(one.rows) for one in self.young) >= SETTLED:
+                self.young = None
+        return outcome
+
+    def _renewed(self, op: Op) -> Learner | None:
+        """One that has done the same with the columns as they look now; None where they look as before."""
+        assert self.young is not None
+        schema = self._recognised(op)
+        if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
+            return None
+        again = Learner(self.settings, self.tag)
+        try:
+            again.pipeline = new_pipeline(self.settings, schema)
+            for earlier in self.young:
+                again._applied(earlier)
+        except (RefusedError, ValueError) as error:
+            if self.pipeline is None:
+                raise refused_rows(error) from None
+            return None  # the first rows do not fit what the columns look like now: they stay what they are
+        again.young = self.young
+        return again
+
+    def _recognised(self, op: Op) -> Schema | None:
+        assert self.young is not None
+        target = self.settings.target
+        earlier = [row for one in self.young for row in one.rows]
+        chunk = as_chunk([*earlier, *op.rows][: max(LOOK, SETTLED)])
+        if target not in chunk.columns:
+            if op.kind == "rows":
+                names = list(chunk.columns)
+                raise RefusedError(
+                    422,
+                    "no_target",
+                    f"no row has the target {target!r}.{nearest(target, names)} The columns are: {listed(names)}",
+                    f'send "{target}": null where it is not known yet',
+                )
+            chunk.columns[target] = [None] * len(chunk)
+        try:
+            return recognise(chunk, target, self.settings.inputs, unlabeled=True)
+        except RowsError as error:
+            if self.pipeline is None:
+                raise refused_rows(error) from None
+            return None
+
+    def _applied(self, op: Op) -> Outcome:
+        return {"rows": self._rows, "predict": self._predict, "targets": self._targets}[op.kind](op)
+
+    def _rows(self, op: Op) -> Outcome:
+        pipeline = self._ready()
+        rows = self._encoded(pipeline, op.rows)
+        before = pipeline.drift, pipeline.chosen
+        if pipeline.schema.ticket:
+            predicted = pipeline.take(rows, ahead=True)
+        else:
+            predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=True)
+        self._detach(pipeline)
+        answer = RowsAnswer([PredictedRow(int(row), *rest) for row, *rest in _table(predicted)], pipeline.rows)
+        return Outcome(answer, _points(pipeline.scored), _notes(pipeline, *before))
+
+    def _predict(self, op: Op) -> Outcome:
+        pipeline = self._ready()
+        refuse_waiting(self.settings)
+        rows = self._encoded(pipeline, op.rows)
+        waits = pipeline.issue(rows)
+        answers = []
+        for waited, (_, *rest) in zip(waits, _table(pipeline.issued(waits)), strict=True):
+            self._issued += 1
+            ticket = f"{self.tag}-{self._issued}"
+            if len(self._waiting) >= self._pending:
+                oldest = next(iter(self._waiting))
+                del self._waiting[oldest]
+                self.expired += 1
+                self._close(oldest, learnt=False)
+            self._waiting[ticket] = waited
+            answers.append(TicketRow(ticket, *rest))
+        return Outcome(PredictAnswer(answers, pipeline.rows))
+
+    def _targets(self, op: Op) -> Outcome:
+        pipeline = self._ready()
+        before = pipeline.drift, pipeline.chosen
+        results, waits, y, times = [], [], [], []
+        for target in op.targets:
+            waited = self._waiting.pop(target.ticket, None)
+            if waited is None:
+                learnt = self._closed.get(target.ticket)
+                status = "unknown" if learnt is None else "known" if learnt else "expired"
+            else:
+                self._close(target.ticket, learnt=True)
+                status = "learned"
+                waits.append(waited)
+                y.append(target.value)
+                times.append(target.time or "")
+            results.append(TargetResult(target.ticket, status))
+        points = NOTHING
+        if waits:
+            points = _points(pipeline.learn_issued(np.array(waits), np.array(y), times))
+            self._detach(pipeline)
+        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
+
+    def _close(self, ticket: str, learnt: bool) -> None:
+        self._closed[ticket] = learnt
+        if len(self._closed) > self._pending:
+            del self._closed[next(iter(self._closed))]
+
+    def _ready(self) -> Pipeline:
+        if self.pipeline is None:
+            raise RefusedError(
+                409, "no_rows_yet", "the stream has no rows yet, so no ticket is waiting", "post rows, or predict some"
+            )
+        return self.pipeline
+
+    def _encoded(self, pipeline: Pipeline, rows: list[Row]) -> EncodedRows:
+        schema = pipeline.schema
+        needed = {*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)}
+        for number, row in enumerate(rows, 1):
+            if needed.isdisjoint(row):
+                columns = ", ".join(sorted(needed)[:20])
+                raise RefusedError(
+                    422, "bad_row", f"row {number} has none of the stream's columns", f"they are: {columns}"
+                )
+        encoded = pipeline.encoder.encode(as_chunk(rows))
+        if encoded.bad:
+            line, reason = encoded.bad[0]
+            raise RefusedError(
+                422, "bad_row", f"row {line} {reason}", "nothing of this request was learned; fix it, resend"
+            )
+        return encoded
+
+    def _detach(self, pipeline: Pipeline) -> None:
+        """From now on the run is no longer that over the file which it may have come from."""
+        pipeline.position, pipeline.extra = Position(), {}
+
+    # The state.
+
+    def to_bytes(self) -> bytes:
+        """The whole state; its pipeline is the library's own file."""
+        waiting = [(ticket, waited.tobytes()) for ticket, waited in self._waiting.items()]
+        pipeline = None if self.pipeline is None else self.pipeline.to_bytes()
+        saved = _Saved(pipeline, self.young, waiting, list(self._closed.items()), self._issued, self.expired)
+        return msgspec.msgpack.encode(saved)
+
+    @classmethod
+    def from_bytes(cls, settings: StreamSettings, tag: str, data: bytes) -> Learner:
+        """The learner whose ``to_bytes`` gave this."""
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+        learner = cls(settings, tag)
+        learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
+        learner.young = saved.young
+        learner._waiting = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
+        learner._closed = dict(saved.closed)
+        learner._issued, learner.expired = saved.issued, saved.expired
+        return learner
+
+    @classmethod
+    def of_run(cls, data: bytes, tag: str) -> Learner:
+        """One that goes on with a run that ``streamgp run --save``, a notebook or another server has saved."""
+        try:
+            pipeline = Pipeline.from_bytes(data)
+        except SnapshotError as error:
+            raise RefusedError(
+                422, "bad_snapshot", spoken(error), "send a file of streamgp run --save, unaltered"
+            ) from None
+        settings = settings_of(pipeline)
+        learner = cls(settings, tag)
+        learner.pipeline, learner.young = pipeline, None
+        return learner
+
+
+def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
+    """What a stream starts with."""
+    return Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
+
+
+def run_settings(settings: StreamSettings) -> dict[str, Any]:
+    """The settings as a run takes them."""
+    own = {name: value for name, value in settings.settings.items() if name != "pending"}
+    return own | {"level": settings.level}
+
+
+def settings_of(pipeline: Pipeline) -> StreamSettings:
+    """The settings of a run."""
+    own = {name: value for name, value in pipeline.request.settings.items() if name != "level"}
+    return StreamSettings(
+        pipeline.schema.target,
+        list(pipeline.schema.inputs),
+        pipeline.lags,
+        pipeline.horizon,
+        pipeline.request.model,
+        own,
+        pipeline.level,
+    )
+
+
+def pending_of(settings: StreamSettings) -> int:
+    """How many rows can wait for their targets."""
+    return whole("pending", settings.settings.get("pending", PENDING), at_least=1)
+
+
+def check_settings(settings: StreamSettings) -> None:
+    """Refuse settings that no stream can have, before its first row."""
+    given = settings.settings.get("level", settings.level)
+    try:
+        if str(given) != str(settings.level):
+            raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
+        if settings.inputs is not None and settings.target in settings.inputs:
+            raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use lags")
+        for name, most in MOST.items():
+            if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
+                raise ValueError(f"{name} must be at most {most} on a server; got {value}")
+        Request(settings.model, run_settings(settings), settings.horizon).build(
+            *(("KRLST", 1) if settings.model == "auto" else (settings.model, 1))
+        )
+    except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
+        raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
+
+
+def refuse_waiting(settings: StreamSettings) -> None:
+    """Refuse tickets for a stream whose model cannot wait for targets."""
+    if settings.horizon:
+        raise RefusedError(
+            409,
+            "has_horizon",
+            f"the stream predicts {settings.horizon} rows ahead and gets its targets from later rows",
+            "post rows: each is answered with the prediction ahead",
+        )
+    try:
+        Request(settings.model, run_settings(settings), late=True)
+    except ValueError as error:
+        raise RefusedError(
+            409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"
+        ) from None
+
+
+def refused_rows(error: Exception) -> RefusedError:
+    """Rows that cannot be used, as a problem."""
+    return (
+        error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", spoken(error), "nothing was learned")
+    )
+
+
+def spoken(error: Exception) -> str:
+    """A sentence of the command line without the dashes of its options."""
+    return re.sub(r"(?<!\w)--(?=[a-z])", "", str(error))
+
+
+def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
+    """Number, mean, lower, upper and standard deviation of each row; None where nothing could be predicted."""
+    columns = predicted.row, predicted.mean, predicted.lower, predicted.upper, predicted.std
+    for row, mean, *rest in zip(*(column.tolist() for column in columns), strict=True):
+        yield (row, mean, *rest) if math.isfinite(mean) else (row, None, None, None, None)
+
+
+def _points(scored: PredictedRows) -> FloatArray:
+    return np.column_stack([scored.row.astype(np.float64), scored.observed, scored.mean, scored.lower, scored.upper])
+
+
+def _notes(pipeline: Pipeline, drift: list[tuple[int, str]], chosen: Any) -> list[Note]:
+    notes = [Note("drift", row, event) for row, event in pipeline.drift if (row, event) not in drift]
+    if pipeline.chosen is not None and chosen is None:
+        notes.append(Note("model", pipeline.rows, f"{pipeline.chosen.name} ({pipeline.chosen.reason})"))
+    return notes

@@ -1,0 +1,441 @@
+"""Routes: each with its scope, what it takes and what it answers; the application and the OpenAPI document use them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from streamgp.serve import events, history, metrics
+from streamgp.serve.hosted import Hosted
+from streamgp.serve.learner import Learner, Note, Op
+from streamgp.serve.messages import (
+    Healthz,
+    HistoryAnswer,
+    PredictAnswer,
+    RefusedError,
+    Row,
+    RowsAnswer,
+    StreamBrief,
+    StreamDetail,
+    StreamList,
+    StreamSettings,
+    Target,
+    TargetsAnswer,
+    encode,
+)
+from streamgp.serve.rows import JSON, MOST_ROWS, decoded, media_type, read_rows
+from streamgp.serve.service import Service, check_name, new_tag
+from streamgp.settings import FloatArray
+from streamgp.version import __version__
+
+MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
+LARGE = 1 << 16  # bytes of a body that others need not wait for
+BODY_SECONDS = 60.0  # in which a body must have come
+LONGEST_KEY = 200  # characters
+LOOKED_AT = 20  # streams that a list has renewed
+PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
+SNAPSHOT = "application/octet-stream"
+PAGE = Path(__file__).parent / "page"
+PAGE_FILES = {
+    "index.html": "text/html",
+    "style.css": "text/css",
+    "page.js": "text/javascript",
+    "uPlot.iife.min.js": "text/javascript",
+    "uPlot.min.css": "text/css",
+    "icon.svg": "image/svg+xml",
+}
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Parameter(NamedTuple):
+    """A parameter in the query.
+
+    Args:
+        name: of it.
+        default: without it.
+        least: smallest value.
+        most: largest value.
+    """
+
+    name: str
+    default: int
+    least: int
+    most: int
+
+
+class Described(NamedTuple):
+    """A route.
+
+    Args:
+        method: of HTTP.
+        path: with {name} for that of a stream.
+        scope: that a token needs; "": none.
+        endpoint: answers requests.
+        summary: for people.
+        takes: type of a JSON body, SNAPSHOT, or None.
+        gives: type of the JSON answer, or a media type.
+        statuses: of success.
+        parameters: in the query.
+        rows: whether the body may also be NDJSON or CSV.
+        keyed: whether an Idempotency-Key is heard.
+    """
+
+    method: str
+    path: str
+    scope: str
+    endpoint: Endpoint
+    summary: str
+    takes: Any = None
+    gives: Any = None
+    statuses: tuple[int, ...] = (200,)
+    parameters: tuple[Parameter, ...] = ()
+    rows: bool = False
+    keyed: bool = False
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def _stream(request: Request) -> Hosted:
+    return _service(request).stream(request.path_params["name"])
+
+
+def answer(message: Any, status: int = 200) -> Response:
+    """A JSON answer."""
+    data = message if isinstance(message, bytes) else encode(message)
+    return Response(data, status, media_type=JSON)
+
+
+def _number(request: Request, parameter: Parameter) -> int:
+    text = request.query_params.get(parameter.name, str(parameter.default))
+    try:
+        value = int(text) if len(text) < 20 else -1
+    except ValueError:
+        value = parameter.least - 1
+    if not parameter.least <= value <= parameter.most:
+        raise RefusedError(
+            422,
+            "bad_parameter",
+            f"{parameter.name} must be a whole number from {parameter.least} to {parameter.most}; got {text[:40]!r}",
+        )
+    return value
+
+
+async def _body(request: Request) -> bytes:
+    """The body, unless it takes too long to come."""
+    try:
+        return await asyncio.wait_for(request.body(), BODY_SECONDS)
+    except TimeoutError:
+        raise RefusedError(
+            408, "too_slow", f"the body did not come within {BODY_SECONDS:g} seconds", "send it again, in parts"
+        ) from None
+
+
+async def _done(future: Future[bytes]) -> bytes:
+    return await asyncio.wrap_future(future)
+
+
+# Streams.
+
+
+async def list_streams(request: Request) -> Response:
+    streams = [stream for _, stream in sorted(_service(request).streams.items()) if not stream.gone]
+    stale = [stream for stream in streams if stream.view.stale and not stream.waiting]
+    for stream in stale[:LOOKED_AT]:  # for whoever asks next
+        with contextlib.suppress(RefusedError):
+            stream.call(stream.look)
+    return answer(StreamList([_brief(stream) for stream in streams]))
+
+
+def _brief(stream: Hosted) -> StreamBrief:
+    view, settings = stream.view, stream.settings
+    scores = view.rest.get("scores")
+    rmse, coverage = (None, None) if scores is None else (scores.rmse, scores.coverage)
+    return StreamBrief(
+        stream.name,
+        settings.target,
+        settings.model,
+        view.state,
+        view.rows,
+        rmse,
+        coverage,
+        settings.level,
+        view.doing,
+        list(stream.recent),
+    )
+
+
+async def put_stream(request: Request) -> Response:
+    media_type(request.headers.get("content-type"))
+    settings = decoded(await _body(request), StreamSettings)
+    stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
+    if new:
+        await _done(stream.call(stream.look))
+    return answer(await _detail(_service(request), stream), 201 if new else 200)
+
+
+async def get_stream(request: Request) -> Response:
+    return answer(await _detail(_service(request), _stream(request)))
+
+
+async def _detail(service: Service, stream: Hosted) -> StreamDetail:
+    """What is known of a stream, looked up anew unless it is too busy."""
+    if stream.view.stale or stream.view.state == "loading":
+        try:
+            looking = asyncio.wrap_future(stream.call(stream.look))
+            await asyncio.wait_for(asyncio.shield(looking), PATIENCE)
+        except (TimeoutError, RefusedError):
+            pass
+    detail = stream.view.detail(stream.name, stream.settings)
+    # The journal also knows of changes that models noticed which have been replaced since.
+    noted = await asyncio.to_thread(service.journal.drift, stream.id)
+    known = {(event.row, event.event): event for event in [*noted, *detail.drift]}
+    detail.drift = [event for _, event in sorted(known.items())]
+    return detail
+
+
+async def delete_stream(request: Request) -> Response:
+    stream = _stream(request)
+    await _done(stream.call(stream.remove))
+    _service(request).forget(stream)
+    return Response(status_code=204)
+
+
+# Rows.
+
+
+async def post_rows(request: Request) -> Response:
+    return await _post(request, "rows")
+
+
+async def post_predict(request: Request) -> Response:
+    return await _post(request, "predict")
+
+
+async def post_targets(request: Request) -> Response:
+    return await _post(request, "targets")
+
+
+async def _post(request: Request, kind: str) -> Response:
+    stream, key = _stream(request), request.headers.get("idempotency-key", "")
+    if len(key) > LONGEST_KEY:
+        raise RefusedError(422, "bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
+    media = media_type(request.headers.get("content-type"))
+    body = await _body(request)
+    if kind == "targets":
+        if media != "json":
+            raise RefusedError(
+                415, "unsupported_media_type", f"targets are sent as {JSON}", f"add: Content-Type: {JSON}"
+            )
+        op = Op(kind, targets=_targets(body))
+    else:
+        large = len(body) > LARGE
+        op = Op(kind, rows=await asyncio.to_thread(read_rows, body, media) if large else read_rows(body, media))
+    digest = hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest() if key else b""
+    return answer(await _done(stream.ask(op, key, digest)))
+
+
+def _targets(body: bytes) -> list[Target]:
+    targets = decoded(body, list[Target])
+    if not targets:
+        raise RefusedError(422, "no_targets", "the body has no targets", 'send [{"ticket": "...", "value": 1.5}]')
+    if len(targets) > MOST_ROWS:
+        raise RefusedError(413, "too_many_rows", f"the body has {len(targets)} targets; the limit is {MOST_ROWS}")
+    return targets
+
+
+# What has been.
+
+ROWS = Parameter("rows", 2000, 1, MOST_HISTORY)
+POINTS = Parameter("points", 500, 2, MOST_POINTS)
+
+
+async def get_history(request: Request) -> Response:
+    stream, journal = _stream(request), _service(request).journal
+    rows, points = _number(request, ROWS), _number(request, POINTS)
+
+    def read() -> bytes:
+        newer = journal.points(stream.id, rows)
+        older = journal.blocks(stream.id) if rows > len(newer) else history.NO_BLOCKS
+        return encode(history.answered(older, newer, rows, points, journal.drift(stream.id)))
+
+    return answer(await asyncio.to_thread(read))
+
+
+async def get_events(request: Request) -> Response:
+    stream, journal = _stream(request), _service(request).journal
+    if len(stream.hub.listeners) >= events.MOST_LISTENERS:
+        raise RefusedError(429, "too_many_listeners", f"{events.MOST_LISTENERS} clients listen already", retry_after=10)
+    last = request.headers.get("last-event-id", "")
+    listener = events.Listener(asyncio.get_running_loop())
+    stream.hub.join(listener)  # before the past is read, so that nothing falls between
+
+    def past() -> list[tuple[int, bytes]]:
+        if not last.isdecimal() or len(last) > 18:
+            return []
+        found: dict[int, tuple[FloatArray, list[Note]]] = {
+            seq: (points, []) for seq, points in journal.points_after(stream.id, int(last), events.RESUMED)
+        }
+        for seq, kind, row, text in journal.notes(stream.id, int(last)):
+            found.setdefault(seq, (history.NO_POINTS, []))[1].append(Note(kind, row, text))
+        return [(seq, events.frames(seq, points, notes)) for seq, (points, notes) in sorted(found.items())]
+
+    async def body() -> AsyncIterator[bytes]:
+        try:
+            yield b"retry: 2000\n\n"
+            missed = await asyncio.to_thread(past)
+            for _, data in missed:
+                yield data
+            async for data in listener.frames(missed[-1][0] if missed else -1):
+                yield data
+        finally:
+            stream.hub.leave(listener)
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+
+
+# Snapshots.
+
+
+async def get_snapshot(request: Request) -> Response:
+    stream = _stream(request)
+    data = await _done(stream.call(stream.snapshot))
+    headers = {"Content-Disposition": f'attachment; filename="{stream.name}.sgp"'}
+    return Response(data, media_type=SNAPSHOT, headers=headers)
+
+
+async def put_snapshot(request: Request) -> Response:
+    service, name = _service(request), request.path_params["name"]
+    check_name(name)
+    data = await _body(request)
+    learner = await asyncio.to_thread(Learner.of_run, data, new_tag())
+    stream = await asyncio.to_thread(service.create_from, name, learner)
+    if stream is not None:
+        status = 201
+        await _done(stream.call(stream.look))
+    else:
+        status, stream = 200, service.stream(name)
+        replaced = stream
+        await _done(stream.call(lambda: replaced.replace(learner)))
+    return answer(await _detail(service, stream), status)
+
+
+# The server.
+
+
+async def get_metrics(request: Request) -> Response:
+    text = await asyncio.to_thread(metrics.text, _service(request), request.app.state.requests)
+    return Response(text, media_type=metrics.MEDIA_TYPE)
+
+
+async def get_healthz(request: Request) -> Response:
+    service = _service(request)
+    status = service.status()
+    return answer(Healthz(status, __version__, len(service.streams)), 200 if status == "ok" else 503)
+
+
+async def get_openapi(request: Request) -> Response:
+    return answer(request.app.state.openapi)
+
+
+async def get_page(request: Request) -> Response:
+    name = request.path_params.get("file", "index.html")
+    if name not in PAGE_FILES:
+        raise RefusedError(404, "not_found", "there is no such page", "the page is at /")
+    return FileResponse(PAGE / name, media_type=PAGE_FILES[name], headers={"Cache-Control": "no-cache"})
+
+
+S = "/v1/streams/{name}"
+ROUTES = (
+    Described("GET", "/v1/streams", "read", list_streams, "List the streams", gives=StreamList),
+    Described(
+        "PUT",
+        S,
+        "write",
+        put_stream,
+        "Create a stream: 201; 200 if it exists with the same settings, 409 with others",
+        takes=StreamSettings,
+        gives=StreamDetail,
+        statuses=(200, 201),
+    ),
+    Described("GET", S, "read", get_stream, "Settings, models, scores and health of a stream", gives=StreamDetail),
+    Described("DELETE", S, "admin", delete_stream, "Remove a stream and all its data", statuses=(204,)),
+    Described(
+        "POST",
+        f"{S}/rows",
+        "write",
+        post_rows,
+        "Predict each row, then learn it if it has a target",
+        takes=list[Row],
+        gives=RowsAnswer,
+        rows=True,
+        keyed=True,
+    ),
+    Described(
+        "POST",
+        f"{S}/predict",
+        "write",
+        post_predict,
+        "Predict rows whose targets may come later; nothing is learned",
+        takes=list[Row],
+        gives=PredictAnswer,
+        rows=True,
+        keyed=True,
+    ),
+    Described(
+        "POST",
+        f"{S}/targets",
+        "write",
+        post_targets,
+        "Bring targets of predicted rows by their tickets, in any order",
+        takes=list[Target],
+        gives=TargetsAnswer,
+        keyed=True,
+    ),
+    Described(
+        "GET",
+        f"{S}/history",
+        "read",
+        get_history,
+        "The last rows with their predictions, thinned out so that extremes survive",
+        gives=HistoryAnswer,
+        parameters=(ROWS, POINTS),
+    ),
+    Described(
+        "GET",
+        f"{S}/events",
+        "read",
+        get_events,
+        "Server-sent events: rows, drift, model, health; resumes by Last-Event-ID",
+        gives="text/event-stream",
+    ),
+    Described(
+        "GET", f"{S}/snapshot", "read", get_snapshot, "The stream as a file of streamgp run --save", gives=SNAPSHOT
+    ),
+    Described(
+        "PUT",
+        f"{S}/snapshot",
+        "admin",
+        put_snapshot,
+        "Let a stream go on from a file of streamgp run --save; creates it if need be",
+        takes=SNAPSHOT,
+        gives=StreamDetail,
+        statuses=(200, 201),
+    ),
+    Described("GET", "/metrics", "read", get_metrics, "Metrics for Prometheus", gives="text/plain"),
+    Described("GET", "/healthz", "", get_healthz, "Whether the server can do its work", gives=Healthz),
+    Described("GET", "/openapi.json", "", get_openapi, "This document", gives=dict),
+)
+PAGES = (("/", get_page), ("/page/{file}", get_page))

@@ -1,0 +1,136 @@
+"""The server: a service behind uvicorn, from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import uvicorn
+
+from streamgp.serve.access import Access, is_loopback
+from streamgp.serve.app import application
+from streamgp.serve.service import Limits, Service
+
+SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
+GRACE = 3  # seconds that connections get to end
+
+
+class _Server(uvicorn.Server):
+    """Lets those who listen to events go before it waits for connections to end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._service, self._ready = service, ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the signals that ask for it; uvicorn would raise them again, before the streams are saved."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def startup(self, sockets: list | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self.servers:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: list | None = None) -> None:
+        for stream in list(self._service.streams.values()):
+            stream.hub.close()
+        await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
+
+def serve(
+    folder: str | Path,
+    host: str = "127.0.0.1",
+    port: int = 8650,
+    limits: Limits | None = None,
+    origins: tuple[str, ...] = (),
+    ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve the streams of a folder until the process is told to stop.
+
+    Args:
+        folder: where the data are.
+        host: the address to listen on; any but loopback needs a token.
+        port: 0: any that is free.
+        limits: what is allowed.
+        origins: web sites that may read answers.
+        ready: told the address when it listens.
+    """
+    sys.setswitchinterval(SWITCH)
+    service = Service(folder, limits)
+    try:
+        if not is_loopback(host) and not Access(service.journal).tokens():
+            raise ValueError(
+                f"{host} can be reached from other machines, and {folder} has no token; make one first: "
+                f"streamgp token create --data {folder} --scope admin"
+            )
+        listening = listening_on(host, port)
+        threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+        with listening:
+            server_of(service, origins, ready).run([listening])
+    finally:
+        finished = service.close()
+    if not finished:  # a stream is still at work on a request, which nobody will be answered
+        os._exit(0)
+
+
+def listening_on(host: str, port: int) -> socket.socket:
+    """A socket of this address."""
+    try:
+        # With the protocol that it names, asyncio sends answers at once; otherwise each would wait 40 ms for more.
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on port {port} of {host}: {error.strerror}; stop what listens there, or give another --port"
+        ) from None
+
+
+def server_of(service: Service, origins: tuple[str, ...], ready: Callable[[str], None]) -> uvicorn.Server:
+    """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
+    config = uvicorn.Config(
+        application(service, origins),
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=65536,
+        limit_concurrency=2048,
+    )
+    return _Server(config, service, ready)
+
+
+def _warm_up() -> None:
+    """Load compiled code before the first row asks for it."""
+    from streamgp.serve.learner import Learner, Op
+    from streamgp.serve.messages import StreamSettings
+
+    learner = Learner(StreamSettings("y", settings={"tune": False}), "")
+    learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))

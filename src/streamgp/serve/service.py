@@ -1,0 +1,194 @@
+"""Service: all streams of a folder; creates, finds and removes them, and stops without losing anything."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamgp.serve.hosted import Hosted, unknown
+from streamgp.serve.journal import NAME as FILE
+from streamgp.serve.journal import Journal, JournalError, Kept
+from streamgp.serve.learner import Learner, check_settings
+from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
+from streamgp.tables.places import locked
+from streamgp.tables.writing import WriteError
+
+LOG = logging.getLogger("streamgp.serve")
+STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the service allows.
+
+    Args:
+        streams: most streams.
+        body: bytes of a request.
+        retain: rows of a stream that are kept one by one; older ones are kept in blocks.
+        threads: streams that work at the same time.
+    """
+
+    streams: int = 1000
+    body: int = 8 << 20
+    retain: int = 100_000
+    threads: int = max(8, 4 * (os.cpu_count() or 1))
+
+
+class Service:
+    """All streams of a folder, which belongs to it alone.
+
+    Args:
+        folder: where the data are.
+        limits: what it allows.
+    """
+
+    def __init__(self, folder: str | Path, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.folder = Path(folder)
+        self._held = contextlib.ExitStack()
+        self._held.enter_context(_owned(self.folder))
+        try:
+            self.journal = Journal(self.folder)
+        except BaseException:
+            self._held.close()
+            raise
+        self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
+        self._lock = threading.Lock()
+        self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
+        self.stopping = False
+        for stream in self.streams.values():
+            stream.load()
+
+    def _hosted(self, kept: Kept) -> Hosted:
+        return Hosted(kept, self.journal, self._pool, self.limits.retain)
+
+    def stream(self, name: str) -> Hosted:
+        """The stream of this name."""
+        check_name(name)
+        if (found := self._taken(name)) is None:
+            raise unknown(name)
+        return found
+
+    def create(self, name: str, settings: StreamSettings) -> tuple[Hosted, bool]:
+        """The stream of this name and these settings, and whether it is new."""
+        check_name(name)
+        check_settings(settings)
+        with self._lock:
+            if (found := self._taken(name)) is not None:
+                if found.settings != settings:
+                    raise RefusedError(
+                        409,
+                        "exists",
+                        f"the stream {name!r} exists with other settings",
+                        "GET it to see them, DELETE it to start anew, or take another name",
+                    )
+                return found, False
+            return self._new(name, settings, None), True
+
+    def create_from(self, name: str, learner: Learner) -> Hosted | None:
+        """A new stream that goes on from a saved run; None where the name is taken."""
+        with self._lock:
+            return None if self._taken(name) else self._new(name, learner.settings, learner)
+
+    def _taken(self, name: str) -> Hosted | None:
+        found = self.streams.get(name)
+        return None if found is None or found.gone else found
+
+    def _new(self, name: str, settings: StreamSettings, learner: Learner | None) -> Hosted:
+        if len(self.streams) >= self.limits.streams:
+            raise RefusedError(
+                409,
+                "too_many_streams",
+                f"there are {len(self.streams)} streams, the most that this server allows",
+                "delete one, or start the server with a larger --max-streams",
+            )
+        tag = new_tag() if learner is None else learner.tag
+        body, state = encode(settings), None if learner is None else learner.to_bytes()
+        made: list[int] = []
+
+        def write(cursor: sqlite3.Cursor) -> None:
+            cursor.execute("INSERT INTO streams (name, tag, settings, seq) VALUES (?, ?, ?, 0)", (name, tag, body))
+            assert cursor.lastrowid is not None
+            made.append(cursor.lastrowid)
+            if state is not None:
+                cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (cursor.lastrowid, state))
+
+        self.journal.write(write).result()
+        stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0))
+        stream.load()
+        return stream
+
+    def forget(self, stream: Hosted) -> None:
+        """Let go of a stream that was removed."""
+        with self._lock:
+            if self.streams.get(stream.name) is stream:
+                del self.streams[stream.name]
+
+    def status(self) -> str:
+        """Whether the service can do its work."""
+        return "ok" if self.journal.trouble is None else self.journal.trouble.message
+
+    def close(self) -> bool:
+        """Finish what has been asked, take last snapshots, and let go of the folder; whether all could be finished."""
+        if self.stopping:
+            return True
+        self.stopping = True
+        for stream in self.streams.values():
+            stream.hub.close()
+        end = time.monotonic() + STOPPING
+        futures = []
+        for stream in list(self.streams.values()):
+            with contextlib.suppress(RefusedError):
+                futures.append(stream.call(stream.save))
+        for future in futures:
+            with contextlib.suppress(Exception):
+                future.result(max(0.0, end - time.monotonic()))
+        finished = all(future.done() for future in futures)
+        self._pool.shutdown(wait=finished, cancel_futures=True)
+        self.journal.close()
+        self._held.close()
+        return finished
+
+
+@contextlib.contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked({"--data": folder / FILE}):
+            yield
+    except WriteError as error:
+        if "another run" not in str(error):
+            raise JournalError(str(error)) from None
+        raise JournalError(
+            f"{folder} belongs to another streamgp serve that is running; stop it, or give another folder with --data"
+        ) from None
+    except OSError as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
+
+
+def check_name(name: str) -> None:
+    """Refuse what is not the name of a stream."""
+    if not re.fullmatch(NAME, name):
+        raise RefusedError(
+            422,
+            "bad_name",
+            f"{name[:80]!r} cannot be the name of a stream",
+            "use up to 64 letters, digits, dots, dashes and underscores; begin with a letter or digit",
+        )
+
+
+def new_tag() -> str:
+    """What the tickets of a new stream begin with."""
+    return secrets.token_hex(4)

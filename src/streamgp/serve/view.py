@@ -1,0 +1,95 @@
+"""View: what can be seen of a stream from outside while its writer works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from streamgp.serve.learner import Learner
+from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
+
+RECENT = 60  # targets of a sparkline
+MOST_INPUTS = 30  # whose relevance is shown
+
+
+class View(Struct):
+    """A stream as it was when its writer last looked.
+
+    Args:
+        state: see StreamBrief.
+        doing: what takes seconds at present.
+        rows: so far.
+        pace: seconds of a request.
+        stale: whether more has happened since.
+        rest: the fields of StreamDetail that change with the rows.
+    """
+
+    state: str
+    doing: str = ""
+    rows: int = 0
+    pace: float = 0.0
+    stale: bool = False
+    rest: dict[str, Any] = field(default_factory=dict)
+
+    def detail(self, name: str, settings: StreamSettings) -> StreamDetail:
+        """For clients."""
+        rest = {**EMPTY, **self.rest}
+        return StreamDetail(name=name, state=self.state, doing=self.doing, settings=settings, rows=self.rows, **rest)
+
+
+EMPTY: dict[str, Any] = {
+    "inputs": [],
+    "columns": [],
+    "chosen": "",
+    "models": {},
+    "relevance": {},
+    "scores": Scores(0, None, None, None, None, None),
+    "health": Health(0, []),
+    "drift": [],
+    "tickets": Tickets(0, 0),
+    "gaps": {},
+}
+
+
+def seen_by(learner: Learner, before: View) -> View:
+    """The view of a learner.
+
+    Args:
+        learner: that nobody else uses at present.
+        before: the last view.
+    """
+    pipeline = learner.pipeline
+    if pipeline is None:
+        return View("new", pace=before.pace)
+    scores = pipeline.score_summary()
+    health = pipeline.health
+    chosen = pipeline.chosen
+    rest = {
+        "inputs": pipeline.input_names,
+        "columns": pipeline.schema.sentences(),
+        "chosen": "" if chosen is None else f"{chosen.name} ({chosen.reason})",
+        "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
+        "relevance": _relevance(learner),
+        "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
+        "health": Health(int(health["repairs"]), list(health["diverged"])),
+        "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
+        "tickets": Tickets(learner.waiting, learner.expired),
+        "gaps": dict(pipeline.encoder.gaps),
+    }
+    return View("ready" if chosen else "learning", before.doing, pipeline.rows, before.pace, False, rest)
+
+
+def _relevance(learner: Learner) -> dict[str, float]:
+    """The largest relevances by input."""
+    assert learner.pipeline is not None
+    try:
+        weights = learner.pipeline.model.relevance().inputs
+    except (ValueError, RuntimeError):
+        return {}
+    names = learner.pipeline.input_names
+    if len(names) != len(weights):
+        return {}
+    largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]
+    return {names[i]: float(weights[i]) for i in largest if np.isfinite(weights[i])}

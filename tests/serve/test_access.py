@@ -1,0 +1,170 @@
+"""Who may do what: every route with every scope, and where a server may listen."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+
+import pytest
+from typer.testing import CliRunner
+
+from streamgp.cli.app import app
+from streamgp.serve import access
+from streamgp.serve.access import SCOPES, create_token, digest_of, is_loopback, list_tokens, revoke_token
+from streamgp.serve.journal import NAME
+from streamgp.serve.routes import ROUTES
+from streamgp.serve.server import listening_on
+from tests.serve.running import QUICK, created, in_process, rows
+
+# What the least scope of each route must be, written out: a route that is missing here fails the test.
+NEEDED = {
+    ("GET", "/v1/streams"): "read",
+    ("PUT", "/v1/streams/{name}"): "write",
+    ("GET", "/v1/streams/{name}"): "read",
+    ("DELETE", "/v1/streams/{name}"): "admin",
+    ("POST", "/v1/streams/{name}/rows"): "write",
+    ("POST", "/v1/streams/{name}/predict"): "write",
+    ("POST", "/v1/streams/{name}/targets"): "write",
+    ("GET", "/v1/streams/{name}/history"): "read",
+    ("GET", "/v1/streams/{name}/events"): "read",
+    ("GET", "/v1/streams/{name}/snapshot"): "read",
+    ("PUT", "/v1/streams/{name}/snapshot"): "admin",
+    ("GET", "/metrics"): "read",
+    ("GET", "/healthz"): "",
+    ("GET", "/openapi.json"): "",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server with a token of each scope."""
+    folder = tmp_path_factory.mktemp("data")
+    tokens = {scope: create_token(folder, scope) for scope in SCOPES}
+    with in_process(folder) as client:
+        admin = {"Authorization": f"Bearer {tokens['admin']}"}
+        client.put("/v1/streams/s", json=QUICK, headers=admin)
+        client.post("/v1/streams/s/rows", json=rows(30), headers=admin)
+        snapshot = client.get("/v1/streams/s/snapshot", headers=admin).content
+        yield client, tokens | {"": "", "wrong": "sgp_nonsense"}, snapshot
+
+
+def test_the_table_has_all_routes():
+    assert {(route.method, route.path): route.scope for route in ROUTES} == NEEDED
+
+
+@pytest.mark.parametrize("given", ["", "wrong", *SCOPES])
+@pytest.mark.parametrize(("method", "path"), NEEDED)
+def test_every_route_with_every_scope(guarded, method, path, given):
+    client, tokens, snapshot = guarded
+    needed = NEEDED[method, path]
+    bodies = {
+        "/v1/streams/{name}": {"json": QUICK},
+        "/v1/streams/{name}/rows": {"json": rows(1)},
+        "/v1/streams/{name}/predict": {"json": [{"x": 1.0}]},
+        "/v1/streams/{name}/targets": {"json": [{"ticket": "t", "value": 1.0}]},
+        "/v1/streams/{name}/snapshot": {"content": snapshot},
+    }
+    headers = {"Authorization": f"Bearer {tokens[given]}"} if given else {}
+    body = bodies.get(path, {}) if method in ("PUT", "POST") else {}
+    with client.stream(method, path.format(name="s"), headers=headers, **body) as answer:
+        status = answer.status_code
+    if not needed:
+        assert status == 200
+    elif given not in SCOPES:
+        assert status == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+    elif SCOPES.index(given) < SCOPES.index(needed):
+        assert status == 403
+    else:
+        assert status in (200, 201, 204)
+    if method == "DELETE" and status == 204:
+        client.put("/v1/streams/s/snapshot", content=snapshot, headers=headers)
+
+
+def test_tokens_are_kept_as_digests_only_and_compared_in_constant_time(tmp_path, monkeypatch):
+    token = create_token(tmp_path, "read")
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert token.encode() not in data
+    assert token[4:].encode() not in data
+    assert digest_of(token) in data
+    assert (tmp_path / NAME).stat().st_mode & 0o077 == 0
+    compared = []
+    monkeypatch.setattr(access.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
+    with in_process(tmp_path) as client:
+        assert client.get("/v1/streams", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        assert client.get("/v1/streams", headers={"Authorization": f"Basic {token}"}).status_code == 401
+    assert compared
+    assert hmac is access.hmac
+
+
+def test_a_token_can_be_made_and_revoked_while_the_server_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "LOOKED", 0.0)
+    with in_process(tmp_path) as client:
+        assert client.get("/v1/streams").status_code == 200
+        token = create_token(tmp_path, "read")
+        assert client.get("/v1/streams").status_code == 401
+        headers = {"Authorization": f"Bearer {token}"}
+        assert client.get("/v1/streams", headers=headers).status_code == 200
+        (found,) = list_tokens(tmp_path)
+        assert found.scope == "read"
+        revoke_token(tmp_path, found.id)
+        assert client.get("/v1/streams").status_code == 200
+    with pytest.raises(ValueError, match="there is no token 7"):
+        revoke_token(tmp_path, 7)
+    with pytest.raises(ValueError, match="scope must be"):
+        create_token(tmp_path, "root")
+    with pytest.raises(OSError, match="holds no data"):
+        list_tokens(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_other_addresses_than_loopback_need_a_token(tmp_path, host):
+    assert not is_loopback(host)
+    from streamgp.serve.server import serve
+
+    with pytest.raises(ValueError, match="has no token; make one first: streamgp token create --data"):
+        serve(tmp_path, host=host, port=0)
+
+
+def test_a_port_that_is_taken_is_refused_with_a_sentence(tmp_path):
+    from streamgp.serve.server import serve
+
+    taken = socket.create_server(("127.0.0.1", 0))
+    with taken, pytest.raises(OSError, match="cannot listen on port .* give another --port"):
+        serve(tmp_path, port=taken.getsockname()[1])
+
+
+def test_answers_are_sent_at_once_and_not_after_40_ms():
+    with listening_on("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # asyncio sets TCP_NODELAY on such sockets only
+
+
+def test_loopback_is_known_by_its_names():
+    assert all(map(is_loopback, ["127.0.0.1", "localhost", "::1", "127.1.2.3"]))
+    assert not any(map(is_loopback, ["192.168.1.1", "example.org", "0.0.0.0", "", "127.0.0.1.example.org"]))
+
+
+def test_the_commands_print_sentences(tmp_path):
+    def run(*arguments):
+        return CliRunner().invoke(app, ["token", *arguments, "--data", str(tmp_path)])
+
+    assert run("create", "--scope", "read").output.startswith("sgp_")
+    assert "read" in run("list").output
+    wrong = run("create", "--scope", "root")
+    assert wrong.exit_code == 2
+    assert "scope must be" in wrong.output
+    assert run("revoke", "1").exit_code == 0
+    assert run("list").output == ""
+    assert run("revoke", "1").exit_code == 2
+
+
+def test_cross_origin_reading_can_be_asked_for(tmp_path):
+    token = create_token(tmp_path, "read")
+    site = {"Origin": "https://mine.example", "Authorization": f"Bearer {token}"}
+    with in_process(tmp_path, origins=("https://mine.example",)) as client:
+        assert client.get("/v1/streams", headers=site).headers["access-control-allow-origin"] == "https://mine.example"
+        other = client.get("/v1/streams", headers=site | {"Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in other.headers
+    with in_process(tmp_path / "local") as client:
+        created(client)
+        assert client.get("/v1/streams", headers={"Origin": str(client.base_url)}).status_code == 200
