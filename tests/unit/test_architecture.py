@@ -9,7 +9,7 @@ FLOORS = (
     {"__main__"},
     {"cli"},
     {"job", "reproduce"},
-    {"api", "deep", "adapters"},
+    {"api", "deep", "adapters", "spark"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
     {"filters", "local", "recipes"},

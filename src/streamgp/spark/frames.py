@@ -80,4 +80,4 @@ def schema_of(plan: Plan) -> str:
 
 
 def _floats(column: pd.Series) -> np.ndarray:
-    return column.to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(column.to_numpy(np.float64, na_value=np.nan))

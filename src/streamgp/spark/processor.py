@@ -146,7 +146,7 @@ class Processor:
             return None
         assert self._plan.ticks is not None
         due = int((earliest + self._idle()) / self._plan.ticks * 1000) + 1
-        due = max(due, timers.getCurrentWatermarkInMs() + 1)
+        due = max(due, int(timers.getCurrentWatermarkInMs()) + 1)
         self._handle.registerTimer(due)
         return due
 

@@ -31,6 +31,9 @@ class Batch(NamedTuple):
     tickets: np.ndarray | None = None
 
 
+_ARRAYS = "ids", "time", "X", "Y", "tickets"
+
+
 class Entry(NamedTuple):
     """Rows that have been checked, by model and then by time: what a shard learns, and learns again from a log.
 
@@ -55,13 +58,13 @@ class Entry(NamedTuple):
     refused: int
 
     def to_bytes(self) -> bytes:
-        arrays = {name: getattr(self, name) for name in ("ids", "time", "X", "Y", "tickets")}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         return pack({"new": self.new, "late": self.late, "refused": self.refused}, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Entry:
         header, arrays = unpack(data)
-        return cls(**arrays, **header)
+        return cls(**header | arrays)
 
 
 class Predictions(NamedTuple):

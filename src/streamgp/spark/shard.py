@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Shape, restored
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.fleet.fleet import Fleet
@@ -155,10 +155,9 @@ class Shard:
         fit = np.array([key is not None for key in batch.keys], dtype=bool)
         fit &= np.isfinite(batch.time) & (batch.time != NO_TIME)
         X, Y, recipe = np.where(come_late[:, None], 0.0, batch.X), batch.Y[:, None], self._plan.model
-        if _takes(lambda: recipe._refuse_unfit(X, Y)):
-            return fit
-        each = [_takes(lambda i=i: recipe._refuse_unfit(X[i : i + 1], Y[i : i + 1])) for i in range(len(Y))]  # type: ignore[misc]
-        return fit & np.array(each)
+        if not _taken(recipe, X, Y):
+            fit &= np.array([_taken(recipe, X[i : i + 1], Y[i : i + 1]) for i in range(len(Y))])
+        return fit
 
     def _numbered(self, keys: list[Any]) -> tuple[np.ndarray, list[Any]]:
         """The ids of keys, and the keys that are new, whose ids follow those there are."""
@@ -273,9 +272,10 @@ def _parts(prediction: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
     return prediction.mean, lower, upper, prediction.std
 
 
-def _takes(check: Callable[[], object]) -> bool:
+def _taken(recipe: StreamModel, X: FloatArray, Y: FloatArray) -> bool:
+    """Whether models of a recipe take all of these rows."""
     try:
-        check()
+        recipe._refuse_unfit(X, Y)
     except ValueError:
         return False
     return True

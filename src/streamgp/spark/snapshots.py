@@ -30,7 +30,7 @@ def snapshot(spark: SparkSession, checkpoint: str, key: Any) -> bytes:
     head = _state(spark, checkpoint, operator, batch, HEAD).select("value.*").first()
     assert head is not None
     wanted = spark.createDataFrame([(key,)], f"key {head.key_type}")
-    number = wanted.select(shard_of(F.col("key"), head.shards)).first()[0]  # type: ignore[index]
+    number = wanted.select(shard_of(F.col("key"), head.shards)).first()[0]
     whole = _state(spark, checkpoint, operator, batch, WHOLE).where(F.col("key.shard") == number).first()
     if whole is None:
         raise KeyError(f"there is no model of the key {key!r}: none of its rows has come, or it has expired")

@@ -114,10 +114,8 @@ def _static(plan: Plan, groups: Any, initial: DataFrame | None) -> DataFrame:
 
     if initial is None:
         nothing = pd.DataFrame({"state": []})
-        found: DataFrame = groups.applyInPandas(lambda came: predict(nothing, came), schema_of(plan))
-        return found
-    found = initial.groupBy(SHARD).cogroup(groups).applyInPandas(predict, schema_of(plan))
-    return found
+        return groups.applyInPandas(lambda came: predict(nothing, came), schema_of(plan))
+    return initial.groupBy(SHARD).cogroup(groups).applyInPandas(predict, schema_of(plan))
 
 
 def _started(plan: Plan, before: pd.DataFrame) -> Shard:
