@@ -27,11 +27,12 @@ import pyarrow.parquet as pq
 
 import streamgp as sg
 from record import Record
-from timing import figures
+from timing import figures, seconds
 
 SHARDS = 8, 64, 512
 CORES = 1, 2
 ROWS_PER_KEY = {100: 1000, 10_000: 10, 100_000: 1}  # of a batch, by the number of keys
+CAPACITY = 10
 BATCHES = 5  # of which the first two are not counted: keys arrive, and the JVM compiles
 EXACT_KEYS, EXACT_ROWS, EXACT_BATCHES = 1000, 1000, 16
 KILLS = 10
@@ -42,7 +43,7 @@ COLUMNS = {"key": "sensor", "target": "y", "inputs": ["a", "b"], "time": "t"}
 
 def small() -> sg.StreamModel:
     """The model whose speed is measured."""
-    return sg.KRLST(capacity=10, forgetting=0.999, noise=0.01)
+    return sg.KRLST(capacity=CAPACITY, forgetting=0.999, noise=0.01)
 
 
 def full() -> sg.StreamModel:
@@ -72,13 +73,14 @@ def write_batches(folder: Path, tables: list[pa.Table]) -> None:
         os.utime(path, (number + 1, number + 1))
 
 
-def even(keys: int, batches: int) -> list[pa.Table]:
-    """The same number of rows of each key in every batch."""
-    rng, each = np.random.default_rng(0), ROWS_PER_KEY[keys]
-    return [
-        table(rng, np.tile(np.arange(keys), each), number * each + np.repeat(np.arange(each), keys))
-        for number in range(batches)
-    ]
+def even(keys: int) -> list[pa.Table]:
+    """The same number of rows of each key in every batch, but in the first at least so many that a basis is full."""
+    rng, each, found, begin = np.random.default_rng(0), ROWS_PER_KEY[keys], [], 0
+    for number in range(BATCHES):
+        count = each if number else max(each, CAPACITY)
+        found.append(table(rng, np.tile(np.arange(keys), count), begin + np.repeat(np.arange(count), keys)))
+        begin += count
+    return found
 
 
 def uneven() -> list[pa.Table]:
@@ -186,7 +188,7 @@ def size(folder: Path) -> int:
 
 def speed(folder: Path, keys: int, shards: int, cores: int) -> dict[str, Any]:
     """Rows a second of a query whose keys all have rows in every batch."""
-    write_batches(folder, even(keys, BATCHES))
+    write_batches(folder, even(keys))
     settings = {"folder": str(folder), "cores": cores, "model": "small", "shards": shards, "keep": False}
     load = os.getloadavg()[0]
     if started(settings).wait() != 0:
@@ -209,7 +211,7 @@ def alone(keys: int, cores: int) -> dict[str, Any]:
     """The same rows through a fleet in this process."""
     fleet, rates = sg.Fleet(small(), size=keys, threads=cores), []
     load = os.getloadavg()[0]
-    for rows in even(keys, BATCHES):
+    for rows in even(keys):
         columns = [rows.column(name).to_numpy() for name in rows.column_names]
         ids, _, a, b, y = columns
         begin = time.perf_counter()
@@ -219,6 +221,35 @@ def alone(keys: int, cores: int) -> dict[str, Any]:
         "rows a second": figures(float(np.median(rates[2:]))),
         "best batch": figures(max(rates[2:])),
         "load before": figures(load),
+    }
+
+
+def state() -> dict[str, Any]:
+    """Bytes of a shard's state, and what they cost in processor time: written whole, read, and learnt from the log."""
+    from streamgp.spark.plan import Plan
+    from streamgp.spark.rows import Batch, Entry
+    from streamgp.spark.shard import Shard
+
+    keys, rng = 1000, np.random.default_rng(3)
+    plan = Plan(small(), "sensor", "y", ("a", "b"), "t", 8, whole=True, key_type="bigint")
+    shard = Shard(plan)
+    names = list(range(keys))
+
+    def batch(number: int) -> Batch:
+        return Batch(names, np.full(keys, number), rng.standard_normal((keys, 2)), rng.standard_normal(keys))
+
+    for number in range(30):
+        shard.take(batch(number))
+    entry, _ = shard.arrange(batch(30))
+    whole, log = shard.to_bytes(), entry.to_bytes()
+    return {
+        "whole bytes a key": figures(len(whole) / keys),
+        "log bytes a row": figures(len(log) / keys),
+        "us to write a key": figures(1e6 * seconds(shard.to_bytes, time.process_time) / keys),
+        "us to read a key": figures(1e6 * seconds(lambda: Shard.from_bytes(whole, plan), time.process_time) / keys),
+        "us to learn a row again": figures(
+            1e6 * seconds(lambda: shard.learn(Entry.from_bytes(log)), time.process_time) / keys
+        ),
     }
 
 
@@ -296,6 +327,7 @@ def main() -> None:
     for cores in CORES:
         for keys in ROWS_PER_KEY:
             record.cell(f"fleet, {keys} keys, {cores} cores", alone, keys, cores)
+    record.cell("state", state)
     record.cell("equality", in_folder, exact, 0)
     record.cell("equality after kills", in_folder, exact, KILLS)
     for keys in ROWS_PER_KEY:
