@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,6 +146,18 @@ def test_a_query_that_is_killed_in_a_batch_goes_on_without_losing_or_repeating_a
         process.wait()
     subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
     assert collected(spark.read.parquet(str(tmp_path / "out"))) == wanted[0]
+
+
+@pytest.mark.usefixtures("spark")  # skipped where it is
+def test_the_example_of_the_page_runs(tmp_path):
+    (example,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "spark.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", example], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.split()[-1] == "100", done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ class Shard:
     def snapshot(self, key: Any) -> bytes:
         """The model of a key, as bytes that sg.from_bytes reads, and sg.load from a file."""
         if key not in self._ids:
-            raise KeyError(f"there is no model of the key {key!r}: none of its rows has come, or it has expired")
+            raise KeyError(missing(key))
         return self._fleet.model(self._ids[key]).to_bytes()
 
     def expire(self, before: Any) -> list[Expired]:
@@ -249,6 +249,10 @@ class Shard:
         for name in _COUNTS:
             setattr(shard, name, header[name])
         return shard
+
+
+def missing(key: Any) -> str:
+    return f"there is no model of the key {key!r}: none of its rows has come, or it has expired"
 
 
 def joined(first: Predictions, second: Predictions) -> Predictions:

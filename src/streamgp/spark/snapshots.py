@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamgp.spark.columns import shard_of
 from streamgp.spark.processor import HEAD, LOG, WHOLE, opened
+from streamgp.spark.shard import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +29,13 @@ def snapshot(spark: SparkSession, checkpoint: str, key: Any) -> bytes:
 
     operator, batch = _operator(spark, checkpoint)
     head = _state(spark, checkpoint, operator, batch, HEAD).select("value.*").first()
-    assert head is not None
-    wanted = spark.createDataFrame([(key,)], f"key {head.key_type}")
-    number = wanted.select(shard_of(F.col("key"), head.shards)).first()[0]
-    whole = _state(spark, checkpoint, operator, batch, WHOLE).where(F.col("key.shard") == number).first()
+    whole = None
+    if head is not None:
+        wanted = spark.createDataFrame([(key,)], f"key {head.key_type}")
+        number = wanted.select(shard_of(F.col("key"), head.shards)).first()[0]
+        whole = _state(spark, checkpoint, operator, batch, WHOLE).where(F.col("key.shard") == number).first()
     if whole is None:
-        raise KeyError(f"there is no model of the key {key!r}: none of its rows has come, or it has expired")
+        raise KeyError(missing(key))
     log = _state(spark, checkpoint, operator, batch, LOG).where(F.col("key.shard") == number).collect()
     entries = sorted((row.list_element.number, row.list_element.entry) for row in log)
     return opened(whole.value.state, entries).snapshot(key)
