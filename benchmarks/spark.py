@@ -121,13 +121,17 @@ def query(settings: dict[str, Any]) -> None:
     started = time.time()
     writer = found.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     writer = writer.format("parquet").option("path", str(folder / "out")) if settings["keep"] else writer.format("noop")
-    running = writer.start()
+    running, used = writer.start(), [processor_time()]
+    while running.isActive:
+        time.sleep(0.2)
+        if len(running.recentProgress) >= len(used):
+            used.append(processor_time())
     running.awaitTermination()
     report = {
         "seconds to start Spark": started - began,
         "batches": [
-            {"rows": one["numInputRows"], "seconds": one["durationMs"]["triggerExecution"] / 1000}
-            for one in running.recentProgress
+            {"rows": one["numInputRows"], "seconds": one["durationMs"]["triggerExecution"] / 1000, "processor": spent}
+            for one, spent in zip(running.recentProgress, np.diff([*used, processor_time()]), strict=False)
             if one["numInputRows"]
         ],
         "memory": memory(),
@@ -164,6 +168,18 @@ def workers(session: int) -> list[int]:
     return [pid for pid in daemons if found[pid][0] in daemons]
 
 
+def processor_time() -> float:
+    """Seconds of processor time that the JVM, the driver and the Python workers have used."""
+    ticks = 0
+    for pid in processes(os.getsid(0)):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def memory() -> dict[str, int]:
     """Bytes in use: of the JVM, and of all Python workers."""
     session = os.getsid(0)
@@ -194,10 +210,13 @@ def speed(folder: Path, keys: int, shards: int, cores: int) -> dict[str, Any]:
     if started(settings).wait() != 0:
         raise RuntimeError((folder / "log").read_text()[-3000:])
     report = json.loads((folder / "report.json").read_text())
-    rates = [one["rows"] / one["seconds"] for one in report["batches"][2:]]
+    counted = report["batches"][2:]
+    rates = [one["rows"] / one["seconds"] for one in counted]
+    spent = sum(one["processor"] for one in counted) / sum(one["rows"] for one in counted)
     return {
         "rows a second": figures(float(np.median(rates))),
         "best batch": figures(max(rates)),
+        "processor us a row": figures(1e6 * spent),
         "seconds to start Spark": figures(report["seconds to start Spark"]),
         "seconds of the first batch": figures(report["batches"][0]["seconds"]),
         "checkpoint bytes a key": figures(report["checkpoint"] / keys),
@@ -209,17 +228,19 @@ def speed(folder: Path, keys: int, shards: int, cores: int) -> dict[str, Any]:
 
 def alone(keys: int, cores: int) -> dict[str, Any]:
     """The same rows through a fleet in this process."""
-    fleet, rates = sg.Fleet(small(), size=keys, threads=cores), []
+    fleet, rates, spent = sg.Fleet(small(), size=keys, threads=cores), [], []
     load = os.getloadavg()[0]
     for rows in even(keys):
         columns = [rows.column(name).to_numpy() for name in rows.column_names]
         ids, _, a, b, y = columns
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         fleet.track(ids, np.column_stack([a, b]), y)
         rates.append(len(ids) / (time.perf_counter() - begin))
+        spent.append((time.process_time() - used) / len(ids))
     return {
         "rows a second": figures(float(np.median(rates[2:]))),
         "best batch": figures(max(rates[2:])),
+        "processor us a row": figures(1e6 * float(np.median(spent[2:]))),
         "load before": figures(load),
     }
 
