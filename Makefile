@@ -4,6 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+
+# Spark needs an older pandas than the rest, so it has an environment of its own.
+SPARK_VENV := .venv-spark
+SPARK_BIN := $(SPARK_VENV)/bin
+with_spark = if ! command -v java > /dev/null && ! test -x "$${JAVA_HOME:-none}/bin/java"; then \
+		echo "skipped: there is no Java, which Spark needs; install Java 17 or set JAVA_HOME"; \
+	elif ! $(MAKE) --no-print-directory $(SPARK_VENV)/.ready; then \
+		echo "skipped: pyspark could not be installed in $(SPARK_VENV)"; \
+	else $(1); fi
+
 export OMP_NUM_THREADS ?= 1
 each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
 	$(BIN)/streamgp reproduce $$name --jobs 2 $(1) || exit 1; done
@@ -14,7 +24,10 @@ BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up 
 # Those that need real data: STREAMGP_DATA (docs/data.md).
 ON_DATA := calibration drift forgetting forecasts main_job
 
-.PHONY: help demo test test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
+# Those that need Spark.
+ON_SPARK := spark
+
+.PHONY: help demo test test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -29,12 +42,22 @@ $(READY): $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $(READY)
 
+$(SPARK_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SPARK_VENV)
+	sed 's/^pandas==.*/pandas==2.3.3/' constraints.txt > $(SPARK_VENV)/constraints.txt
+	$(SPARK_BIN)/python -m pip install --quiet --editable '.[spark]' hypothesis pytest threadpoolctl \
+		--constraint $(SPARK_VENV)/constraints.txt
+	touch $(SPARK_VENV)/.ready
+
 demo: $(RUNTIME)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
 test: $(READY)  ## the whole test suite but the soaks, in two processes
 	$(BIN)/streamgp compile
 	$(BIN)/python -m pytest -m "not soak" -n 2
+
+test-spark:  ## the tests of streamgp.spark, in an environment of their own; skipped without Java
+	@$(call with_spark,$(SPARK_BIN)/python -m pytest tests/spark)
 
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
@@ -68,6 +91,9 @@ bench: $(READY)  ## measure speed; write benchmarks/results and the tables in do
 	for part in $(BENCHMARKS); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 	$(BIN)/python benchmarks/render.py --finished
 
+bench-spark:  ## measure streamgp.spark; half an hour; a stopped run goes on; render with make bench
+	@$(call with_spark,for part in $(ON_SPARK); do $(SPARK_BIN)/python benchmarks/$$part.py || exit 1; done)
+
 bench-data: $(READY)  ## errors, intervals and drift on real tables; write results and tables in docs; half an hour
 	for part in $(ON_DATA); do $(BIN)/python benchmarks/$$part.py || exit 1; done
 
@@ -87,5 +113,5 @@ reproduce-quick: $(READY)  ## a small run of each of them, into out/reproduction
 	$(call each_experiment,--quick)
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -309,6 +309,140 @@ def machine() -> str:
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
+# Scale: docs/scale.md says where the price comes from, and what the factors are.
+PRICE = 0.0816 / 2  # dollars for a vCPU-hour: m7g.large, 2 vCPUs and 8 GiB, on demand in us-east-1, June 2026
+GIB_PER_VCPU = 4
+HOURS = 730  # of a month
+BUSY = 0.5  # share of its time that a core works; the rest is for rows that come all at once, and for catching up
+SENSORS = 10**6, 10**9
+ROWS_A_SECOND_EACH = 1 / 60
+LOGGED_PER_KEY = 16  # rows, before the whole state of a shard is written again (src/streamgp/spark/processor.py)
+
+
+def spark_cells() -> tuple[dict[str, Any], list[int], list[int]]:
+    """The results, the numbers of keys and of shards."""
+    cells = read("spark")["cells"]
+    named = [key.split() for key in cells if " shards, " in key]
+    return cells, sorted({int(words[0]) for words in named}), sorted({int(words[2]) for words in named})
+
+
+def spark_speed() -> str:
+    """Rows a second of queries, and how many times as fast the same fleet is in one process."""
+    cells, keys, shards = spark_cells()
+    results, lines = read("spark"), []
+    for cores in (1, 2):
+        for count in keys:
+            alone = cells[f"fleet, {count} keys, {cores} cores"]["rows a second"]
+            each = [cells[f"{count} keys, {n} shards, {cores} cores"]["rows a second"] for n in shards]
+            line = [f"{rate:.0f} ({number(alone / rate)})" for rate in map(significant, each)]
+            lines.append([str(cores), str(count), str(results["rows_per_key"][str(count)]), number(alone), *line])
+    header = ["cores", "keys", "rows a key and batch", "fleet in one process", *(f"{n} shards" for n in shards)]
+    loads = [cell["load before"] for cell in cells.values() if "load before" in cell]
+    return (
+        f"{table(header, lines)}\n\nMeasured on {where(results)}. The machine was shared: between {number(min(loads))} "
+        f"and {number(max(loads))} processes wanted its {results['machine'].split(', ')[-2].split()[0]} cores, before "
+        "those that are measured here."
+    )
+
+
+def significant(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def spark_exact() -> str:
+    cells = read("spark")["cells"]
+    lines = []
+    for key in ("equality", "equality after kills"):
+        cell = cells[key]
+        killed = ", ".join(f"{count} of the {what}" for what, count in cell["killed"].items() if count) or "none"
+        names = "keys", "rows", "batches", "predictions", "different"
+        lines.append([killed, *(str(cell[name]) for name in names)])
+    return table(["kill -9", "keys", "rows", "batches", "predictions", "different from one process"], lines)
+
+
+def spark_state() -> str:
+    cells, keys, shards = spark_cells()
+    state = cells["state"]
+    lines = [
+        ["state of a key, written whole", f"{number(state['whole bytes a key'])} bytes"],
+        ["log of a row", f"{number(state['log bytes a row'])} bytes"],
+        ["processor time to write a key whole", f"{number(state['us to write a key'])} µs"],
+        ["processor time to read a key", f"{number(state['us to read a key'])} µs"],
+        ["processor time to learn a row of the log again", f"{number(state['us to learn a row again'])} µs"],
+    ]
+    large = [cells[f"{keys[-1]} keys, {n} shards, 1 cores"] for n in shards]
+    each = [cell for key, cell in cells.items() if " shards, " in key]
+    lines += [
+        [f"checkpoint, {keys[-1]} keys", between(large, "checkpoint bytes a key", "bytes a key")],
+        [f"memory of the Python workers, {keys[-1]} keys", between(large, "worker memory a key", "bytes a key")],
+        ["start of Spark, until a query can start", between(each, "seconds to start Spark", "s")],
+        [
+            f"first batch, {keys[0]} keys",
+            between(first_batches(cells, keys[0], shards), "seconds of the first batch", "s"),
+        ],
+        [
+            f"first batch, {keys[-1]} keys",
+            between(first_batches(cells, keys[-1], shards), "seconds of the first batch", "s"),
+        ],
+    ]
+    return table(["what", "how much"], lines)
+
+
+def first_batches(cells: dict[str, Any], keys: int, shards: list[int]) -> list[dict[str, Any]]:
+    return [cells[f"{keys} keys, {n} shards, {cores} cores"] for n in shards for cores in (1, 2)]
+
+
+def between(cells: list[dict[str, Any]], key: str, unit: str) -> str:
+    values = [cell[key] for cell in cells]
+    return f"{number(min(values))} to {number(max(values))} {unit}"
+
+
+def scale() -> str:
+    """Cores, memory, network and money for many sensors, from what was measured."""
+    cells, keys, shards = spark_cells()
+    alone = cells[f"fleet, {keys[-1]} keys, 1 cores"]["rows a second"]
+    query = max(
+        (cells[f"{keys[-1]} keys, {n} shards, 1 cores"] for n in shards), key=lambda cell: cell["rows a second"]
+    )
+    state, d = cells["state"], 2
+    held = state["whole bytes a key"]
+    # A row in, to its shard and out, in doubles; what is logged; and a part of the whole.
+    moved = 2 * 8 * (d + 3) + 8 * 8 + state["log bytes a row"] + held / LOGGED_PER_KEY
+    lines = []
+    for sensors in SENSORS:
+        rows = sensors * ROWS_A_SECOND_EACH
+        for name, rate, bytes_a_key, network in (
+            ("`Fleet` in one process", alone, 2 * held, 0.0),
+            ("Spark", query["rows a second"], query["worker memory a key"], rows * moved),
+        ):
+            cores, memory = rows / rate / BUSY, sensors * bytes_a_key / 2**30
+            vcpus = max(np.ceil(cores), np.ceil(memory / GIB_PER_VCPU))
+            bound = "memory" if memory / GIB_PER_VCPU > cores else "cores"
+            lines.append(
+                [
+                    f"10^{round(np.log10(sensors))}",
+                    name,
+                    number(rows),
+                    number(cores),
+                    f"{number(memory)} GiB",
+                    f"{number(network / 1e6)} MB/s" if network else "none",
+                    f"{vcpus:.0f} ({bound})",
+                    f"{number(vcpus * PRICE * HOURS)}",
+                ]
+            )
+    header = [
+        "sensors",
+        "with",
+        "rows a second",
+        "cores",
+        "memory",
+        "network",
+        "vCPUs to rent (bound by)",
+        "dollars a month",
+    ]
+    return table(header, lines)
+
+
 TABLES = {
     "promises about the floor": promises,
     "other promises": other_promises,
@@ -329,6 +463,10 @@ TABLES = {
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
     "single precision": single_precision,
+    "queries on Spark": spark_speed,
+    "queries that are killed": spark_exact,
+    "state on Spark": spark_state,
+    "sensors": scale,
     "machine": machine,
     "adaptation latency": adaptation,
     "River's streams": river,

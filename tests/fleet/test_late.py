@@ -147,3 +147,17 @@ def test_a_file_of_no_waiting_rows_is_refused(name, where, value, reason):
     fleet._all_arrays()[f"waiting.{name}"][where] = value
     with pytest.raises(sg.SnapshotError, match=reason):
         sg.from_bytes(fleet.to_bytes())
+
+
+def test_the_models_that_wait_under_tickets():
+    fleet = late(RECIPES["KRLST"](), pending=3)
+    assert fleet.waiting([0, 1]).tolist() == [-1, -1]
+    p = fleet.issue([2, 0, 2], np.zeros((3, D)))
+    fleet.resolve(p.ticket[[1]], [1.0])
+    assert fleet.waiting([*p.ticket, 99, -1]).tolist() == [2, -1, 2, -1, -1]
+    fleet.issue([1, 1], np.zeros((2, D)))  # the oldest loses its place
+    assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 2, 1]
+    fleet.remove(1)
+    assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 1, -1]
+    with pytest.raises(TypeError, match="tickets must be whole numbers"):
+        fleet.waiting([0.5])

@@ -10,7 +10,7 @@ FLOORS = (
     {"cli"},
     {"serve"},
     {"job", "reproduce"},
-    {"api", "deep", "adapters"},
+    {"api", "deep", "adapters", "spark"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
     {"filters", "local", "recipes"},

@@ -239,12 +239,10 @@ class Fleet(Saved):
             noise: variance of the observations' noise, one for all or (n,).
             time: (n,) times at which the targets came.
         """
-        given = np.asarray(tickets)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-            raise TypeError(f"tickets must be whole numbers, shape (n,); got {given.dtype} of shape {given.shape}")
+        given = _tickets(tickets)
         if self._waiting is None:
             raise KeyError("no row has been issued")
-        places = self._waiting.find(given.astype(np.int64))
+        places = self._waiting.find(given)
         d, p, scalar, certain = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
@@ -261,6 +259,11 @@ class Fleet(Saved):
             now = grouped[where]
             self._engine.resolve(part, self._waiting.held(now), *self._waiting.state_of(now))
             self._waiting.take(now)
+
+    def waiting(self, tickets: Any) -> np.ndarray:
+        """Return the id of the model whose row waits under each ticket, (n,); -1: no row does."""
+        given = _tickets(tickets)
+        return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
     def _arrived(
         self, name: str, rows: tuple[Any, ...], ids: Any, least: int, most: int = 2
@@ -491,6 +494,13 @@ def _same_recipe(model: StreamModel, other: StreamModel) -> bool:
         and my_arrays.keys() == their_arrays.keys()
         and all(np.array_equal(array, their_arrays[name]) for name, array in my_arrays.items())
     )
+
+
+def _tickets(tickets: Any) -> np.ndarray:
+    given = np.asarray(tickets)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise TypeError(f"tickets must be whole numbers, shape (n,); got {given.dtype} of shape {given.shape}")
+    return given.astype(np.int64)
 
 
 def _checked_by_model(rows: Rows, check: Callable[[Rows], object]) -> None:

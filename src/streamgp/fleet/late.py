@@ -62,6 +62,12 @@ class Waiting:
             raise ValueError("tickets has one of them twice; each row has one target")
         return places
 
+    def under(self, tickets: np.ndarray) -> np.ndarray:
+        """The models whose rows wait under tickets; -1: no row does."""
+        places = tickets % len(self._tickets)
+        waits = (tickets >= 0) & (self._tickets[places] == tickets)
+        return np.where(waits, self._models[places], -1)
+
     def models_of(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self._models[places]
         return found
