@@ -1,6 +1,7 @@
 """Servers that are killed at random moments under load, and what their clients must see.
 
-A process that has loaded everything forks the servers, so that a start takes a moment instead of seconds.
+A process that has loaded everything forks the servers, so that a start takes a moment instead of seconds. Every other
+server takes snapshots all the time; the others replay their journals.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.serve.running import QUICK
 
 ZYGOTE = """
 import os, sys
-from streamgp.serve import server
+from streamgp.serve import hosted, server
 from streamgp.serve.learner import Learner, Op
 from streamgp.serve.messages import StreamSettings
 learner = Learner(StreamSettings("y", model="KRLST", settings={"tune": False, "warmup": 20}), "")
@@ -34,6 +35,8 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         os.close(0)
+        if os.getpid() % 2:  # snapshots every few requests, so that servers are killed between and within them
+            hosted.REPLAY, hosted.SNAPSHOT_SHARE = 0.02, 0.0
         try:
             server.serve(folder, port=int(port))
             os._exit(0)

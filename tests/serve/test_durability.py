@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -267,3 +269,26 @@ def test_many_kills(tmp_path):
         server.close()
     assert kills >= 50
     check((answers, left), expected, scripts)
+
+
+def test_many_streams_are_loaded_at_once_in_a_fresh_process():
+    script = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from streamgp.serve.learner import OPS, SAVED, Learner, Op
+from streamgp.serve.messages import SETTINGS, StreamSettings, Target, encode
+import msgspec
+settings = StreamSettings("y")
+state, op = Learner(settings, "t").to_bytes(), msgspec.msgpack.encode(Op("targets", targets=[Target("a", 1.0)]))
+together, done = threading.Barrier(16), []
+def load():
+    together.wait()
+    Learner.from_bytes(settings, "t", state)
+    done.append((OPS.decode(op).kind, SETTINGS.decode(encode(settings)).target))
+threads = [threading.Thread(target=load) for _ in range(16)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert done == [("targets", "y")] * 16
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

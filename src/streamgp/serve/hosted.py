@@ -22,8 +22,8 @@ from msgspec import Struct
 from streamgp.serve import events
 from streamgp.serve.events import Hub
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
-from streamgp.serve.learner import Learner, Op, Outcome, refused_rows
-from streamgp.serve.messages import Health, RefusedError, StreamSettings, encode
+from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
+from streamgp.serve.messages import SETTINGS, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
 
 LOG = logging.getLogger("streamgp.serve")
@@ -65,7 +65,7 @@ class Hosted:
 
     def __init__(self, kept: Kept, journal: Journal, pool: Executor, retain: int) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
-        self.settings = msgspec.json.decode(kept.settings, type=StreamSettings)
+        self.settings = SETTINGS.decode(kept.settings)
         self.hub = Hub()
         self.gone = False
         self.busy_seconds = 0.0
@@ -302,7 +302,7 @@ class Hosted:
                 raise RefusedError(
                     503, "damaged", f"the journal of {self.name} lacks a request", "restore a backup", 60
                 )
-            learner.apply(msgspec.msgpack.decode(body, type=Op))
+            learner.apply(OPS.decode(body))
             at = seq
         self.seq = at
         self._owed = time.perf_counter() - began

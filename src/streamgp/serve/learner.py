@@ -89,6 +89,10 @@ class _Saved(Struct):
     expired: int
 
 
+# Made here, in one thread: msgspec crashes where several threads are the first to decode a type at the same time.
+SAVED, OPS = msgspec.msgpack.Decoder(_Saved), msgspec.msgpack.Decoder(Op)
+
+
 class Learner:
     """What a stream has learned, and the rows that wait for their targets.
 
@@ -269,7 +273,7 @@ class Learner:
     @classmethod
     def from_bytes(cls, settings: StreamSettings, tag: str, data: bytes) -> Learner:
         """The learner whose ``to_bytes`` gave this."""
-        saved = msgspec.msgpack.decode(data, type=_Saved)
+        saved = SAVED.decode(data)
         learner = cls(settings, tag)
         learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
         learner.young = saved.young

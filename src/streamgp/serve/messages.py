@@ -232,6 +232,10 @@ class Healthz(Struct):
     streams: int
 
 
+# Made here, in one thread; see learner.py.
+SETTINGS, TARGETS = msgspec.json.Decoder(StreamSettings), msgspec.json.Decoder(list[Target])
+
+
 def encode(message: Any) -> bytes:
     """A message as JSON; NaN and infinity are null."""
     return msgspec.json.encode(message)
