@@ -286,8 +286,8 @@ def spark_speed() -> str:
     cells = results["cells"].values()
     loads = [cell["load before"] for cell in cells if "load before" in cell]
     return (
-        f"{by_shards('rows a second')}\n\nMeasured on {where(results)}. The machine was shared: the load average before "
-        f"each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
+        f"{by_shards('rows a second')}\n\nMeasured on {where(results)}. The machine was shared: the load average "
+        f"before each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
     )
 
 
