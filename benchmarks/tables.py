@@ -327,26 +327,37 @@ def spark_cells() -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def spark_speed() -> str:
-    """Rows a second of queries, and how many times as fast the same fleet is in one process."""
-    cells, keys, shards = spark_cells()
-    results, lines = read("spark"), []
-    for cores in (1, 2):
-        for count in keys:
-            alone = cells[f"fleet, {count} keys, {cores} cores"]["rows a second"]
-            each = [cells[f"{count} keys, {n} shards, {cores} cores"]["rows a second"] for n in shards]
-            line = [f"{rate:.0f} ({number(alone / rate)})" for rate in map(significant, each)]
-            lines.append([str(cores), str(count), str(results["rows_per_key"][str(count)]), number(alone), *line])
-    header = ["cores", "keys", "rows a key and batch", "fleet in one process", *(f"{n} shards" for n in shards)]
-    loads = [cell["load before"] for cell in cells.values() if "load before" in cell]
+    """Rows a second of queries and of the same fleet in one process."""
+    results = read("spark")
+    cells = results["cells"].values()
+    loads = [cell["load before"] for cell in cells if "load before" in cell]
     return (
-        f"{table(header, lines)}\n\nMeasured on {where(results)}. The machine was shared: between {number(min(loads))} "
-        f"and {number(max(loads))} processes wanted its {results['machine'].split(', ')[-2].split()[0]} cores, before "
-        "those that are measured here."
+        f"{by_shards('rows a second')}\n\nMeasured on {where(results)}. The machine was shared: the load average "
+        f"before each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
     )
 
 
-def significant(value: float) -> float:
-    return float(f"{value:.3g}")
+def spark_processor() -> str:
+    """Processor time of a row."""
+    return by_shards("processor us a row")
+
+
+def by_shards(what: str) -> str:
+    cells, keys, shards = spark_cells()
+    each, lines = read("spark")["rows_per_key"], []
+    for cores in (1, 2):
+        for count in keys:
+            alone = cells[f"fleet, {count} keys, {cores} cores"][what]
+            queries = [cells[f"{count} keys, {n} shards, {cores} cores"][what] for n in shards]
+            lines.append([str(cores), str(count), str(each[str(count)]), *map(number, [alone, *queries])])
+    header = [
+        "cores",
+        "keys",
+        "rows of a key in a batch",
+        "Fleet in one process",
+        *(f"Spark, {n} shards" for n in shards),
+    ]
+    return table(header, lines)
 
 
 def spark_exact() -> str:
@@ -354,7 +365,7 @@ def spark_exact() -> str:
     lines = []
     for key in ("equality", "equality after kills"):
         cell = cells[key]
-        killed = ", ".join(f"{count} of the {what}" for what, count in cell["killed"].items() if count) or "none"
+        killed = ", ".join(f"{what} {count} times" for what, count in cell["killed"].items() if count) or "none"
         names = "keys", "rows", "batches", "predictions", "different"
         lines.append([killed, *(str(cell[name]) for name in names)])
     return table(["kill -9", "keys", "rows", "batches", "predictions", "different from one process"], lines)
@@ -400,10 +411,9 @@ def between(cells: list[dict[str, Any]], key: str, unit: str) -> str:
 def scale() -> str:
     """Cores, memory, network and money for many sensors, from what was measured."""
     cells, keys, shards = spark_cells()
-    alone = cells[f"fleet, {keys[-1]} keys, 1 cores"]["rows a second"]
-    query = max(
-        (cells[f"{keys[-1]} keys, {n} shards, 1 cores"] for n in shards), key=lambda cell: cell["rows a second"]
-    )
+    what = "processor us a row"
+    alone = cells[f"fleet, {keys[-1]} keys, 1 cores"]
+    query = min((cells[f"{keys[-1]} keys, {n} shards, 1 cores"] for n in shards), key=lambda cell: cell[what])
     state, d = cells["state"], 2
     held = state["whole bytes a key"]
     # A row in, to its shard and out, in doubles; what is logged; and a part of the whole.
@@ -411,11 +421,11 @@ def scale() -> str:
     lines = []
     for sensors in SENSORS:
         rows = sensors * ROWS_A_SECOND_EACH
-        for name, rate, bytes_a_key, network in (
-            ("`Fleet` in one process", alone, 2 * held, 0.0),
-            ("Spark", query["rows a second"], query["worker memory a key"], rows * moved),
+        for name, taken, bytes_a_key, network in (
+            ("Fleet", alone[what], 2 * held, 0.0),
+            ("Spark", query[what], query["worker memory a key"], rows * moved),
         ):
-            cores, memory = rows / rate / BUSY, sensors * bytes_a_key / 2**30
+            cores, memory = 1e-6 * rows * taken / BUSY, sensors * bytes_a_key / 2**30
             vcpus = max(np.ceil(cores), np.ceil(memory / GIB_PER_VCPU))
             bound = "memory" if memory / GIB_PER_VCPU > cores else "cores"
             lines.append(
@@ -464,6 +474,7 @@ TABLES = {
     "a million models": whole_on_gpu,
     "single precision": single_precision,
     "queries on Spark": spark_speed,
+    "processor time on Spark": spark_processor,
     "queries that are killed": spark_exact,
     "state on Spark": spark_state,
     "sensors": scale,
