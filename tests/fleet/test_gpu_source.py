@@ -113,6 +113,16 @@ def test_snapshots_go_on_bit_for_bit_and_move_between_devices(tmp_path):
     np.testing.assert_allclose(back.track(X[25:], Y[25:]).mean, rest.mean, atol=CLOSE)
 
 
+def test_a_fleet_moves_between_precisions():
+    X, Y = rows(40, 2)
+    recipe = sg.SOGP(sg.SquaredExponential(1.5), capacity=10, novelty=0.02, noise=0.01)
+    fleet = sg.Fleet(recipe, size=2, device="cuda")
+    fleet.learn(X, Y)
+    single = fleet.to("cuda", "single")
+    np.testing.assert_allclose(single.predict(X[:1]).mean, fleet.predict(X[:1]).mean, atol=1e-4)
+    np.testing.assert_allclose(single.to("cuda").predict(X[:1]).mean, fleet.predict(X[:1]).mean, atol=1e-4)
+
+
 def test_models_come_and_go():
     X, Y = rows(20, 3)
     fleet = sg.Fleet(krlst(), size=2, device="cuda")

@@ -233,16 +233,6 @@ class Exchange:
 
     # Repairs.
 
-    def defect(self, record: np.ndarray, counts: np.ndarray) -> float:
-        """How far L K L' is from I, or inf where a number is not finite; 0 for Fourier features."""
-        f = record.astype(float)
-        if not np.isfinite(f).all():
-            return np.inf
-        if isinstance(self.shape, SpectralShape):
-            return 0.0
-        basis, L = self._basis(f, int(counts[POINTS]))
-        return float(np.abs(L @ self._prior(basis) @ L.T - np.eye(len(L))).max(initial=0.0))
-
     def refreshed(self, record: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The record made anew in double precision from its basis; one that has learnt nothing if it is past that."""
         blank, none = self.blank

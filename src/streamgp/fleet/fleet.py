@@ -130,15 +130,18 @@ class Fleet(Saved):
         assert self._engine is not None
         waiting = {} if self._waiting is None else self._waiting.arrays()
         models = {name: array for name, array in saved.items() if name not in waiting}
-        if (RECORDS in models) == (RECORDS in self._engine.arrays()):
+        there, here = (
+            found[RECORDS].dtype.name if RECORDS in found else "" for found in (models, self._engine.arrays())
+        )
+        if there == here:  # the same device and precision
             refuse_unlike(saved, self._all_arrays())
             self._engine.restore(models)
         else:
-            there = devices.stand_in(self._prototype, self.size, models)
+            source = devices.stand_in(self._prototype, self.size, models)
             for i in range(self.size):
                 single = self._recipe.clone()
                 single._prepare(self._shape)
-                there.take(i, single)
+                source.take(i, single)
                 self._engine.put(i, single)
         for name, array in waiting.items():
             array[...] = saved[name]
