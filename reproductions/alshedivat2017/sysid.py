@@ -66,7 +66,9 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
     ]
 
 
-def build(model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int) -> deep.model.DeepModel:
+def build(
+    model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int, device: str = "cpu"
+) -> deep.model.DeepModel:
     """A model that has learnt nothing."""
     name = model.removeprefix("pre-trained ").removeprefix("GP-")
     settings = {"units": candidate["units"], "dropout": candidate["dropout"]}
@@ -75,8 +77,13 @@ def build(model: str, mode: str, candidate: Candidate, training: deep.Training, 
     encoder = ENCODERS[name](**settings)
     common: dict[str, Any] = {"depth": candidate["depth"], "mode": mode, "training": training, "seed": seed}
     if model in NETWORKS:
-        return deep.Network(encoder, device="cpu", **common)
-    return deep.DeepKernelGP(encoder, inference="exact", device="cpu", **common)
+        return deep.Network(encoder, device=device, **common)
+    return deep.DeepKernelGP(encoder, inference="exact", device=device, **common)
+
+
+def with_past(U: FloatArray, Y: FloatArray, depth: int) -> tuple[FloatArray, FloatArray]:
+    """The rows, and before the first of them a window's worth that hold the means."""
+    return np.vstack([np.tile(U.mean(axis=0), (depth, 1)), U]), np.concatenate([np.full(depth, Y.mean()), Y])
 
 
 def trained(
@@ -85,8 +92,7 @@ def trained(
     """A trained model, and how often the rate had to be halved; with epochs: on all rows, for so many."""
     depth = candidate["depth"]
     validation = None if epochs is not None else depth + len(Y) - len(Y) // 4
-    U = np.vstack([np.tile(U.mean(axis=0), (depth, 1)), U])
-    Y = np.concatenate([np.full(depth, Y.mean()), Y])
+    U, Y = with_past(U, Y, depth)
     for halved in range(ATTEMPTS):
         training = deep.Training(
             candidate["method"],
@@ -116,8 +122,7 @@ def pretrained(
     network, _ = trained({**cell, "model": "LSTM"}, candidate, U, Y, first)
     best = min(network.history, key=lambda epoch: epoch.rmse).epoch + 1 if first is None else first
     validation = None if epochs is not None else depth + len(Y) - len(Y) // 4
-    U = np.vstack([np.tile(U.mean(axis=0), (depth, 1)), U])
-    Y = np.concatenate([np.full(depth, Y.mean()), Y])
+    U, Y = with_past(U, Y, depth)
     training = deep.Training(
         "alternating",
         epochs=50 if epochs is None else epochs,

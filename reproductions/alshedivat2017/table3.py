@@ -141,10 +141,11 @@ def standing(
         if both:
             pairs += 1
             below += float(np.mean(both)) < 0
-    return (
+    said = (
         f"{name[0].upper()}{name[1:]} is at or below the paper's GP-LSTM in {level} of {cells} columns, within one of "
-        f"its standard deviations in {near}, and below LSTM, seed by seed, in {below} of {pairs}."
+        f"its standard deviations in {near}"
     )
+    return f"{said}, and below LSTM, seed by seed, in {below} of {pairs}." if pairs else f"{said}."
 
 
 def plot(rows: list[Row], path: Path) -> None:

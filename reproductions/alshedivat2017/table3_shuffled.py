@@ -20,7 +20,7 @@ from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
 from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
-from .sysid import DATA, LAGS, MODES, build
+from .sysid import DATA, LAGS, MODES, build, with_past
 from .table3 import Task, standing, tabulated
 
 MODELS = ("LSTM", "GP-LSTM")
@@ -40,8 +40,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 def run(cell: Cell) -> dict[str, Any]:
     table = sg.data.load(DATA[cell["data"]])
     depth = LAGS[cell["mode"]]
-    U = np.vstack([np.tile(table.X.mean(axis=0), (depth, 1)), table.X])
-    Y = np.concatenate([np.full(depth, table.Y.mean()), table.Y])
+    U, Y = with_past(table.X, table.Y, depth)
     drawn = np.random.default_rng(cell["seed"]).permutation(len(table.Y)) + depth
     learnt, scored = np.split(drawn, [len(drawn) // 2])
     training = deep.Training(

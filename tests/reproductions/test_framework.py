@@ -149,6 +149,14 @@ def test_one_note_explains_all_keys_of_a_pattern(workplace):
     }
 
 
+def test_a_table_reproduced_in_another_way_has_the_same_references(workplace):
+    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+        '[table]\nsource = "printed"\n[table.values]\nsum = { value = 3.0, tolerance = 0.5 }\n'
+        '[squares]\nvalues_of = "table"\n[squares.notes]\n"*" = "why"\n'
+    )
+    assert catalogue.expected(reproduce.find("paper-squares")) == {"sum": Reference(3.0, 0.5, "printed", "why")}
+
+
 def test_reasons_are_told_once():
     same = Reference(0.1, tolerance=0.1, note="because")
     cells = [Value("a", 0.2, None, same), Value("b", 0.3, None, same), Value("c", 0.105, None, same)]

@@ -77,7 +77,9 @@ def expected_quickly(experiment: Experiment) -> dict[str, Reference]:
 def _section(experiment: Experiment) -> dict[str, Any]:
     path = ROOT / experiment.key / "expected.toml"
     content = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return dict(content.get(experiment.stem, {}))
+    section = dict(content.get(experiment.stem, {}))
+    other = content.get(section.get("values_of", ""), {})  # the same table of the paper, reproduced in another way
+    return {name: other[name] for name in ("source", "values") if name in other} | section
 
 
 def _references(section: dict[str, Any], values: dict[str, Any]) -> dict[str, Reference]:
