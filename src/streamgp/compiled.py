@@ -83,7 +83,7 @@ def _itself(array: Any) -> Any:
 borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)  # type: ignore[attr-defined]
 
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
-BOOLEAN, NUMBER, WHOLE = numba.boolean, numba.float64, numba.int64
+BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
 
 
 def entry(*types: Any) -> Callable[[F], F]:

@@ -58,6 +58,14 @@ def test_a_model_that_diverges_is_named(tmp_path, monkeypatch):
     assert found["health"]["diverged"] == ["mean"]
 
 
+def test_one_model_that_diverges_is_named_too(tmp_path):
+    source = table(tmp_path / "a.csv")
+    settings = ("--set", "step=50", "--set", "tune=false")
+    done = streamgp("run", source, "--target", "y", "--model", "KLMS", *settings, "--out", tmp_path / "o.csv")
+    assert done.exit_code == 0, done.stderr
+    assert "diverged: KLMS (errors beyond measure; lower its step, or --model auto)" in done.stderr
+
+
 def test_a_jump_that_all_models_miss_is_no_divergence(tmp_path):
     source = tmp_path / "a.csv"
     rows = "".join(f"{i % 7},{i % 5 + (1e9 if i >= 95 else 0)}\n" for i in range(100))

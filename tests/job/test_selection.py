@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.job import Pipeline
+import streamgp as sg
+from streamgp.job import Pipeline, selection
 from streamgp.job.request import Request
 from streamgp.job.selection import Selection
 from tests.job.test_pipeline import schema_of, taken
@@ -17,14 +18,14 @@ def rows(n=160, seed=0):
 
 def built(request, X, y):
     """The model after the warm-up, and what the selection says of it."""
-    selection = Selection(request, X.shape[1])
-    model = selection.first()
+    chooses = Selection(request, X.shape[1])
+    model = chooses.first()
     start = 0
     while start < len(y):
-        stop = start + selection.before_next(len(y) - start)
-        model = selection.keep(X[start:stop], y[start:stop], None, model)
+        stop = start + chooses.before_next(len(y) - start)
+        model = chooses.keep(X[start:stop], y[start:stop], None, model)
         start = stop
-    return model, selection.chosen
+    return model, chooses.chosen
 
 
 def test_a_model_that_is_asked_for_is_tuned_on_the_rows_in_standard_units():
@@ -65,3 +66,15 @@ def test_targets_without_noise_are_followed_closely(noise):
     settings = {"warmup": 100, "noise": noise, "drift": False, "forgetting": 1.0}
     lines = taken(Pipeline(schema_of(0), "KRLST", settings, 2, 1), np.empty((200, 0)), np.sin(0.3 * t))
     assert np.abs(lines["mean"] - lines["observed"])[150:].max() < 2e-3
+
+
+def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
+    X, y = np.zeros((5, 1)), np.zeros(5)
+    assert selection.hyperparameters(sg.LWPR(), X, y) is None
+
+    def broken(*_, **__):
+        raise TypeError("a mistake of ours")
+
+    monkeypatch.setattr(selection, "fit_prefix", broken)
+    with pytest.raises(TypeError, match="a mistake of ours"):
+        selection.hyperparameters(sg.SOGP(), X, y)

@@ -400,8 +400,9 @@ def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
     tuned = tune(sg.KLMS(step=0.2, depth=2), X, Y[:, 0], evidence)
     windows = np.stack([np.vstack([[[0.0]], X])[i : i + 2] for i in range(30)])
     assert isinstance(tuned, sg.KLMS)
-    assert tuned.get_params()["kernel"] == FullGP().fit(windows, Y[:, 0], evidence).kernel
-    assert tuned.get_params()["step"] == 0.2
+    kernel = FullGP().fit(windows, Y[:, 0], evidence).kernel
+    assert tuned.get_params()["kernel"] == kernel
+    assert tuned.get_params()["step"] == pytest.approx(0.2 / kernel.variance, rel=1e-12)  # the recipe's variance is 1
 
 
 def test_a_kernel_given_in_short_is_tuned_into_a_kernel():
@@ -512,6 +513,19 @@ def test_what_cannot_be_tuned_is_refused():
         tune(sg.SOGP(), X, Y, evidence="yes")
     with pytest.raises(ValueError, match="has learnt nothing yet"):
         SSGPR().stream_settings()
+
+
+@pytest.mark.parametrize("filter", [sg.KLMS, sg.QKLMS, sg.NORMA])
+def test_a_tuned_filter_takes_steps_in_units_of_the_kernel(filter):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 1))
+    Y = 50.0 * np.sin(X[:, 0]) + rng.normal(size=100)
+    recipe = filter(lengthscale=0.5, variance=2.0)
+    tuned = sg.tune(recipe, X, Y)
+    kernel = tuned.get_params()["kernel"]
+    assert kernel.variance > 100.0
+    alike = filter(lengthscale=kernel.lengthscale.item(), variance=2.0)
+    np.testing.assert_allclose(tuned.track(X, Y).mean, alike.track(X, Y).mean, rtol=1e-8, atol=1e-8)
 
 
 def test_targets_without_noise_are_tuned_to_a_noise_that_rounding_leaves_visible():

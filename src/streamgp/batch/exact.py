@@ -76,10 +76,14 @@ class FullGP(KernelModel):
     ) -> None:
         self._compose(kernel, lengthscale, variance, noise, jitter)
 
-    def prior_variance(self) -> float:
-        """Return the prior variance of the function, averaged over the rows that were fitted."""
+    def prior_variance(self, kernel: Kernel | None = None) -> float:
+        """Return the prior variance of the function, averaged over the rows that were fitted.
+
+        Args:
+            kernel: another kernel, on the same rows; None: the fitted one.
+        """
         solution = self._learnt()
-        return float(np.mean(solution.kernel.diagonal(solution.X)))
+        return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
     def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
         return solve(*self._bound(values, X), self._jitter, X, Y)

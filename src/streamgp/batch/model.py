@@ -235,7 +235,7 @@ def _checked_points(X: Any, shape: tuple[int, ...] | None) -> FloatArray:
             raise ValueError(f"X must have shape (n, {', '.join(map(str, shape))}), as in fit; got {points.shape}")
         points = np.empty((0, *shape))
     flat = points.reshape(len(points), extent(points)[0])
-    inputs.refuse(*check(flat, flat[:0], True), many=True)
+    inputs.refuse(*check(flat, flat[:0], True, np.inf), many=True)
     return points
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from streamgp.batch.model import BatchModel, Hyperparameters, extent
-from streamgp.compiled import compiled
+from streamgp.compiled import MATRIX, NUMBER, entry
 from streamgp.kernels import SquaredExponential
 from streamgp.process.features import Fourier, fourier
 from streamgp.settings import FloatArray, Setting
@@ -18,7 +18,7 @@ from streamgp.vocabulary import Frequencies, FrequencySeed, GivenFrequencies, Le
 Array = NDArray
 
 
-@compiled
+@entry(MATRIX, NUMBER, MATRIX, MATRIX)
 def features_of(frequencies: Array, variance: float, X: Array, Phi: Array) -> None:
     for t in range(X.shape[0]):
         fourier(frequencies, variance, X[t], Phi[t])

@@ -12,6 +12,10 @@ from streamgp.cli.errors import reported
 MODULES = (
     "process.stream",
     "process.adapt.sngd",
+    "process.memory",
+    "contract.checks",
+    "kernels.program",
+    "batch.spectrum",
     "filters.rules",
     "local.localgp",
     "local.lwpr",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, entry
 
 Array = NDArray
 
@@ -19,8 +19,8 @@ MOVE_IS_DUE = 6
 LARGEST = 1e150
 
 
-@compiled
-def check(X: Array, Y: Array, shared: bool, largest: float = np.inf) -> tuple[int, int]:
+@entry(MATRIX, MATRIX, BOOLEAN, NUMBER)
+def check(X: Array, Y: Array, shared: bool, largest: float) -> tuple[int, int]:
     """Whether all rows can be taken, and the first that cannot."""
     for t in range(X.shape[0]):
         for j in range(X.shape[1]):

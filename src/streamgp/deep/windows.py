@@ -71,7 +71,7 @@ def checked(
     if n == 0:
         raise ValueError("U has no rows")
     Y, scalar = inputs.targets(Y, n, p, True)
-    inputs.refuse(*check(U, Y, False), many=True)
+    inputs.refuse(*check(U, Y, False, np.inf), many=True)
     begins = np.asarray([0] if starts is None else starts)
     whole_numbers = begins.ndim == 1 and begins.size > 0 and begins.dtype.kind in "iu"
     bounds = np.append(begins if whole_numbers else n, n).astype(np.int64)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamgp.batch import spectrum
 from streamgp.compiled import compile_now
-from streamgp.process import stream
+from streamgp.contract import checks
+from streamgp.kernels import program
+from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
 from streamgp.wrappers import aggregation, conformal, drift, scaling
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
+FOURIER = ("IRFRR", "ISSGPR")
+UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
 
 
 def compile_ahead(model: str) -> None:
@@ -23,14 +28,25 @@ def compile_ahead(model: str) -> None:
 
 def needed(model: str) -> list[Any]:
     """The compiled functions that a run calls, those that take longest first."""
-    around = [stream.run_fixed, conformal.calibrate, scaling.to_standard, scaling.from_standard]  # least squares, too
+    kernels = [
+        program.weighted_gradient,
+        program.weighted_diagonal_gradient,
+        program.matrix,
+        program.diagonal,
+        program.loading_units,
+    ]
+    around = [
+        stream.run_fixed,  # least squares, too
+        conformal.calibrate,
+        memory.walk,
+        drift.watch,
+        scaling.to_standard,
+        scaling.from_standard,
+        checks.check,
+    ]
     if model == "auto":
-        return [
-            stream.run_growing_adapting,
-            stream.run_fixed_adapting,
-            stream.run_growing,
-            *around,
-            sngd.finish_interval,
-            aggregation.combine,
-        ]
-    return [*([stream.run_growing] if model in GROWING else []), *around, drift.watch]
+        loops = [stream.run_growing_adapting, stream.run_fixed_adapting, stream.run_growing]
+        return [*loops, *kernels, *around, spectrum.features_of, sngd.finish_interval, aggregation.combine]
+    if model in FOURIER or model in UNTUNED:
+        return [*around, *([spectrum.features_of] if model in FOURIER else [])]
+    return [*([stream.run_growing] if model in GROWING else []), *kernels, *around]

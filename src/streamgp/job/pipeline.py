@@ -31,7 +31,7 @@ from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.wrapper import Wrapper
 
 MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
-DIVERGED = 1e6  # times the median error of the members of a committee
+DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # of auto beside other inputs; a day of them where it has no more rows than this
@@ -530,9 +530,12 @@ class Pipeline:
 
     @property
     def diverged(self) -> list[str]:
-        """The models of a committee that err beyond measure of late, and so have no weight."""
+        """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
         model = self._innermost()
-        if not isinstance(model, Committee) or model._d is None:
+        if not isinstance(model, Committee):
+            scores = self.score_summary()
+            return [self.request.model] if scores["rmse"] > DIVERGED * scores["rmse_previous_value"] > 0 else []
+        if model._d is None:
             return []
         errors = model.errors
         far = DIVERGED * np.nanmedian(errors) if np.isfinite(errors).any() else np.inf

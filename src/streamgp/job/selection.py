@@ -13,7 +13,7 @@ from streamgp.contract.model import StreamModel
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.request import Request
 from streamgp.settings import FloatArray
-from streamgp.tuning.tune import fit_prefix, with_hyperparameters
+from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparameters
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
@@ -135,5 +135,5 @@ def hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP 
     evidence = Evidence(restarts=0, iterations=ITERATIONS)
     try:
         return fit_prefix(Standardize(model, warmup=max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
-    except TypeError:  # no kernel and no Fourier features
+    except NoEvidenceError:
         return None

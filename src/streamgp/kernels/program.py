@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import compiled
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, WHOLE, WHOLES, compiled, entry
 
 Array = NDArray
 
@@ -86,7 +86,7 @@ def before_loadings(operation: int, scales: int) -> int:
     return scales + (2 if operation == RATIONAL_QUADRATIC or operation == RECURSIVE_SE else 1)
 
 
-@compiled
+@entry(WHOLES, VECTOR, WHOLE, VECTOR)
 def loading_units(operations: Array, theta: Array, width: int, out: Array) -> None:
     """out[h]: for a loading the square root of its input's entry of M = Lambda Lambda' + diag(l)^-2, otherwise 0."""
     for h in range(theta.size):
@@ -224,7 +224,7 @@ def cross(operations: Array, theta: Array, B: Array, n: int, x: Array, out: Arra
         out[i] = stack[i]
 
 
-@compiled
+@entry(WHOLES, VECTOR, VECTOR, VECTOR, VECTOR)
 def diagonal(operations: Array, theta: Array, x: Array, out: Array, work: Array) -> float:
     """k(x, x)."""
     alone = x.reshape(1, x.size)
@@ -350,14 +350,14 @@ def cross_gradient(
         out[i] = stack[i]
 
 
-@compiled
+@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, VECTOR)
 def matrix(operations: Array, theta: Array, X: Array, Z: Array, K: Array, work: Array) -> None:
     """K[i, j] = k(Z[i], X[j]) laid out with one row for each row of Z."""
     for i in range(Z.shape[0]):
         cross(operations, theta, X, X.shape[0], Z[i], K[i], work)
 
 
-@compiled
+@entry(WHOLES, VECTOR, MATRIX, MATRIX, CUBE, VECTOR)
 def matrix_gradient(operations: Array, theta: Array, X: Array, Z: Array, G: Array, work: Array) -> None:
     """G[i, h, j] = d k(Z[i], X[j]) / d log theta[h]."""
     value = np.empty(X.shape[0])
@@ -365,7 +365,7 @@ def matrix_gradient(operations: Array, theta: Array, X: Array, Z: Array, G: Arra
         cross_gradient(operations, theta, X, X.shape[0], Z[i], value, G[i], work)
 
 
-@compiled
+@entry(WHOLES, VECTOR, MATRIX, MATRIX, MATRIX, BOOLEAN, MATRIX, VECTOR, VECTOR)
 def weighted_gradient(
     operations: Array, theta: Array, X: Array, Z: Array, W: Array, triangle: bool, G: Array, work: Array, total: Array
 ) -> None:
@@ -379,7 +379,7 @@ def weighted_gradient(
                 total[h] += W[i, j] * G[h, j]
 
 
-@compiled
+@entry(WHOLES, VECTOR, MATRIX, VECTOR, MATRIX, VECTOR, VECTOR)
 def weighted_diagonal_gradient(
     operations: Array, theta: Array, X: Array, w: Array, G: Array, work: Array, total: Array
 ) -> None:

@@ -146,7 +146,7 @@ class Pasts:
         for s, x in enumerate(X):
             for array, held in zip(present, self._held, strict=True):
                 array[...] = held[s]
-            memory._remember(self._numbers.record, self._numbers.buffer, x[None], no_target, Z[s])
+            memory.walk(self._numbers.record, self._numbers.buffer, x[None], no_target, Z[s])
             for array, held in zip(present[:2], self._held, strict=False):
                 held[s] = array
         return Z[:, 0]

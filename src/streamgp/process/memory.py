@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Numbers, Record, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import MATRIX, VECTOR, compiled, entry
 from streamgp.linalg.vector import dot
 from streamgp.settings import FloatArray, Part, Setting, number, optional, real_matrix, whole
 from streamgp.vocabulary import (
@@ -271,12 +271,12 @@ def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
     numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
     place(memory, numbers)
     seen = np.empty((len(X), memory.width(d)))
-    _remember(numbers.record, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
+    walk(numbers.record, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
     return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
 
 
-@compiled
-def _remember(record: Array, f: Array, X: Array, Y: Array, seen: Array) -> None:
+@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
+def walk(record: Array, f: Array, X: Array, Y: Array, seen: Array) -> None:
     m = record[0]
     last_target = vector(f, m.at.last_target)
     for t in range(X.shape[0]):

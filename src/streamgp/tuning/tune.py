@@ -12,6 +12,7 @@ from streamgp.batch.model import extent
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.model import StreamModel
+from streamgp.filters import KLMS, NORMA, QKLMS
 from streamgp.kernels import Kernel
 from streamgp.process.features import Features, Fourier
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
@@ -24,6 +25,11 @@ from streamgp.wrappers.wrapper import Wrapper
 
 Model = TypeVar("Model", bound=StreamModel)
 Limits = dict[str, tuple[float, float]]
+
+
+class NoEvidenceError(TypeError):
+    """The marginal likelihood says nothing about the settings of this kind of model."""
+
 
 # Of the prior variance on the data. The evidence of targets without noise grows without bound with the signal-to-noise
 # ratio, but on a basis that grows rounding hides what is below this (docs/numerics.md).
@@ -101,7 +107,7 @@ def fit_prefix(
     Y, _ = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
     if len(X) == 0:
         raise ValueError("X has no rows; hyperparameters can be tuned on a first part of the stream only")
-    inputs.refuse(*check(X, Y, False), many=True)
+    inputs.refuse(*check(X, Y, False, np.inf), many=True)
     prior = model._prior_mean(X)
     if prior is not None:
         Y = Y - prior
@@ -181,7 +187,7 @@ def _fit_within(
     """The batch model for what the model within will see: in Standardize rows in the units of its warm-up."""
     if isinstance(model, Standardize):
         Y, scalar = inputs.targets(Y, len(X), model._shape.outputs, model._shape.scalar)
-        inputs.refuse(*check(X, Y, False), many=True)
+        inputs.refuse(*check(X, Y, False, np.inf), many=True)
         units = units_of(X[: model._warmup], Y[: model._warmup])
         X = standard(X, units.input_shift, units.input_scale)
         Y = standard(Y, units.target_shift, units.target_scale)
@@ -209,6 +215,12 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
         short = {name: None for name in found if name in settings}  # the kernel has all that was given in short
         changes = {part + "kernel": batch.kernel} | short
+        if isinstance(model, KLMS | QKLMS | NORMA):  # in other units they are the same filter: f = sum step e k(x, .)
+            kernel, _ = _kernel_of(model, settings)
+            grown = batch.prior_variance() / batch.prior_variance(kernel)
+            changes["step"] = settings["step"] / grown
+            if isinstance(model, NORMA):
+                changes["regularization"] = settings["regularization"] * grown
     likelihood = settings.get("likelihood")
     if isinstance(likelihood, Gaussian):
         changes["likelihood"] = Gaussian(noise)
@@ -224,7 +236,7 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
     """The batch model with the stream model's prior."""
     settings = model.get_params()
     if isinstance(settings.get("likelihood"), Probit | Poisson):
-        raise TypeError(
+        raise NoEvidenceError(
             f"the evidence here is that of targets with noise, not of classes or counts ({settings['likelihood']!r}); "
             "choose the kernel's hyperparameters by the log density of predictions"
         )
@@ -247,7 +259,7 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         raise ValueError(f"{type(model).__name__} has no frequencies to tune; use tune_frequencies=False")
     kernel, jitter = _kernel_of(model, settings)
     if kernel is None:
-        raise TypeError(
+        raise NoEvidenceError(
             f"{type(model).__name__} has neither a kernel nor Fourier features, so the evidence says nothing about its "
             "settings; choose them by the error on a first part of the stream"
         )

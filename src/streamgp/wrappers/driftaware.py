@@ -223,8 +223,11 @@ class DriftAware(Wrapper):
     ) -> int:
         """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
         noise = noise_of(conditions, prediction.noise)
-        variance = np.broadcast_to(prediction.variance, np.broadcast_shapes(prediction.variance.shape, noise.shape))
-        mean, variance, noise = (np.ascontiguousarray(values) for values in (prediction.mean, variance, noise))
+        shape = np.broadcast_shapes(prediction.variance.shape, noise.shape)
+        variance = np.array(
+            np.broadcast_to(prediction.variance, shape)
+        )  # compiled code is for arrays that can be written
+        mean, noise = np.ascontiguousarray(prediction.mean), np.ascontiguousarray(noise)
         at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
         return at
 
