@@ -44,6 +44,7 @@ from streamgp.job.job import BLOCK_ROWS
 from streamgp.job.lags import Lags
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import Request
+from streamgp.job.scores import shown
 from streamgp.job.selection import Selection
 from streamgp.tables.columns import Column, EncodedRows, Schema
 from tables import table
@@ -477,13 +478,13 @@ def errors_table(results: dict[str, Any]) -> str:
             mine = {key: scores for key, scores in run["rivals"].items() if key.startswith(f"{rival},")}
             usable = any(scores[f"rmse after {FROM}"] is not None for scores in mine.values())
             values[rival] = best(mine, FROM)[1] if usable else np.inf
-        shown = {
-            key: "-" if value == np.inf else f"**{value:.4g}**" if value == min(values.values()) else f"{value:.4g}"
+        errors = {
+            key: "-" if value == np.inf else f"**{shown(value)}**" if value == min(values.values()) else shown(value)
             for key, value in values.items()
         }
         ratios = [f"{ratio_to_best(results, run, rows):.3f}" for rows in (FROM, 20)]
         lines.append(
-            [*title(results, run), shown["auto"], f"{shown['expert']}, {name}", *ratios, *(shown[r] for r in rivals)]
+            [*title(results, run), errors["auto"], f"{errors['expert']}, {name}", *ratios, *(errors[r] for r in rivals)]
         )
     header = [
         "stream",
@@ -531,7 +532,7 @@ def intervals_table(results: dict[str, Any]) -> str:
                 f"{scores['coverage']:.1%}",
                 f"{low:.1%} to {high:.1%}",
                 f"{scores['coverage, rows 20 to 200']:.1%}",
-                f"{scores['interval score']:.4g}",
+                shown(scores["interval score"]),
                 "-" if former is None else f"{scores['interval score'] / former:.3f}",
                 f"{scores['seconds']:.0f}",
             ]
@@ -552,8 +553,8 @@ def rivals_table(results: dict[str, Any]) -> str:
             ratios = [(run, value / run["auto"][f"rmse after {rows}"]) for run, value in pairs]
             losses = [(run, ratio) for run, ratio in ratios if ratio < 1]
             finite = [ratio for _, ratio in ratios]
-            shown = str(len(losses)) if not losses else f"**{len(losses)}**"
-            cells += [shown, f"{statistics.median(finite):.2f}", f"{min(finite):.2f}"]
+            count = str(len(losses)) if not losses else f"**{len(losses)}**"
+            cells += [count, f"{statistics.median(finite):.2f}", f"{min(finite):.2f}"]
             if rows == 1000:
                 lost += [f"- {run['stream']}, {run['lags']} lags: {name}, {1 - r:.1%} lower" for run, r in losses]
         seconds = statistics.median(run["rivals"][name]["seconds"] for run in runs)

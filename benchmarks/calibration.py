@@ -18,6 +18,7 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.evaluate import scores_of
+from streamgp.job.scores import shown
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
@@ -135,7 +136,7 @@ def table(report: dict[str, Any]) -> str:
             model = f"`{result['model']}`" if "(" in result["model"] else result["model"]
             held, score, ratio = "-", "-", "-"
             if raw is not None:
-                held, score = f"{raw['coverage']:.1%}", f"{raw['interval_score']:.4g}"
+                held, score = f"{raw['coverage']:.1%}", shown(raw["interval_score"])
                 ratio = f"{ours['interval_score'] / raw['interval_score']:.2f}"
             windows = f"{ours['lowest']:.1%} to {ours['highest']:.1%}"
             cells = (
@@ -145,7 +146,7 @@ def table(report: dict[str, Any]) -> str:
                 f"{ours['coverage']:.1%}",
                 windows,
                 score,
-                f"{ours['interval_score']:.4g}",
+                shown(ours["interval_score"]),
                 ratio,
             )
             lines.append(f"| {' | '.join(cells)} |")

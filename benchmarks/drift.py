@@ -18,6 +18,7 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.evaluate import rmse
+from streamgp.job.scores import shown
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -163,7 +164,7 @@ def table(report: dict[str, Any]) -> str:
     for name, stream in report["streams"].items():
         title = f"{name}, {stream['rows']} rows"
         for result in stream["results"]:
-            errors = f"{result['alone']:.4g}", f"{result['aware']:.4g}", f"{result['aware'] / result['alone']:.2f}"
+            errors = shown(result["alone"]), shown(result["aware"]), f"{result['aware'] / result['alone']:.2f}"
             counts = str(result.get("raised", 0)), str(result.get("kept", 0))
             cells = title, f"`{result['model']}`", *errors, *counts
             lines.append(f"| {' | '.join(cells)} |")

@@ -26,6 +26,7 @@ import numpy as np
 import streamgp as sg
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job import Block, Job, Observer
+from streamgp.job.scores import shown
 from streamgp.tables import PredictedRows
 
 ROOT = Path(__file__).parents[1]
@@ -218,14 +219,14 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
         found = report["tables"][name]
         values = [found["rmse"], found["rmse_previous_value"], *found["rmse_least_squares"].values()]
         best = min(values)
-        cells = [f"**{value:.4g}**" if value == best else f"{value:.4g}" for value in values]
-        errors.append(f"| {name} | {found['rows']} | {' | '.join(cells)} | {found['chosen']} |")
+        cells = [f"**{shown(value)}**" if value == best else shown(value) for value in values]
+        errors.append(f"| {name} | {found['rows']:,} | {' | '.join(cells)} | {found['chosen']} |")
         low, high = found["coverage_windows"]
         scores = [found["interval_score"], found["raw_interval_score"]]
-        shown = [f"**{score:.4g}**" if score == min(scores) else f"{score:.4g}" for score in scores]
+        scored = [f"**{shown(score)}**" if score == min(scores) else shown(score) for score in scores]
         intervals.append(
-            f"| {name} | {100 * found['coverage']:.1f}% | {100 * low:.1f}% to {100 * high:.1f}% | {shown[0]} | "
-            f"{100 * found['raw_coverage']:.1f}% | {shown[1]} |"
+            f"| {name} | {100 * found['coverage']:.1f}% | {100 * low:.1f}% to {100 * high:.1f}% | {scored[0]} | "
+            f"{100 * found['raw_coverage']:.1f}% | {scored[1]} |"
         )
     speed = ["| model | rows in a second of processor time |", "|---|---|"]
     for name, found in report.get("throughput", {}).items():

@@ -13,6 +13,7 @@ import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
 from record import read
+from streamgp.job.scores import shown
 
 Cells = Iterable[str]
 BAR = "\\|"  # within a table
@@ -24,10 +25,10 @@ def table(header: Sequence[str], lines: Iterable[Cells]) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant figures, without an exponent."""
+    """Three significant figures, without an exponent, thousands apart."""
     rounded = float(f"{value:.3g}")
     digits = 0 if rounded == 0 else max(0, 2 - int(np.floor(np.log10(abs(rounded)))))
-    return f"{rounded:.{digits}f}"
+    return f"{rounded:,.{digits}f}"
 
 
 def times(cell: dict[str, float]) -> str:
@@ -287,7 +288,7 @@ def river() -> str:
         best = {key: min(r[key] for r in found["results"]) for key in ("rmse", f"rmse_after_{cold}")}
         for i, r in enumerate(found["results"]):
             cells = [f"{stream}, {found['rows']} rows" if i == 0 else "", f"`{r['model'].replace('|', BAR)}`"]
-            cells += [f"**{r[key]:.4g}**" if r[key] == least else f"{r[key]:.4g}" for key, least in best.items()]
+            cells += [f"**{shown(r[key])}**" if r[key] == least else shown(r[key]) for key, least in best.items()]
             cells.append(f"{r['coverage']:.1%}" if "coverage" in r else "-")
             lines.append([*cells, f"{r['microseconds_per_row']:.0f}"])
     return f"{table(header, lines)}\n\nOne run, one thread, on {where(results)}; seed {results['seed']}."
@@ -430,14 +431,14 @@ def scale() -> str:
             bound = "memory" if memory / GIB_PER_VCPU > cores else "cores"
             lines.append(
                 [
-                    f"10^{round(np.log10(sensors))}",
+                    f"{sensors:,.0f}",
                     name,
                     number(rows),
                     number(cores),
-                    f"{number(memory)} GiB",
-                    f"{number(network / 1e6)} MB/s" if network else "none",
-                    f"{vcpus:.0f} ({bound})",
-                    f"{number(vcpus * PRICE * HOURS)}",
+                    number(memory),
+                    number(network / 1e6) if network else "none",
+                    f"{vcpus:,.0f} ({bound})",
+                    number(vcpus * PRICE * HOURS),
                 ]
             )
     header = [
@@ -445,8 +446,8 @@ def scale() -> str:
         "with",
         "rows a second",
         "cores",
-        "memory",
-        "network",
+        "memory (GiB)",
+        "network (MB/s)",
         "vCPUs to rent (bound by)",
         "dollars a month",
     ]

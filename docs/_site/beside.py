@@ -1,4 +1,4 @@
-"""A hook of the site: what lies beside docs/ and belongs to it, pictures of reproductions, examples, the changelog."""
+"""A hook of the site: what lies beside docs/ and belongs to it, and which pages need no table of contents."""
 
 from __future__ import annotations
 
@@ -18,5 +18,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """In the repository they are one folder up from docs/."""
+    if "\n## " not in markdown and "\n::: " not in markdown:
+        page.meta["hide"] = ["toc"]  # its room goes to the code
+    # In the repository what lies beside docs/ is one folder up.
     return re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)

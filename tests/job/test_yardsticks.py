@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamgp.job import Pipeline
-from streamgp.job.scores import PartScores, as_table
+from streamgp.job.scores import PartScores, as_table, shown
 from streamgp.tables import PredictedRows
 from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
 
@@ -192,3 +192,15 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
     assert table[-2][1:] == [f"{100 * scores[part]['coverage']:.1f}%" for part in ("start_up", "steady")]
     assert json.loads(json.dumps(scores)) == scores
     assert as_table(pipeline_of("KRLST", 0, 0).score_summary(), 0.9) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (31413.2, "31,410"), (15.1, "15.1"), (0.00042134, "0.0004213"), (9999.96, "10,000"), (-2.0, "-2"), (0.0, "0"),
+        (1234567.0, "1,235,000"), (3e12, "3e+12"), (2e-7, "2e-07"), (float("inf"), "inf"), (float("nan"), "nan"),
+        (None, ""),
+    ],
+)  # fmt: skip
+def test_numbers_have_four_figures_and_no_exponent(value, text):
+    assert shown(value) == text

@@ -30,6 +30,7 @@ def compare(
     with reported():
         from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job.comparison import compare_models, default_models
+        from streamgp.job.scores import shown
         from streamgp.tables.writing import finite
 
         result = compare_models(
@@ -53,17 +54,17 @@ def compare(
         from rich.table import Table
 
         loss = "mean squared error" if by == "rmse" else "negative log density"
-        shown = Table("model", "RMSE", "log density", "coverage", "width", f"{loss} above the best", box=box.SIMPLE)
+        table = Table("model", "RMSE", "log density", "coverage", "width", f"{loss} above the best", box=box.SIMPLE)
         for rank, row in zip(result.ranking, rows, strict=True):
             scores = row["scores"]
             cells = [
-                f"{(rank.loss**0.5 if by == 'rmse' else scores['rmse']):.4g}",
-                *(f"{scores[name]:.4g}" if scores else "" for name in ("mean_log_density", "coverage", "mean_width")),
+                shown(rank.loss**0.5 if by == "rmse" else scores["rmse"]),
+                *(shown(scores[name]) if scores else "" for name in ("mean_log_density", "coverage", "mean_width")),
             ]
             beside = "" if rank is result.ranking[0] else f"{rank.excess:.3g} ({rank.low:.3g} to {rank.high:.3g})"
-            shown.add_row(rank.name, *cells, beside)
+            table.add_row(rank.name, *cells, beside)
         console = Console()
-        console.print(shown)
+        console.print(table)
         console.print(
             f"Scored on {result.rows} rows, from row {result.from_row} on. In brackets: 95% confidence interval of the "
             "paired difference; if it contains 0, the order is uncertain."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -157,10 +158,10 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
     names = max((list(part["yardsticks"]) for part in parts), key=len)
     return [
         ["", *(_rows_of(part) for part in parts)],
-        ["RMSE, streamgp", *(f"{part['rmse']:.4g}" for part in parts)],
-        *([f"RMSE, {name}", *(_shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
+        ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
+        *([f"RMSE, {name}", *(shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
         [f"coverage of {intervals}", *(f"{100 * part['coverage']:.1f}%" for part in parts)],
-        [f"mean width of {intervals}", *(f"{part['mean_width']:.4g}" for part in parts)],
+        [f"mean width of {intervals}", *(shown(part["mean_width"]) for part in parts)],
     ]
 
 
@@ -168,8 +169,16 @@ def _rows_of(part: Mapping[str, Any]) -> str:
     return f"after row {START_UP}" if part["from_row"] > START_UP else f"rows 1-{part['to_row']}"
 
 
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def shown(value: float | None) -> str:
+    """Four figures, thousands apart; with an exponent only where zeros would outnumber them; nothing for None."""
+    if value is None:
+        return ""
+    figures = float(f"{value:.4g}")
+    if not 1e-5 <= abs(figures) < 1e9:
+        return f"{value:.4g}"
+    decimals = max(0, 3 - math.floor(math.log10(abs(figures))))
+    text = f"{figures:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
 
 
 def _added(total: float, values: FloatArray) -> float:
