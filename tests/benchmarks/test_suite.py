@@ -227,7 +227,7 @@ def test_the_commands_answer_for_help(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0"), (1234.5, "1230"), (12.345, "12.3"), (0.012345, "0.0123"), (99.96, "100")]
+    ("value", "shown"), [(0, "0"), (1234.5, "1,230"), (12.345, "12.3"), (0.012345, "0.0123"), (99.96, "100")]
 )
 def test_numbers_have_three_figures(value, shown):
     assert tables.number(value) == shown
