@@ -113,16 +113,17 @@ class CpuEngine:
         parts = min(self._threads, max(1, len(rows.X) // ROWS_PER_THREAD))
         if parts == 1:
             return [work(layers, rows)]
+        own, *others = rows.cut(parts)
         pool = self._workers()
-        started = [pool.submit(work, layers, part) for part in rows.cut(parts)]
-        try:
-            return [one.result() for one in started]
+        started = [pool.submit(work, layers, part) for part in others]
+        try:  # this thread stays busy on its core, so that the others wake on other ones
+            return [work(layers, own), *(one.result() for one in started)]
         finally:  # after an error or Ctrl-C, too: when the call ends, no model is running
             wait(started)
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            self._pool = os.getpid(), ThreadPoolExecutor(self._threads)
+            self._pool = os.getpid(), ThreadPoolExecutor(self._threads - 1)
         return self._pool[1]
 
     # Models.
