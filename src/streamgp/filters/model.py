@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.checks import check
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -41,7 +42,7 @@ class Filter(MemoryModel):
         """Keep the parts and compile the loop; without a kernel the terms are what the memory hands over and a 1."""
         self._rule, self._memory, self._kernel, self._capacity = rule, memory, kernel, capacity
         self._tuning = dict(tuning)
-        compile_now(rules.run, rules.predict)
+        compile_now(rules.run, rules.predict, check)
 
     # The state.
 

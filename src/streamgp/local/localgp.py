@@ -142,7 +142,7 @@ class LocalGP(MemoryModel):
         self._noise, self._experts, self._capacity, self._threshold = noise, experts, capacity, threshold
         self._neighbors = neighbors or experts
         self._drop, self._memory = DROPS.index(drop), Window(depth)
-        compile_now(run, predict)
+        compile_now(run, predict, check)
 
     # The state.
 

@@ -185,7 +185,7 @@ class LWPR(MemoryModel):
         self._capacity, self._max_projections = capacity, max_projections
         self._norm_in, self._norm_out = norm_in, norm_out
         self._memory = Window(depth)
-        compile_now(run, predict)
+        compile_now(run, predict, check)
 
     # The state.
 

@@ -12,7 +12,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import freerun, inputs
-from streamgp.contract.checks import MOVE_IS_DUE
+from streamgp.contract.checks import MOVE_IS_DUE, check
 from streamgp.contract.conditions import NOISE
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance
@@ -141,7 +141,7 @@ class OnlineGP(MemoryModel):
             self._check_adaptable(self._adapt)
         if self._likelihood.kind != observation.GAUSSIAN:
             self._check_likelihood()
-        compile_now(self._run(), *(() if adapt is None else (sngd.finish_interval,)))
+        compile_now(self._run(), check, *(() if adapt is None else (sngd.finish_interval,)))
 
     def _run(self) -> Any:
         """The compiled loop for this kind of process."""
