@@ -13,7 +13,7 @@ import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
 from record import read
-from streamgp.job.scores import shown
+from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
 BAR = "\\|"  # within a table
@@ -26,9 +26,7 @@ def table(header: Sequence[str], lines: Iterable[Cells]) -> str:
 
 def number(value: float) -> str:
     """Three significant figures, without an exponent, thousands apart."""
-    rounded = float(f"{value:.3g}")
-    digits = 0 if rounded == 0 else max(0, 2 - int(np.floor(np.log10(abs(rounded)))))
-    return f"{rounded:,.{digits}f}"
+    return rounded(value, 3)
 
 
 def times(cell: dict[str, float]) -> str:

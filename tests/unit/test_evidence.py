@@ -515,7 +515,7 @@ def test_what_cannot_be_tuned_is_refused():
         SSGPR().stream_settings()
 
 
-@pytest.mark.parametrize("filter", [sg.KLMS, sg.QKLMS, sg.NORMA])
+@pytest.mark.parametrize("filter", [sg.KLMS, sg.QKLMS, sg.KNLMS, sg.NORMA])
 def test_a_tuned_filter_takes_steps_in_units_of_the_kernel(filter):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 1))

@@ -134,7 +134,7 @@ def sentences(summary: Summary) -> list[str]:
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:
-        why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; lower its step, or --model auto"
+        why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
         said.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
     if summary.skipped_rows:
         first = summary.skipped[0]

@@ -40,6 +40,8 @@ class KLMS(Filter):
         1.0
     """
 
+    _units_of_variance = (("step", -1),)
+
     def __init__(
         self,
         kernel: KernelSetting = SquaredExponential(),
@@ -66,6 +68,8 @@ class QKLMS(Filter):
         >>> model.basis.tolist()
         [[0.0], [1.0]]
     """
+
+    _units_of_variance = (("step", -1),)
 
     def __init__(
         self,
@@ -103,6 +107,8 @@ class KNLMS(Filter):
         >>> model.basis.tolist()
         [[0.0], [1.0]]
     """
+
+    _units_of_variance = (("regularization", 2),)
 
     def __init__(
         self,
@@ -209,6 +215,8 @@ class NORMA(Filter):
         >>> model.predict_one(0.5).mean
         1.0
     """
+
+    _units_of_variance = (("step", -1), ("regularization", 1))
 
     def __init__(
         self,

@@ -29,6 +29,8 @@ class Filter(MemoryModel):
     """
 
     has_variance = False
+    # Settings with a unit: with the kernel times v, and these times v to the power given, it is the same filter.
+    _units_of_variance: tuple[tuple[str, int], ...] = ()
     _may_overflow = ("alpha", "units", "last_target")  # with too large a step the errors grow without bound
 
     def _compose(

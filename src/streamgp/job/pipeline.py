@@ -533,8 +533,8 @@ class Pipeline:
         """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
         model = self._innermost()
         if not isinstance(model, Committee):
-            scores = self.score_summary()
-            return [self.request.model] if scores["rmse"] > DIVERGED * scores["rmse_previous_value"] > 0 else []
+            rmse, previous = (self.scores.summary()[name] for name in ("rmse", "rmse_previous_value"))
+            return [self.request.model] if np.isinf(rmse) or rmse > DIVERGED * previous > 0 else []
         if model._d is None:
             return []
         errors = model.errors

@@ -173,12 +173,17 @@ def shown(value: float | None) -> str:
     """Four figures, thousands apart; with an exponent only where zeros would outnumber them; nothing for None."""
     if value is None:
         return ""
-    figures = float(f"{value:.4g}")
-    if not 1e-5 <= abs(figures) < 1e9:
+    if not 1e-5 <= abs(value) < 1e9:
         return f"{value:.4g}"
-    decimals = max(0, 3 - math.floor(math.log10(abs(figures))))
-    text = f"{figures:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if decimals else text
+    text = rounded(value, 4)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def rounded(value: float, figures: int) -> str:
+    """So many figures, thousands apart, without an exponent."""
+    nearest = float(f"{value:.{figures}g}")
+    decimals = max(0, figures - 1 - math.floor(math.log10(abs(nearest)))) if nearest else 0
+    return f"{nearest:,.{decimals}f}"
 
 
 def _added(total: float, values: FloatArray) -> float:

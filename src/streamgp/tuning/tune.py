@@ -12,7 +12,7 @@ from streamgp.batch.model import extent
 from streamgp.contract import inputs
 from streamgp.contract.checks import check
 from streamgp.contract.model import StreamModel
-from streamgp.filters import KLMS, NORMA, QKLMS
+from streamgp.filters.model import Filter
 from streamgp.kernels import Kernel
 from streamgp.process.features import Features, Fourier
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
@@ -215,12 +215,12 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         noise = max(float(np.max(found.pop("noise"))), LEAST_NOISE * batch.prior_variance())
         short = {name: None for name in found if name in settings}  # the kernel has all that was given in short
         changes = {part + "kernel": batch.kernel} | short
-        if isinstance(model, KLMS | QKLMS | NORMA):  # in other units they are the same filter: f = sum step e k(x, .)
+        if isinstance(model, Filter):
             kernel, _ = _kernel_of(model, settings)
-            grown = batch.prior_variance() / batch.prior_variance(kernel)
-            changes["step"] = settings["step"] / grown
-            if isinstance(model, NORMA):
-                changes["regularization"] = settings["regularization"] * grown
+            before, after = batch.prior_variance(kernel), batch.prior_variance()
+            if before > 0 and after > 0:  # a linear kernel of inputs that are all 0 has none
+                units = model._units_of_variance
+                changes |= {name: settings[name] * (after / before) ** power for name, power in units}
     likelihood = settings.get("likelihood")
     if isinstance(likelihood, Gaussian):
         changes["likelihood"] = Gaussian(noise)

@@ -224,9 +224,8 @@ class DriftAware(Wrapper):
         """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
         noise = noise_of(conditions, prediction.noise)
         shape = np.broadcast_shapes(prediction.variance.shape, noise.shape)
-        variance = np.array(
-            np.broadcast_to(prediction.variance, shape)
-        )  # compiled code is for arrays that can be written
+        # A copy: the compiled code is for arrays that can be written.
+        variance = np.array(np.broadcast_to(prediction.variance, shape))
         mean, noise = np.ascontiguousarray(prediction.mean), np.ascontiguousarray(noise)
         at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
         return at
