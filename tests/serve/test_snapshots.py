@@ -8,6 +8,8 @@ import pytest
 
 from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
+from streamgp.process.memory import Reservoir
+from streamgp.serve import cost
 from tests.serve.running import created, in_process, rows
 
 SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
@@ -93,3 +95,36 @@ def test_a_run_with_a_ticket_column_goes_on_with_it(client, tmp_path):
     assert len(client.post(path, json=[{"id": "new", "x": 3.0, "y": None}]).json()["rows"]) == 1
     assert client.post(path, json=[{"id": "new", "y": 0.9}]).json()["rows"] == []
     assert client.get("/v1/streams/ticketed").json()["scores"]["rows"] == 61
+
+
+def test_a_snapshot_may_be_longer_than_other_bodies(tmp_path):
+    with in_process(tmp_path, body=20_000) as client:
+        path = created(client, settings={"tune": False, "capacity": 60})
+        client.post(f"{path}/rows", json=rows(60))
+        data = client.get(f"{path}/snapshot").content
+        assert len(data) > 20_000
+        assert client.put("/v1/streams/copy/snapshot", content=data).status_code == 201
+        assert client.get("/v1/streams/copy/snapshot").content == data
+        assert client.put("/v1/streams/copy", content=data).status_code == 413
+
+
+def test_a_snapshot_longer_than_any_stream_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "MEMORY", 1000)
+    with in_process(tmp_path, body=2000) as client:
+        answer = client.put("/v1/streams/s/snapshot", content=bytes(3001))
+        assert (answer.status_code, answer.json()["error"]["hint"]) == (413, "no stream of this server can be so large")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("UNITS", 20), ("MEMORY", 5000)])
+def test_a_snapshot_of_a_model_that_is_too_large_is_refused_before_it_is_built(tmp_path, monkeypatch, limit, most):
+    settings = {"units": 30, "tune": False, "warmup": 20}
+    with in_process(tmp_path) as client:
+        path = created(client, model="SGDESN", settings=settings)
+        client.post(f"{path}/rows", json=rows(30))
+        data = client.get(f"{path}/snapshot").content
+        monkeypatch.setattr(cost, limit, most)
+        monkeypatch.setattr(Reservoir, "drawn_radius", None)
+        answer = client.put("/v1/streams/copy/snapshot", content=data)
+        assert answer.status_code == 422
+        assert "a server allows" in answer.json()["error"]["message"]
+        assert client.get("/v1/streams/copy").status_code == 404
