@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 METHODS = ("semi-stochastic", "full")
 SHOWN = (16, 64)  # units of the first two charts

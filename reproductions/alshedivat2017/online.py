@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 WAYS: dict[str, dict[str, Any]] = {"online": {}, "online, forgetting": {"forgetting": 0.999}}

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell
 from streamgp import deep
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell
 from streamgp.settings import FloatArray
 
 DATA = {"Drives": "drives/1", "Actuator": "actuator"}

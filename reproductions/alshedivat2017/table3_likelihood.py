@@ -19,9 +19,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp import deep
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 
 from .sysid import DATA, LAGS, MODES, build, scored, with_past
 from .table3 import Task, standing, tabulated

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp import deep
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 from .sysid import DATA, LAGS, MODES, build, with_past

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import FullGP
 from streamgp.batch.evidence import Evidence
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 KINDS = {"ARD": None, "1 factor": 1, "2 factors": 2}

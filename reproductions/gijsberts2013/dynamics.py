@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Row, Settings
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.exact import solve
-from streamgp.reproduce import Cell, Row, Settings
 from streamgp.settings import FloatArray
 
 FEATURES = (50, 200, 25, 100)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import nlpd
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 LASER_ROWS = 10_092
 # Series, depth, and the lengthscale and temporal lengthscale that a coarse grid found best without adaptation.

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import mnae, nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 TUNING_SEED = 1000
 LASER_ROWS = 10_092

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 DATA = {  # the rows that are kept: one in so many

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import FullGP
 from streamgp.evaluate.metrics import nmse
 from streamgp.filters import KLMS, KNLMS, BetaKLMS
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 BETAS = {f"beta = {beta:g}": beta for beta in (0.0, 0.01, 0.1, 1.0)}
 ALGORITHMS = ("KRLS-T", "KLMS", *BETAS, "KNLMS", "KNLMS, step 1")
