@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-import streamgp as sg
+from reproductions.data import load
 from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
 
@@ -34,7 +34,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    table = sg.data.load("actuator")
+    table = load("actuator")
     assert table.split is not None
     training = deep.Training(
         cell["method"], epochs=cell["epochs"], batch=32, refresh=1.0, kernel_rate=0.05, decay=0.01, patience=None

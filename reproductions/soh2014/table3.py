@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
 from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import nmse
 from streamgp.settings import FloatArray
@@ -54,7 +55,7 @@ def build(method: str, candidate: tuple[Any, ...]) -> sg.StreamModel:
 
 def demonstrations(name: str, most: int) -> list[Demonstration]:
     """Positions and the way to the next one, both scaled to variance 1 over all demonstrations."""
-    table = sg.data.load(name)
+    table = load(name)
     paths = [path[:: DATA[name]] for path in np.split(table.X, table.starts[1:])][:most]
     positions, ways = [path[:-1] for path in paths], [np.diff(path, axis=0) for path in paths]
     centre, scale = np.mean(np.vstack(positions), axis=0), np.std(np.vstack(positions), axis=0)
