@@ -12,7 +12,8 @@ import numpy as np
 
 import streamgp as sg
 from reproductions.framework import Cell, Expected, Row, Settings, Value
-from streamgp.batch import FITC, BayesianCommitteeMachine, FullGP, SubsetOfRegressors
+from reproductions.rivals import BayesianCommitteeMachine, SubsetOfRegressors
+from streamgp.batch import FITC, FullGP
 from streamgp.contract.prediction import Prediction
 from streamgp.evaluate.metrics import nlpd, rmse
 from streamgp.local import LocalGP
