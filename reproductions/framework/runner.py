@@ -20,7 +20,7 @@ from reproductions.framework.experiment import Cell, Experiment, Row, Settings, 
 from reproductions.framework.results import Results
 from streamgp.version import __version__
 
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "gpytorch")
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True)
