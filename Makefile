@@ -15,8 +15,8 @@ with_spark = if ! command -v java > /dev/null && ! test -x "$${JAVA_HOME:-none}/
 	else $(1); fi
 
 export OMP_NUM_THREADS ?= 1
-each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
-	$(BIN)/streamgp reproduce $$name --jobs 2 $(1) || exit 1; done
+each_experiment = for name in `$(BIN)/python -m reproductions --names`; do \
+	$(BIN)/python -m reproductions $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams fleet
@@ -106,8 +106,8 @@ bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 strea
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
-	$(BIN)/streamgp reproduce --page docs/reproductions.md
-	$(BIN)/streamgp reproduce --page docs/claims.md
+	$(BIN)/python -m reproductions --page docs/reproductions.md
+	$(BIN)/python -m reproductions --page docs/claims.md
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

@@ -36,6 +36,7 @@ import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
 from record import RESULTS, ROOT, blas, environment, read, write
+from reproductions.data import load
 from streamgp.contract.model import StreamModel
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job.auto import Auto, View
@@ -106,7 +107,7 @@ CHOSEN_ON = tuple(STREAMS)[:6]
 @cache
 def stream(name: str, rows: int = MOST_ROWS) -> Stream:
     source, which, seasons = STREAMS[name]
-    loaded = sg.data.load(source)
+    loaded = load(source)
     X, Y = np.asarray(loaded.X, float)[:rows], np.asarray(loaded.Y, float)[:rows].reshape(len(loaded.X[:rows]), -1)
     known = np.isfinite(X).all(axis=1)
     y = Y.sum(axis=1) if which is None else Y[:, which]

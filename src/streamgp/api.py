@@ -1,7 +1,7 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
 from streamgp import batch, data
-from streamgp.batch import ESGP, SSGPR
+from streamgp.batch import SSGPR
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -44,7 +44,6 @@ from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 
 __all__ = [
-    "ESGP",
     "FBKRLS",
     "IRFRR",
     "ISSGPR",

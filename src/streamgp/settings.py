@@ -86,7 +86,7 @@ class Configured:
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             head, _, tail = name.partition("__")
-            _refuse_unknown(type(self), head)
+            refuse_unknown(type(self).__name__, [head], self.setting_names())
             if tail:
                 inner.setdefault(head, {})[tail] = value
             else:
@@ -171,8 +171,7 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
         # Called by the __init__ of a subclass: its settings are the ones to keep.
         outermost = type(self).__init__ is wrapped
         if outermost:
-            for name in kwargs:
-                _refuse_unknown(type(self), name)
+            refuse_unknown(type(self).__name__, kwargs, type(self).setting_names())
         if len(args) > len(by_position):
             raise TypeError(
                 f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
@@ -188,12 +187,13 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
     return wrapped
 
 
-def _refuse_unknown(owner: type[Configured], name: str) -> None:
-    names = owner.setting_names()
-    if name not in names:
-        raise TypeError(
-            f"{owner.__name__} has no setting {name!r}.{nearest(name, names)} Its settings are: {', '.join(names)}."
-        )
+def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:
+    """Refuse settings that are not among the names, with the nearest one."""
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"{owner} has no setting {name!r}.{nearest(name, names)} Its settings are: {', '.join(names)}."
+            )
 
 
 def _copied(value: Any) -> Any:

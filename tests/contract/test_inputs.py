@@ -249,9 +249,8 @@ def test_free_running_refuses_bad_future_inputs_and_changes_nothing():
 
 BATCH = {
     "FullGP": lambda: sg.batch.FullGP(),
-    "SubsetOfRegressors": lambda: sg.batch.SubsetOfRegressors(points=5),
+    "FITC": lambda: sg.batch.FITC(points=5),
     "SSGPR": lambda: sg.SSGPR(features=10),
-    "ESGP": lambda: sg.ESGP(units=6),
 }
 
 

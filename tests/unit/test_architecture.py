@@ -9,7 +9,7 @@ FLOORS = (
     {"__main__"},
     {"cli"},
     {"serve"},
-    {"job", "reproduce"},
+    {"job"},
     {"api", "deep", "adapters", "spark"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},

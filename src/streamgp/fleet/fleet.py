@@ -115,11 +115,16 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
-            self._waiting = Waiting(self._places, engine.held_width(), self.size) if self._places else None
+            if self._places:
+                waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
+                if before is not None:
+                    waiting.count_on(before)
+                self._waiting = waiting
         self._prototype._shape = self._shape = shape
 
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
-        return super()._knowledge() if self.size else (Shape(), {})
+        """A fleet that all models have left is as new, but for its tickets."""
+        return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None

@@ -36,6 +36,10 @@ class Waiting:
     def expired(self) -> int:
         return int(self._expired[0])
 
+    def count_on(self, before: Waiting) -> None:
+        """Go on with the tickets of one that holds no row any more."""
+        self._next[:], self._expired[:] = before._next, before._expired
+
     def put(self, models: np.ndarray, rows: FloatArray) -> np.ndarray:
         """Let rows wait, one of each model; return their tickets."""
         tickets: np.ndarray = self._next[0] + np.arange(len(models))

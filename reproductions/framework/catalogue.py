@@ -1,4 +1,4 @@
-"""Where the experiments are: ``reproductions/`` of the checkout, or of the installed package."""
+"""Where the experiments are: the scripts ``reproductions/<paper>/<table or figure>.py``."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ import dataclasses
 import difflib
 import fnmatch
 import importlib
-import sys
 import tomllib
-import types
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from streamgp.reproduce.experiment import Experiment, Reference
+from reproductions.framework.experiment import Experiment, Reference
 
-PACKAGE = Path(__file__).parents[1]
-CHECKOUT = PACKAGE.parents[1] / "reproductions"
-ROOT = CHECKOUT if (CHECKOUT.parent / "pyproject.toml").exists() else PACKAGE / "reproductions"
-MODULES = "streamgp_reproductions"  # scripts are imported as its modules, so that those of one paper can share code
+ROOT = Path(__file__).parents[1]  # its name is that of a package, so that the scripts of one paper can share code
 
 
 def names() -> list[str]:
@@ -47,12 +42,8 @@ def find(name: str) -> Experiment:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
         raise ValueError(f"there is no reproduction {name!r}; {hint}")
-    if MODULES not in sys.modules:
-        package = types.ModuleType(MODULES)
-        package.__path__ = [str(ROOT)]
-        sys.modules[MODULES] = package
     key, _, stem = name.partition("-")
-    module = importlib.import_module(f"{MODULES}.{key}.{stem}")
+    module = importlib.import_module(f"{ROOT.name}.{key}.{stem}")
     experiment: Experiment = module.EXPERIMENT
     return dataclasses.replace(experiment, key=key, stem=stem)
 

@@ -1,21 +1,25 @@
-"""``streamgp reproduce``: list the papers' tables and figures, or run one."""
+"""``python -m reproductions``: list the papers' tables and figures, or run one."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
-from streamgp.cli.errors import INTERRUPTED, USAGE, reported
+from reproductions import framework
+from reproductions.framework import Outcome, Value
+from streamgp.cli.errors import INTERRUPTED, reported
 
-if TYPE_CHECKING:
-    from streamgp.reproduce import Outcome
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
+@app.command()
 def reproduce(
-    ctx: typer.Context,
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="What to reproduce, such as soh2014-table1. Default: list all.")
     ] = "",
@@ -34,24 +38,14 @@ def reproduce(
     ] = None,
 ) -> None:
     """List the papers' tables and figures, or reproduce one. An interrupted run can be resumed."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from streamgp import reproduce as library
-
-    as_json = bool(ctx.obj) and ctx.obj["json"]
     console = Console()
     if page is not None:
-        page.write_text(library.refreshed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
+        page.write_text(framework.refreshed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
     elif names:
-        print("\n".join(library.names()))
-    elif not name and as_json:
-        for experiment in library.experiments():
-            typer.echo(json.dumps({"name": experiment.name, "title": experiment.title, "settings": experiment.full}))
+        print("\n".join(framework.names()))
     elif not name:
         listing = Table("name", "title", "settings")
-        for experiment in library.experiments():
+        for experiment in framework.experiments():
             settings = ", ".join(f"{key} {value}" for key, value in experiment.full.items())
             listing.add_row(experiment.name, experiment.title, settings)
         console.print(listing)
@@ -59,18 +53,11 @@ def reproduce(
         given = {"runs": runs, "steps": steps, "seed": seed}
         changes = {key: value for key, value in given.items() if value is not None}
         with reported():
-            library.find(name).settings(quick, **changes)
+            framework.find(name).settings(quick, **changes)
             outcome = _with_bar(name, quick, jobs, out, not finished, changes)
-        cells = [
-            [cell.text() if isinstance(cell, library.Value) else cell for cell in row] for row in outcome.table.rows
-        ]
-        if as_json:
-            for row in cells:
-                typer.echo(json.dumps(dict(zip(outcome.table.header, row, strict=True)), ensure_ascii=False))
-            return
         shown = Table(*outcome.table.header, title=name)
-        for row in cells:
-            shown.add_row(*(escape(cell) for cell in row))
+        for row in outcome.table.rows:
+            shown.add_row(*(escape(cell.text() if isinstance(cell, Value) else cell) for cell in row))
         console.print(shown)
         for sentence in [*outcome.table.notes, *outcome.table.explanations()]:
             console.print(sentence, markup=False)
@@ -81,22 +68,11 @@ def reproduce(
 def _with_bar(
     name: str, quick: bool, jobs: int | None, out: Path | None, compute: bool, changes: dict[str, int]
 ) -> Outcome:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from streamgp import reproduce as library
-
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, transient=True) as bar:
             task = bar.add_task(name, total=None)
-            return library.reproduce(
+            return framework.reproduce(
                 name,
                 quick=quick,
                 jobs=jobs,
@@ -105,9 +81,10 @@ def _with_bar(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
                 **changes,
             )
-    except ImportError as error:
-        typer.echo(f"streamgp: {error}", err=True)
-        raise typer.Exit(USAGE) from None
     except KeyboardInterrupt:
-        typer.echo("streamgp: stopped; finished cells are kept. Run the same command to resume", err=True)
+        typer.echo("stopped; finished cells are kept. Run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m reproductions")

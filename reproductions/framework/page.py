@@ -7,9 +7,9 @@ import os
 import re
 from pathlib import Path
 
-from streamgp.reproduce import catalogue
-from streamgp.reproduce.experiment import Experiment, Row
-from streamgp.reproduce.runner import files, finished
+from reproductions.framework import catalogue
+from reproductions.framework.experiment import Experiment, Row
+from reproductions.framework.runner import files, finished
 
 BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -62,7 +62,7 @@ def _rendered(experiment: Experiment, folder: Path) -> str:
 
 def _how(experiment: Experiment, rows: list[Row], path: Path) -> str:
     """One line: the command, its settings, the time and the machine."""
-    line = f"`streamgp reproduce {experiment.name}`"
+    line = f"`python -m reproductions {experiment.name}`"
     line += "".join(f", {name} {value}" for name, value in experiment.full.items())
     if seconds := sum(row.get("seconds", 0.0) for row in rows):
         line += f"; {seconds / 60:.1f} minutes in {len(rows)} cells"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamgp.reproduce.experiment import Cell, Row
+from reproductions.framework.experiment import Cell, Row
 
 
 def encoded(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streamgp.data import readers as r
+from reproductions.data import readers as r
 
 
 class Entry(NamedTuple):

@@ -12,12 +12,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from streamgp.reproduce import catalogue
-from streamgp.reproduce.experiment import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.results import Results
+import matplotlib as mpl
+from joblib import Parallel, delayed
+
+from reproductions.framework import catalogue
+from reproductions.framework.experiment import Cell, Experiment, Row, Settings, Table
+from reproductions.framework.results import Results
 from streamgp.version import __version__
 
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "gpytorch")
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Outcome:
 
 
 def default_folder(quick: bool = False) -> Path:
-    """Return where results go: beside the scripts in a checkout; elsewhere, and for quick runs, out/reproductions."""
-    return catalogue.ROOT if catalogue.ROOT == catalogue.CHECKOUT and not quick else Path("out") / "reproductions"
+    """Return where results go: beside the scripts, or, for quick runs, into out/reproductions."""
+    return Path("out") / "reproductions" if quick else catalogue.ROOT
 
 
 def files(experiment: Experiment, folder: Path) -> dict[str, Path]:
@@ -85,13 +88,6 @@ def reproduce(
         progress: called with (finished cells, cells) at the start and after each cell.
         changes: settings of the experiment, such as runs and steps.
     """
-    try:
-        import matplotlib as mpl
-        from joblib import Parallel, delayed
-    except ImportError as error:
-        missing_extra = f'reproductions need {error.name}: pip install "streamgp[reproduce]"'
-        raise ImportError(missing_extra, name=error.name) from None
-
     experiment = catalogue.find(name)
     settings = experiment.settings(quick, **changes)
     folder = default_folder(quick) if out is None else Path(out)

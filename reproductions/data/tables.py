@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.data.catalogue import CATALOGUE, Entry
+from reproductions.data.catalogue import CATALOGUE, Entry
 from streamgp.settings import FloatArray, nearest
 
 VARIABLE = "STREAMGP_DATA"
@@ -45,7 +45,7 @@ def load(name: str, root: str | Path | None = None) -> Table:
         root: the folder that holds the folders of data; None: the environment variable STREAMGP_DATA.
 
     Example:
-        >>> from streamgp.data import load
+        >>> from reproductions.data import load
         >>> load("mcycle").X.shape  # doctest: +SKIP
         (133, 1)
     """
@@ -76,10 +76,10 @@ def load(name: str, root: str | Path | None = None) -> Table:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all tables this library reads, whether they are there or not.
+    """Return the names of all tables, whether their files are there or not.
 
     Example:
-        >>> from streamgp.data import names
+        >>> from reproductions.data import names
         >>> names()[:2]
         ('sarcos/test', 'sarcos/first5800')
     """
