@@ -39,8 +39,9 @@ from streamgp.tuning.tune import tune
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.delayed import Delayed
+from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "SOGP",
     "SSGPR",
     "SWKRLS",
+    "Ahead",
     "BackToPrior",
     "Basis",
     "BetaKLMS",
@@ -85,6 +87,7 @@ __all__ = [
     "Injection",
     "InputValue",
     "JointPrediction",
+    "Lagged",
     "Linear",
     "LinearKernel",
     "LocalGP",

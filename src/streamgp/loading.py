@@ -36,7 +36,7 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
-            _check_shape(shape, model.size, sum(array.size for array in tensors.values()))
+            _check_shape(shape, model, sum(array.size for array in tensors.values()))
             model._prepare(shape)
             state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
             model._restore(state)
@@ -61,10 +61,11 @@ def load(path: str | Path, **parts: Any) -> Any:
     return from_bytes(read(path), **parts)
 
 
-def _check_shape(shape: Shape, size: int, numbers: int) -> None:
+def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     """The columns, outputs and size of a model that holds so many numbers."""
     d, p, scalar, certain = shape
-    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p)) and size <= numbers
+    least = 0 if getattr(model, "_without_inputs", False) else 1
+    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers and model.size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 

@@ -150,6 +150,11 @@ EXAMPLES = {
     "RunningMean": lambda: sg.RunningMean(),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), columns=[0]),
     "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),
+    "Lagged": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), lags=2),
+    "Lagged memory": lambda: sg.Lagged(sg.OESGP(units=6, capacity=8, feedback=0.3), lags=1),
+    "Ahead": lambda: sg.Ahead(sg.Lagged(sg.Calibrated(sg.KRLST(capacity=8)), lags=2), horizon=3),
+    "Ahead reservoir": lambda: sg.Ahead(sg.OESGP(units=6, capacity=8, feedback=0.3), horizon=1),
+    "Delayed ahead": lambda: sg.Delayed(sg.Ahead(sg.Lagged(sg.SOGP(capacity=8), lags=2), horizon=2), pending=3),
     "Delayed": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
     "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(

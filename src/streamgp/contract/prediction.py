@@ -160,6 +160,12 @@ class CalibratedPrediction(Prediction[Values]):
         raw = self.raw._each(change, *(p.raw for p in others))
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
 
+    def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
+        moved = Prediction._moved(self, shift, scale)
+        lower, upper = shift + scale * self.lower, shift + scale * self.upper
+        raw = self.raw._moved(shift, scale)
+        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw)
+
 
 def checked_level(level: float) -> float:
     """A probability that is neither 0 nor 1."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import snapshot
-from streamgp.contract.delay import Delay
+from streamgp.contract.waiting import Waiting
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.job.ahead import compile_ahead
@@ -109,7 +109,7 @@ class Pipeline:
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
         self._lags = Lags(self._columns, self.horizon)
-        self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
+        self._delay = Waiting(max(self.horizon, 1), own + self._columns + ISSUED)
         # A row that waits for its ticket: as above, and the last target known when it was predicted.
         self._late = Late(self.request.run["pending"], own + self._columns + ISSUED + 1) if schema.ticket else None
         self.scored = self._predicted(np.empty((0, ISSUED)), np.empty(0, dtype=int), None, np.empty(0))
@@ -228,7 +228,7 @@ class Pipeline:
 
     def _coming(self) -> FloatArray:
         """What was predicted of each of the next rows, (horizon, ISSUED); NaN where nothing could be."""
-        waiting = self._delay.waiting()[:, -ISSUED:]
+        waiting = self._delay.rows()[:, -ISSUED:]
         return np.concatenate([np.full((self.horizon - len(waiting), ISSUED), np.nan), waiting])
 
     def _step(self, row: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
