@@ -1,6 +1,8 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
 from streamgp import batch, data
+from streamgp.auto.auto import Auto
+from streamgp.auto.tuned import Tuned
 from streamgp.batch import ESGP, SSGPR
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.joint import JointPrediction
@@ -65,6 +67,7 @@ __all__ = [
     "SSGPR",
     "SWKRLS",
     "Ahead",
+    "Auto",
     "BackToPrior",
     "Basis",
     "BetaKLMS",
@@ -110,6 +113,7 @@ __all__ = [
     "StudentT",
     "StudentTPrediction",
     "TrainedEncoder",
+    "Tuned",
     "Window",
     "batch",
     "data",

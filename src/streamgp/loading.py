@@ -38,6 +38,8 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         else:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
             model._prepare(shape)
+            structure = header.get("structure", {})
+            model._rebuild({name: _decoded(value, tensors, name, parts) for name, value in structure.items()})
             state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
             model._restore(state)
             model._check_restored()
@@ -77,6 +79,8 @@ def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[
         return tensors[value["array"]].copy()
     if "list" in value:
         return [_decoded(v, tensors, name, parts) for v in value["list"]]
+    if "dict" in value:
+        return {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["dict"].items()}
     if "function" in value:
         if name not in parts:
             raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")

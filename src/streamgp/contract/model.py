@@ -422,6 +422,20 @@ class StreamModel(Saved):
             named |= {f"{name}.{inner}": array for inner, array in child._all_arrays().items()}
         return named
 
+    def _structure(self) -> dict[str, Any]:
+        """What a snapshot says beside settings and arrays: models within that come and go, by name."""
+        return {
+            f"{name}.{inner}": value
+            for name, child in self._children().items()
+            for inner, value in child._structure().items()
+        }
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        """Make the models within those of a snapshot, before their arrays are restored."""
+        for name, child in self._children().items():
+            head = f"{name}."
+            child._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
+
     def _family(self) -> Iterator[StreamModel]:
         """This model and all within it."""
         yield self

@@ -119,7 +119,7 @@ class Fleet(Saved):
         self._prototype._shape = self._shape = shape
 
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
-        return super()._knowledge() if self.size else (Shape(), {})
+        return super()._knowledge() if self.size else (Shape(), {}, {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None

@@ -134,7 +134,7 @@ class Wrapper(Composite):
             self._within._revise(change)
         else:
             change(self._within)
-        self._settings["model"] = self._within.clone()
+        self._settings = self._settings | {"model": self._within.clone()}
 
     def _empty(self) -> Prediction:
         shape = (0,) if self._shape.scalar else (0, self._p or 1)
