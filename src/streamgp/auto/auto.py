@@ -150,6 +150,9 @@ class Auto(StreamModel):
         self._refuse_unfit(X)
         return _side_by_side([output._predict(X) for output in self._outputs])
 
+    def _empty(self) -> Prediction:
+        return self._empty_like(self._outputs[0]._empty())
+
     def _issued_width(self, p: int) -> int:
         return p * self._outputs[0]._issued_width(1)
 

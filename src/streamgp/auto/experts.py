@@ -202,8 +202,8 @@ class Experts(Staged):
         seen = int(self._seen[0])
         rows = self._last_rows(seen - max(generation, 0))
         if generation == 0:
-            made_up = min(max(self._lags, 1), max(len(rows.y) - FEWEST, 1))
-            rows.y[:made_up] = np.nan  # their lags are
+            made_up = min(max(self._lags, 1), max(len(rows.Y) - FEWEST, 1))
+            rows.Y[:made_up] = np.nan  # their lags are
         stage = self._stages()[seen]
         self._model._revise(lambda committee: stage(committee, rows))
 
@@ -312,7 +312,7 @@ class Experts(Staged):
     def _tuned(self, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
         found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
-        processes, (X, y, _, _) = self._processes(), rows
+        processes, X, y = self._processes(), rows.X, rows.Y[:, 0]
         what = "tuning" if self._tune else "building"
         self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
@@ -333,7 +333,7 @@ class Experts(Staged):
     def _renew(self, committee: Committee, members: Iterator[tuple[str, StreamModel]], rows: Rows) -> None:
         """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
         for name, member in members:
-            member.learn_many(rows.X, rows.y, time=rows.time)
+            member.learn_many(rows.X, rows.Y[:, 0], time=rows.time)
             if name in self.names:
                 committee.replace(self.names.index(name), member)
             else:
@@ -342,7 +342,7 @@ class Experts(Staged):
 
     def _add_lines(self, committee: Committee, rows: Rows) -> None:
         """Add least squares, or renew it in new units."""
-        self._renew(committee, self._lines(len(rows.y)), rows)
+        self._renew(committee, self._lines(len(rows.Y)), rows)
 
     def _add_processes(self, committee: Committee, rows: Rows) -> None:
         """Add Gaussian processes."""
@@ -448,13 +448,13 @@ class Experts(Staged):
 
 def _outliers(rows: Rows) -> np.ndarray:
     """Which targets lie far outside the others and were missed by far."""
-    return np.asarray(_far_out(rows.y) & _far_out(rows.missed, 0.0))
+    return np.asarray(_far_out(rows.Y[:, 0]) & _far_out(rows.missed[:, 0], 0.0))
 
 
 def _has_outliers(rows: Rows) -> bool:
     """Whether more than a few of the later half are: before it everything was missed by far."""
-    half = len(rows.y) // 2
-    return bool(np.mean(_outliers(rows._replace(y=rows.y[half:], missed=rows.missed[half:]))) >= FEW)
+    half = len(rows.Y) // 2
+    return bool(np.mean(_outliers(rows._replace(Y=rows.Y[half:], missed=rows.missed[half:]))) >= FEW)
 
 
 def _far_out(values: FloatArray, middle: float | None = None) -> np.ndarray:

@@ -54,23 +54,24 @@ class Rows(NamedTuple):
 
     Args:
         X: (n, d) inputs.
-        y: (n,) targets, NaN where missing.
+        Y: (n, p) targets, NaN where missing.
         time: (n,) times, if models forget by it.
-        missed: (n,) errors of what was predicted, NaN where unknown.
+        missed: (n, p) errors of what was predicted, NaN where unknown.
     """
 
     X: FloatArray
-    y: FloatArray
+    Y: FloatArray
     time: FloatArray | None
     missed: FloatArray
 
 
 class Staged(StreamModel):
-    """A stream model of one output that keeps its last rows, and is built anew or changed after some of them."""
+    """A stream model that keeps its last rows, and is built anew or changed after some of them."""
 
     _model: Calibrated  # that predicts
     _room: int  # rows that are kept
-    _kept: FloatArray  # (room, d + 3) inputs, time, target and error of the last rows, each at its number modulo room
+    # (room, d + 1 + 2 p) inputs, time, targets and errors of the last rows, each at its number modulo room
+    _kept: FloatArray
     _seen: np.ndarray  # (1,) rows so far
     chosen: Chosen | None = None
     doing: Callable[[str], None] = staticmethod(lambda _: None)  # told what takes seconds
@@ -95,9 +96,12 @@ class Staged(StreamModel):
     # Rows.
 
     def _start(self, d: int, p: int) -> None:
+        kept = np.full((self._room, d + 1 + 2 * p), np.nan)
         if self._d is None:
-            self._model = self._first(d)
-            self._kept, self._seen = np.full((self._room, d + 3), np.nan), np.zeros(1, dtype=np.int64)
+            self._model, self._seen = self._first(d), np.zeros(1, dtype=np.int64)
+        else:  # rows have come, but no target
+            kept[:, : d + 1] = self._kept[:, : d + 1]
+        self._kept = kept
         self._model._prepare(Shape(d, p, scalar=False, certain=True))
 
     def _advance(
@@ -116,15 +120,13 @@ class Staged(StreamModel):
                 start = stop
         return self._said(joined(predictions)) if report else None
 
-    def _keep(
-        self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None
-    ) -> None:
+    def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
         n = len(X)
-        y = np.full(n, np.nan) if Y is None else Y[:, 0]
-        self._watch(X, y, mean[:, 0])
+        targets = np.full_like(mean, np.nan) if Y is None else Y
+        self._watch(X, targets[:, 0], mean[:, 0])
         time = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
-        rows = np.column_stack([X, time, y, y - mean[:, 0]])[-self._room :]
+        rows = np.column_stack([X, time, targets, targets - mean])[-self._room :]
         last = int(self._seen[0]) + n
         self._kept[np.arange(last - len(rows), last) % self._room] = rows
         self._seen[0] = last
@@ -133,9 +135,10 @@ class Staged(StreamModel):
 
     def _last_rows(self, n: int) -> Rows:
         """The last n rows that are kept, oldest first."""
-        seen = int(self._seen[0])
+        seen, d, p = int(self._seen[0]), self._d or 0, self._p or 1
         kept = self._kept[np.arange(seen - min(n, seen, self._room), seen) % self._room]
-        return Rows(kept[:, :-3], kept[:, -2].copy(), kept[:, -3] if self._needs_time else None, kept[:, -1])
+        X, time, targets, missed = kept[:, :d], kept[:, d], kept[:, d + 1 : d + 1 + p], kept[:, d + 1 + p :]
+        return Rows(X, targets.copy(), time if self._needs_time else None, missed)
 
     def _said(self, prediction: Prediction) -> Prediction:
         """What users see of a prediction."""
@@ -191,6 +194,9 @@ class Staged(StreamModel):
         require("rows seen", self._seen, at_least=0)
         super()._check_restored()
 
+    def _empty(self) -> Prediction:
+        return self._empty_like(self._model._empty())
+
     # What can be read, and the rest.
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
@@ -230,10 +236,10 @@ class Staged(StreamModel):
         return self._shown().last_change
 
 
-def hyperparameters(model: StreamModel, X: FloatArray, y: FloatArray) -> FullGP | SSGPR | None:
+def hyperparameters(model: StreamModel, X: FloatArray, Y: FloatArray) -> FullGP | SSGPR | None:
     """What the first rows say of a model for standard units; None where it has nothing to find."""
     evidence = Evidence(restarts=0, iterations=ITERATIONS)
     try:
-        return fit_prefix(Standardize(model, warmup=max(len(y), 2)), X, y, evidence, rows=TUNED_ROWS)
+        return fit_prefix(Standardize(model, warmup=max(len(Y), 2)), X, Y, evidence, rows=TUNED_ROWS)
     except NoEvidenceError:
         return None

@@ -16,7 +16,7 @@ EARLY = 5  # hyperparameters are first found on this fraction of the warm-up's r
 
 
 class Tuned(Staged):
-    """A stream model of one output in standard units, calibrated, and tuned on its first rows.
+    """A stream model in standard units, calibrated, and tuned on its first rows.
 
     It predicts from the first row on with the hyperparameters it was given. After a fifth of the warm-up, and again at
     its end, hyperparameters are found by the evidence of the rows so far, and a new model learns these rows. With
@@ -83,15 +83,15 @@ class Tuned(Staged):
         """Build the model anew on the rows so far."""
         rows = self._last_rows(self._warmup)
         # Made-up lags are enough for a first guess, but not to be built upon.
-        if len(rows.y) - self._made_up >= FEWEST:
-            rows.y[: self._made_up] = np.nan
+        if len(rows.Y) - self._made_up >= FEWEST:
+            rows.Y[: self._made_up] = np.nan
         built = self._prototype.clone()
-        if self._tune and np.count_nonzero(~np.isnan(rows.y)) >= FEWEST:
-            self.doing(f"tuning {type(built).__name__} on {len(rows.y):,} rows")
-            batch = hyperparameters(built, rows.X, rows.y)
+        if self._tune and np.count_nonzero(~np.isnan(rows.Y).any(axis=1)) >= FEWEST:
+            self.doing(f"tuning {type(built).__name__} on {len(rows.Y):,} rows")
+            batch = hyperparameters(built, rows.X, rows.Y)
             built = built if batch is None else with_hyperparameters(built, batch)
-        if len(rows.y) == self._warmup:
+        if len(rows.Y) == self._warmup:
             self.chosen = Chosen([type(built).__name__], repr(built), "as requested", {})
-        self._model = self._wrapped(built, len(rows.y))
+        self._model = self._wrapped(built, len(rows.Y))
         self._model._prepare(self._model_shape())
-        self._model.learn_many(rows.X, rows.y, time=rows.time)
+        self._model.learn_many(rows.X, rows.Y, time=rows.time)

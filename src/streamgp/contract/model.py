@@ -558,9 +558,13 @@ class StreamModel(Saved):
         return self._shape.p
 
     def _empty(self) -> Prediction:
-        """The prediction of no rows."""
-        empty = np.empty((0,) if self._shape.scalar else (0, self._p or 1))
-        return Prediction(empty, empty.copy(), empty.copy())
+        """The prediction of no rows, of the kind that this model makes."""
+        return self._empty_like(Prediction(*(np.empty((0, 1)) for _ in range(3))))
+
+    def _empty_like(self, prediction: Prediction) -> Prediction:
+        """No rows of another model's predictions, in the shape of this one's."""
+        shape = (0,) if self._shape.scalar else (0, self._p or 1)
+        return prediction._each(lambda part: np.empty(shape))
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""

@@ -137,8 +137,7 @@ class Wrapper(Composite):
         self._settings = self._settings | {"model": self._within.clone()}
 
     def _empty(self) -> Prediction:
-        shape = (0,) if self._shape.scalar else (0, self._p or 1)
-        return self._within._empty()._each(lambda part: part.reshape(shape))
+        return self._empty_like(self._within._empty())
 
     @property
     def inner(self) -> StreamModel:
