@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,6 @@ class Auto(StreamModel):
             "candidates": given,
             "seasons": self._seasons,
         }
-        self._doing: Callable[[str], None] = lambda _: None
         self._outputs = [self._fresh(1)]
 
     def _fresh(self, d: int) -> _Past:
@@ -121,7 +120,6 @@ class Auto(StreamModel):
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
         for output in self._outputs:
             output._prepare(Shape(d, 1, scalar=False, certain=True))
-            output.experts.doing = self._doing
 
     def _children(self) -> dict[str, StreamModel]:
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
@@ -188,16 +186,6 @@ class Auto(StreamModel):
         return rows[0][0], np.concatenate([y for _, y in rows])
 
     # What can be read.
-
-    def report_to(self, doing: Callable[[str], None]) -> None:
-        """Say from now on what takes seconds.
-
-        Args:
-            doing: takes the sentences.
-        """
-        self._doing = doing
-        for output in self._outputs:
-            output.experts.doing = doing
 
     @property
     def rows_seen(self) -> int:

@@ -14,7 +14,7 @@ from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Shape, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
@@ -87,20 +87,13 @@ class Late(Wrapper):
         """Predict one row, and let it wait for its target under the next ticket."""
         within, counters, ticket = self._within, self._numbers.counters, self._numbers.count("rows")
         prediction, issued = within._issue(X)
-        kept = self._packed(prediction) if self._predicted_width(1) else np.empty(0)
-        row = np.concatenate([X[0], issued[0], kept, self._memory()])
+        said = packed(prediction, self._numbers.state.last_y.size) if self._predicted_width(1) else np.empty((1, 0))
+        row = np.concatenate([X[0], issued[0], said[0], self._memory()])
         within._remember(X)
         counters["expired"] += self._waiting.put(ticket, row) >= 0
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
         return prediction
-
-    def _packed(self, prediction: Prediction) -> FloatArray:
-        """The numbers of a prediction of one row, part after part."""
-        parts: list[FloatArray] = []
-        p = self._numbers.state.last_y.size
-        prediction._each(lambda part: parts.append(np.broadcast_to(part, (1, p))[0]))
-        return np.concatenate(parts)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """Learn the target of a row that waits, at the inputs and with the memory of its moment."""
@@ -367,8 +360,7 @@ class Ahead(Late):
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
         d, issued, predicted, *_ = self._widths(self._numbers.state.last_x.size, p)
-        parts = iter(np.split(rows[:, d + issued : d + issued + predicted], predicted // p, axis=1))
-        return self._within._empty()._each(lambda _: np.ascontiguousarray(next(parts)))
+        return unpacked(rows[:, d + issued : d + issued + predicted], self._within._empty(), p)
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
