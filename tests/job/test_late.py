@@ -8,7 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
-from streamgp.job.candidates import model_by_name
+from streamgp.job.named import model_by_name
 from streamgp.tables.columns import Column, EncodedRows, Schema, Ticket
 from tests.job.test_pipeline import SETTINGS, rows_of, schema_of, stream
 

@@ -238,8 +238,9 @@ class Auto(StreamModel):
 class _Past(Lagged):
     """Past targets of one output; the first row, which has none, is for the experts that need none."""
 
-    def _known(self) -> bool:
-        return True
+    @property
+    def _needed(self) -> int:
+        return 0
 
     @property
     def experts(self) -> Experts:

@@ -116,7 +116,7 @@ class Pipeline:
         common = {name: run[name] for name in ("level", "warmup", "tune", "drift")}
         if request.model == AUTO:
             candidates = request.own or None
-            model = Auto(lags=self.lags, seasons=self.schema.seasons, candidates=candidates, **common)
+            model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
         else:
             built = request.build(own + self.lags)
             model = Tuned(built, made_up=max(self.lags - 1, 0), **common)
@@ -195,14 +195,23 @@ class Pipeline:
             self._first_target = self.rows + int(known[0])
         ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
         p = _unknown(p, ~ready)
-        said = np.where(ready[:, None], self.yardsticks.track(X, y), np.nan) if n else np.empty((0, len(self.parts.names)))
-        self._count(p, self.rows + 1, y, said)
+        if n:
+            said = self.yardsticks.track(X, y)
+            said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
+            self._count(p, self.rows + 1, y, said)
         return p
 
     def _ready(self, issued: np.ndarray) -> np.ndarray:
         """Whether something was known of the rows issued at these rows."""
-        if not self.lags and self.request.model != AUTO:
-            return np.asarray(issued >= 0)
+        return np.asarray(issued >= 0) if not self._needs_past else self._after_target(issued)
+
+    @property
+    def _needs_past(self) -> bool:
+        """Whether nothing can be predicted before the first target."""
+        return bool(self.lags) or self.request.model == AUTO
+
+    def _after_target(self, issued: np.ndarray) -> np.ndarray:
+        """Whether a target was known when rows were issued."""
         after = 0 if self.horizon else 1  # with a horizon a row's own target is known
         return np.asarray((self._first_target >= 0) & (issued >= max(self._first_target, 0) + after))
 
@@ -331,7 +340,7 @@ class Pipeline:
         p, issued = self.model._issue(X)
         self.model._remember(X)
         yardsticks = self.yardsticks.issue(X)
-        known = self._first_target >= 0 or not (self.lags or self.request.model == AUTO)
+        known = self._first_target >= 0 or not self._needs_past
         said = packed(p, 1)[0]
         return np.concatenate([X[0], issued[0], yardsticks, said if known else np.full_like(said, np.nan)])
 

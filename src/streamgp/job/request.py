@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamgp.contract.model import StreamModel
-from streamgp.auto.candidates import CANDIDATES
+from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
 from streamgp.settings import Configured, nearest, number, whole
@@ -91,8 +91,8 @@ class Request:
         return {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
 
     def build(self, d: int) -> StreamModel:
-        """The model that was asked for by name, which has learned nothing, for d inputs in standard units."""
-        return model_by_name(self.model, d, self.own)
+        """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
+        return candidate("KRLST", d, self.own) if self.model == AUTO else model_by_name(self.model, d, self.own)
 
 
 def setting_names(model: str) -> set[str]:

@@ -21,6 +21,14 @@ MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
 PREVIOUS, LINE = "previous value", "least squares"
 
 
+class WholeLags(Lagged):
+    """Leaves out first rows with lags from before the first target."""
+
+    @property
+    def _needed(self) -> int:
+        return self._lags
+
+
 class Yardsticks:
     """The previous value, least squares on the inputs of the model, and the values of a day and of a week ago.
 
@@ -36,11 +44,11 @@ class Yardsticks:
     """
 
     def __init__(self, own: int, lags: int, horizon: int, pending: int, seasons: tuple[int, ...]) -> None:
-        self._horizon = horizon
+        self._waits = max(horizon - 1, 0)  # rows learned between a prediction and its target
         self._models: dict[str, StreamModel] = {PREVIOUS: Lagged(InputValue(own), lags=1)}
         if own + lags <= MOST_INPUTS:
             line = Standardize(least_squares(FORGETTING), warmup=START_UP)
-            self._models[LINE] = Lagged(line, lags=lags) if lags else line
+            self._models[LINE] = WholeLags(line, lags=lags) if lags else line
         if horizon:
             self._models = {k: Ahead(m, horizon=horizon, pending=pending) for k, m in self._models.items()}
         backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})  # whole seasons, known by then
@@ -63,7 +71,7 @@ class Yardsticks:
         """Least squares counts from some rows on; the rows were the last ones that it learned."""
         if name == LINE:
             line = self._learner(name)
-            mean[: max(LINE_FROM + self._horizon - (line.rows_seen - rows), 0)] = np.nan
+            mean[: max(LINE_FROM + self._waits - (line.rows_seen - rows), 0)] = np.nan
         return mean
 
     def _learner(self, name: str) -> StreamModel:

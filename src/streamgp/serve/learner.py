@@ -338,9 +338,7 @@ def check_settings(settings: StreamSettings) -> None:
         for name, most in MOST.items():
             if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
                 raise ValueError(f"{name} must be at most {most} on a server; got {value}")
-        Request(settings.model, run_settings(settings), settings.horizon).build(
-            *(("KRLST", 1) if settings.model == "auto" else (settings.model, 1))
-        )
+        Request(settings.model, run_settings(settings), settings.horizon).build(1)
     except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
         raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
 

@@ -103,7 +103,7 @@ class Late(Wrapper):
         self._put_memory(past)
         try:
             # Where nothing has changed since, the model would issue the same now.
-            if last and counters["fresh"][0]:
+            if last and counters["fresh"][0] and not np.isnan(Y).all():
                 within._advance(x, Y, False, conditions)
             else:
                 within._resolve(x, Y, issued, conditions)
@@ -341,9 +341,10 @@ class Ahead(Late):
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """The target of a row has come: the row so many before it is learned."""
         ticket = row - self._horizon
-        if ticket in self._waiting:
+        waits = ticket in self._waiting
+        if waits:
             self._take_out(ticket, Y, conditions)
-        else:
+        if not waits or np.isnan(Y).all():
             self._within._note_target(Y[0])
         known = ~np.isnan(Y[0])
         self._numbers.state.last_y[known] = Y[0, known]

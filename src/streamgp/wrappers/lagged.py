@@ -68,8 +68,13 @@ class Lagged(Mapped):
         require("rows", self._rows, at_least=0)
         super()._check_restored()
 
+    @property
+    def _needed(self) -> int:
+        """Past targets without which a row is not learned."""
+        return 1
+
     def _known(self) -> bool:
-        return not bool(np.isnan(self._past[-1]).any())
+        return not self._needed or not bool(np.isnan(self._past[-self._needed]).any())
 
     # Rows.
 
@@ -84,10 +89,12 @@ class Lagged(Mapped):
     ) -> Prediction | None:
         if self._known():
             return super()._advance(X, Y, report, conditions)
-        # Rows up to the first target have no lags: they are predicted by the prior, and not learned.
+        # Rows before the first target have no lags: they are predicted by the prior, and not learned.
         self._refuse_unfit(X, Y)
-        known = np.zeros(len(X), dtype=bool) if Y is None else ~np.isnan(_bridged(Y)).any(axis=1)
-        first = int(np.argmax(known)) + 1 if known.any() else len(X)
+        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
+        past = _bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
+        known = ~np.isnan(past[: len(X)]).any(axis=1)
+        first = int(np.argmax(known)) if known.any() else len(X)
         prior = self._predict(X[:first]) if report else None
         self._note(X[:first], None if Y is None else Y[:first])
         if Y is None or first == len(X):
@@ -117,11 +124,11 @@ class Lagged(Mapped):
         if not np.isnan(lags).any():
             self._within._resolve(np.column_stack([X, lags]), Y, rest, conditions)
         self._rows += len(X)
-        self._note_target(Y[0])
+        if not np.isnan(Y).all():
+            self._note_target(Y[0])
 
     def _note_target(self, y: FloatArray) -> None:
-        if not np.isnan(y).all():
-            self._past[:] = _bridged(np.concatenate([self._past, y[None]]))[1:]
+        self._past[:] = _bridged(np.concatenate([self._past, y[None]]))[1:]
         super()._note_target(y)
 
     def _recall(self, y: FloatArray) -> None:
