@@ -265,15 +265,17 @@ class Pipeline:
                     self._resolve(waited, y, None if moments is None else moments[i])
                     scored.append((waited, y))
                 continue
-            X = self.encoder.fill(rows.part(i, i + 1)).X
-            waited = self._issue(X)
+            X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
+            waited = self._issue(X, at_once=not np.isnan(y))
             new.append(i)
             issued.append(self._prediction(waited[None]))
             if np.isnan(y):
                 late.wait(name, self.rows + i, waited)
             else:
                 late.close(name)
-                self._resolve(waited, y, None if moments is None else moments[i])
+                self._see_target()
+                self.model.learn_one(X[0], y, time=None if moments is None else moments[i])
+                self.yardsticks.learn(X, y)
                 scored.append((waited, y))
         self._score(scored, self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
@@ -293,7 +295,7 @@ class Pipeline:
             ``learn_issued`` takes it with the target.
         """
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        return np.reshape([self._issue(x[None]) for x in own], (-1, self.waiting_width))
+        return np.reshape([self._issue(x[None].copy()) for x in own], (-1, self.waiting_width))
 
     def issued(self, waits: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -334,15 +336,23 @@ class Pipeline:
     def _split(self, waits: FloatArray) -> list[FloatArray]:
         return np.split(waits, np.cumsum(self._widths())[:-1], axis=1)
 
-    def _issue(self, X: FloatArray) -> FloatArray:
+    def _issue(self, X: FloatArray, at_once: bool = False) -> FloatArray:
         """The inputs of a row, what is issued and what is predicted; NaN without anything to go by."""
-        X = np.ascontiguousarray(X)
         p, issued = self.model._issue(X)
-        self.model._remember(X)
         yardsticks = self.yardsticks.issue(X)
+        if not at_once:
+            self.model._remember(X)
+            self.yardsticks.remember(X)
         known = self._first_target >= 0 or not self._needs_past
+        if self.horizon:
+            known = bool(self._ready(np.array([self.model.rows_seen - (not at_once) - self.horizon]))[0])
         said = packed(p, 1)[0]
         return np.concatenate([X[0], issued[0], yardsticks, said if known else np.full_like(said, np.nan)])
+
+    def _see_target(self) -> None:
+        """A target comes that belongs to a row by its ticket; predictions may be made from the first on."""
+        if self._first_target < 0:
+            self._first_target = self.model.rows_seen
 
     def _prediction(self, waits: FloatArray) -> CalibratedPrediction:
         """What was predicted of rows that wait."""
@@ -356,11 +366,11 @@ class Pipeline:
         """Learn the target of a row that waited."""
         X, issued, yardsticks, _ = self._split(waited[None])
         Y = np.array([[y]])
+        if not np.isnan(y):
+            self._see_target()
         conditions = self.model._conditions(1, Y, time=time, many=False)
         self.model._resolve(np.ascontiguousarray(X), Y, np.ascontiguousarray(issued), conditions)
         self.yardsticks.resolve(np.ascontiguousarray(X), y, yardsticks[0])
-        if self._first_target < 0 and not np.isnan(y):
-            self._first_target = self.rows
 
     def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:
         """Count predictions whose targets have come late; the first gets this number."""

@@ -65,7 +65,9 @@ class Yardsticks:
     def seasonal(self, y: FloatArray) -> FloatArray:
         """What the seasonal values say of the next rows, (n, seasons)."""
         nothing = np.zeros((len(y), 1))
-        return np.reshape([model.track(nothing, y).mean for model in self._seasonal.values()], (-1, len(y))).T
+        return np.column_stack(
+            [np.empty((len(y), 0)), *(model.track(nothing, y).mean for model in self._seasonal.values())]
+        )
 
     def _sure(self, name: str, mean: FloatArray, rows: int) -> FloatArray:
         """Least squares counts from some rows on; the rows were the last ones that it learned."""
@@ -90,10 +92,19 @@ class Yardsticks:
         parts: list[FloatArray] = []
         for name, model in self._models.items():
             prediction, issued = model._issue(X)
-            model._remember(X)
             unsure = name == LINE and self._learner(name).rows_seen < LINE_FROM
             parts += [np.array([np.nan if unsure else prediction.mean[0, 0]]), issued[0]]
         return np.concatenate(parts)
+
+    def remember(self, X: FloatArray) -> None:
+        """Let one row wait for its target."""
+        for model in self._models.values():
+            model._remember(X)
+
+    def learn(self, X: FloatArray, y: float) -> None:
+        """Learn one row whose target came with it."""
+        for model in self._models.values():
+            model.learn_one(X[0], y)
 
     def said(self, issued: FloatArray) -> FloatArray:
         """What the first yardsticks said of waiting rows, (n, first names)."""
