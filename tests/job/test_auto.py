@@ -10,7 +10,7 @@ from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.tables.columns import recognise
 from streamgp.tables.formats import Chunk
 from tests.job.test_pipeline import assert_same, schema_of, taken
-from tests.job.test_selection import rows
+from tests.job.test_tuned import rows
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
 PROCESSES = ("fast KRLST", "KRLST", "SOGP", "ISSGPR")
