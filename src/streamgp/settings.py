@@ -201,6 +201,8 @@ def _copied(value: Any) -> Any:
         return value.copy()
     if isinstance(value, list):
         return [_copied(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, dt.timedelta):  # so that it can be saved
         return value.total_seconds()
     return value / np.timedelta64(1, "s") if isinstance(value, np.timedelta64) else value

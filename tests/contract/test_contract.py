@@ -504,7 +504,7 @@ def test_a_row_that_was_predicted_is_learnt_as_one_that_was_not(build, data):
 
 # Models without a joint posterior; a Committee takes those without a variance by their means, but stacks none.
 APART = (sg.KLMS, sg.QKLMS, sg.KNLMS, sg.BetaKLMS, sg.NORMA, sg.SGDESN, sg.LWPR, sg.LocalGP, sg.IRFRR)
-APART += (sg.SeasonalValue, sg.InputValue, sg.RunningMean)
+APART += (sg.SeasonalValue, sg.InputValue, sg.RunningMean, sg.Ahead)
 
 
 def has_joint(model):

@@ -262,13 +262,18 @@ def _wanted(d: int | None) -> str:
 
 
 def _check_width(values: FloatArray, d: int | None, name: str) -> None:
-    if values.shape[1] == 0:
-        raise ValueError(f"{name} is empty: expected {_wanted(d)}")
+    if values.shape[1] == 0 and d:
+        refuse_empty(name, d)
     if d is not None and values.shape[1] != d:
         raise ValueError(
             f"{name} must have {d} column{'s' if d > 1 else ''}, as the first row had; got {values.shape[1]}. "
             "A model keeps the width of its first row: use another model for other inputs."
         )
+
+
+def refuse_empty(name: str, d: int | None = None) -> NoReturn:
+    """Refuse rows without columns."""
+    raise ValueError(f"{name} is empty: expected {_wanted(d)}")
 
 
 def _refuse_shape(shape: tuple[int, ...], p: int, scalar: bool) -> None:

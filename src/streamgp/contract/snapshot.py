@@ -33,9 +33,11 @@ class SnapshotError(ValueError):
 
 def to_bytes(model: Saved) -> bytes:
     """The snapshot of a model."""
-    shape, arrays = model._knowledge()
+    shape, arrays, structure = model._knowledge()
     header, tensors = described(model)
     header["shape"] = shape
+    if structure:
+        header["structure"] = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
     tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
     return packed(header, tensors)
 
@@ -178,6 +180,8 @@ def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
         return value
     if isinstance(value, list | tuple):
         return {"list": [_encoded(v, f"{name}.{i}", tensors) for i, v in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": {key: _encoded(v, f"{name}.{key}", tensors) for key, v in value.items()}}
     if callable(value):
         return {"function": getattr(value, "__name__", "function")}
     raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")

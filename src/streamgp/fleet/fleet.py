@@ -122,9 +122,9 @@ class Fleet(Saved):
                 self._waiting = waiting
         self._prototype._shape = self._shape = shape
 
-    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """A fleet that all models have left is as new, but for its tickets."""
-        return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {})
+        return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {}, {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None

@@ -276,7 +276,7 @@ class Job:
         predicted = pipeline.take(rows if late else pipeline.encoder.fill(rows), ahead=reader.live)
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
-            after = f"{pipeline.request.stages()[1]} {'targets' if late else 'rows'}"
+            after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
             self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")

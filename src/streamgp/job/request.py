@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamgp.contract.model import StreamModel
-from streamgp.job.candidates import CANDIDATES, candidate, model_by_name
+from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.job.expressions import value_of
+from streamgp.job.named import model_by_name
 from streamgp.settings import Configured, nearest, number, whole
 
 AUTO = "auto"
 RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True, "pending": 1000}
 MOST_PENDING = 100_000  # rows that wait for their targets
-EARLY = 5  # hyperparameters are first found on this fraction of the warm-up's rows
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Request:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
                 raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
         waits = f"{self.horizon} rows" if self.horizon > 1 else "any rows" if self.late else ""
-        if self.model != AUTO and waits and _remembers(self.build(self.model, 1)):
+        if self.model != AUTO and waits and _remembers(self.build(1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
                 "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
@@ -81,16 +81,18 @@ class Request:
     def warmup(self) -> int:
         return int(self.run["warmup"])
 
-    def stages(self) -> tuple[int, int]:
-        """After how many rows a model is built: a first time, and for good, when models are chosen, too."""
-        early = max(10, self.warmup // EARLY)
-        late = self.horizon if self.horizon > early else 0  # rows whose targets have not come by then
-        return early + late, self.warmup + late
+    def chosen_after(self) -> int:
+        """After how many rows models are chosen for good."""
+        return self.warmup + self.horizon
 
-    def build(self, name: str, d: int) -> StreamModel:
-        """A model that has learnt nothing, for d inputs in standard units."""
-        own = {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
-        return candidate(name, d, own) if self.model == AUTO else model_by_name(name, d, own)
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings that are the model's."""
+        return {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
+
+    def build(self, d: int) -> StreamModel:
+        """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
+        return candidate("KRLST", d, self.own) if self.model == AUTO else model_by_name(self.model, d, self.own)
 
 
 def setting_names(model: str) -> set[str]:

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from streamgp.arrays import inspector
+from streamgp.auto.candidates import CANDIDATES, candidate
+from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import StreamModel
 from streamgp.encoded.model import Encoded
-from streamgp.job.candidates import CANDIDATES
 from streamgp.job.request import AUTO, Request
-from streamgp.job.selection import Selection
 from streamgp.process.memory import Reservoir
 from streamgp.process.memory_model import MemoryModel
 from streamgp.serve.messages import RefusedError
@@ -117,9 +117,9 @@ def refuse(request: Request, d: int, pending: int) -> None:
         pending: rows that can wait for their targets.
     """
     if request.model == AUTO:
-        models = total(measured(request.build(name, d), d) for name in CANDIDATES).times(AUTO_SETS)
+        models = total(measured(candidate(name, d, request.own), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
-        models = measured(Selection(request, d).first(), d)
+        models = measured(Tuned(request.build(d), warmup=request.warmup, drift=request.run["drift"])._model, d)
     rows = request.warmup + 2 * request.horizon + pending  # that are kept, each with its prediction
     if found := _too_much(total([models, Cost(8 * rows * (d + 10))])):
         inputs = f"{d} inputs" if d > 1 else "one input"

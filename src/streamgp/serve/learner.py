@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.expressions import value_of
-from streamgp.job.pipeline import Pipeline
+from streamgp.job.pipeline import Pipeline, default_lags
 from streamgp.job.request import AUTO, MOST_PENDING, Request
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
@@ -303,8 +303,10 @@ class Learner:
 
 def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
     """What a stream starts with, unless it is too large."""
+    request = Request(settings.model, run_settings(settings), settings.horizon)
+    lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
+    cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
     pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
-    cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
     return pipeline
 
 
@@ -361,7 +363,7 @@ def reservoirs(settings: StreamSettings) -> list[Reservoir]:
         return []
     try:
         request = Request(settings.model, run_settings(settings), settings.horizon)
-        return cost.reservoirs(request.build(request.model, 1))
+        return cost.reservoirs(request.build(1))
     except Exception:  # of whatever kind, as above; the stream says it when it is loaded
         return []
 

@@ -1,4 +1,4 @@
-"""Delay: rows that wait for their targets."""
+"""Waiting: rows that wait for their targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamgp.contract.snapshot import SnapshotError
 from streamgp.settings import FloatArray, whole
 
 
-class Delay:
+class Waiting:
     """Holds rows of numbers, each under a ticket, until their targets arrive in whatever order.
 
     Tickets are whole numbers that grow from row to row. Memory is allocated once and never grows: when all places are
@@ -20,12 +20,12 @@ class Delay:
 
     Example:
         >>> import numpy as np
-        >>> delay = Delay(places=2, width=1)
-        >>> [delay.put(ticket, np.array([10.0 * ticket])) for ticket in range(3)]
+        >>> waiting = Waiting(places=2, width=1)
+        >>> [waiting.put(ticket, np.array([10.0 * ticket])) for ticket in range(3)]
         [-1, -1, 0]
-        >>> [ticket in delay for ticket in range(3)]
+        >>> [ticket in waiting for ticket in range(3)]
         [False, True, True]
-        >>> delay.take(2), len(delay), delay.waiting()
+        >>> waiting.take(2), len(waiting), waiting.rows()
         (array([20.]), 1, array([[10.]]))
     """
 
@@ -68,7 +68,7 @@ class Delay:
         """The place of a ticket, or any place if it has none."""
         return int((self._tickets == ticket).argmax())
 
-    def waiting(self) -> FloatArray:
+    def rows(self) -> FloatArray:
         """The rows that wait, oldest first."""
         order = np.argsort(self._tickets)
         return self._rows[order[len(order) - len(self) :]]

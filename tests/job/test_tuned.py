@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.job import Pipeline, selection
-from streamgp.job.request import Request
-from streamgp.job.selection import Selection
+from streamgp.auto import staged
+from streamgp.job import Pipeline
 from tests.job.test_pipeline import schema_of, taken
 
 
@@ -16,26 +15,15 @@ def rows(n=160, seed=0):
     return X, 2.0 * X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.05 * rng.normal(size=n)
 
 
-def built(request, X, y):
-    """The model after the warm-up, and what the selection says of it."""
-    chooses = Selection(request, X.shape[1])
-    model = chooses.first()
-    start = 0
-    while start < len(y):
-        stop = start + chooses.before_next(len(y) - start)
-        model = chooses.keep(X[start:stop], y[start:stop], None, model)
-        start = stop
-    return model, chooses.chosen
-
-
 def test_a_model_that_is_asked_for_is_tuned_on_the_rows_in_standard_units():
     X, y = rows(100)
-    request = Request("SOGP", {"capacity": 10, "drift": False, "warmup": 100})
-    model, chosen = built(request, 100.0 * X + 7.0, 50.0 * y - 3.0)
-    again, _ = built(request, X, y)
-    inner, other = (m._within._pristine.get_params() for m in (model, again))
+    model, again = (sg.Tuned(sg.SOGP(capacity=10, lengthscale=[1.4, 1.4]), drift=False, warmup=100) for _ in range(2))
+    model.learn_many(100.0 * X + 7.0, 50.0 * y - 3.0)
+    again.learn_many(X, y)
+    inner, other = (m._model._within._pristine.get_params() for m in (model, again))
     assert inner["noise"] == pytest.approx(other["noise"], rel=1e-6)
     assert inner["noise"] < 0.1
+    chosen = model.chosen
     assert (chosen.names, chosen.reason, chosen.scores) == (["SOGP"], "as requested", {})
 
 
@@ -70,11 +58,11 @@ def test_targets_without_noise_are_followed_closely(noise):
 
 def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
     X, y = np.zeros((5, 1)), np.zeros(5)
-    assert selection.hyperparameters(sg.LWPR(), X, y) is None
+    assert staged.hyperparameters(sg.LWPR(), X, y) is None
 
     def broken(*_, **__):
         raise TypeError("a mistake of ours")
 
-    monkeypatch.setattr(selection, "fit_prefix", broken)
+    monkeypatch.setattr(staged, "fit_prefix", broken)
     with pytest.raises(TypeError, match="a mistake of ours"):
-        selection.hyperparameters(sg.SOGP(), X, y)
+        staged.hyperparameters(sg.SOGP(), X, y)

@@ -1,8 +1,7 @@
-"""What auto chooses from, and models by name; all for inputs and targets in standard units."""
+"""What Auto chooses from: models for inputs and targets in standard units."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,11 +15,9 @@ from streamgp.process.forgetting import Injection
 from streamgp.process.likelihood import StudentT
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.gijsberts2013 import ISSGPR
-from streamgp.recipes.naive import Naive
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FACTOR, KRLST
-from streamgp.settings import Configured, nearest
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.settings import Configured
 
 NOISE = 0.1  # where the search for hyperparameters starts, in variances of the target
 
@@ -39,14 +36,14 @@ class Candidate(NamedTuple):
     build: Callable[[int], StreamModel]
 
 
-def _scales(d: int) -> list[float]:
+def scales(d: int) -> list[float]:
     """The distance of two rows in standard units grows with sqrt(d)."""
     return [float(np.sqrt(d))] * d
 
 
 def _bent(d: int) -> Kernel:
     """Extrapolates like a straight line and bends like the squared exponential."""
-    return SquaredExponential(_scales(d)) + LinearKernel()
+    return SquaredExponential(scales(d)) + LinearKernel()
 
 
 def _settings(kind: type[Configured]) -> tuple[str, ...]:
@@ -65,7 +62,7 @@ CANDIDATES = {
     ),
     "SOGP": Candidate(_settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())),
     "ISSGPR": Candidate(
-        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=_scales(d), noise=NOISE, adapt=SNGD())
+        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=scales(d), noise=NOISE, adapt=SNGD())
     ),
     "robust KRLST": Candidate(
         tuple(name for name in _settings(KRLST) if name not in ("noise", "likelihood")),
@@ -90,42 +87,3 @@ def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     if own.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
         own = {"forgetting": FACTOR} | own
     return entry.build(d).replaced(**own)  # type: ignore[no-any-return]
-
-
-def model_names() -> list[str]:
-    """The models that can be asked for by name."""
-    from streamgp import api
-
-    kinds = {name: getattr(api, name) for name in api.__all__}
-    return sorted(
-        name
-        for name, kind in kinds.items()
-        if inspect.isclass(kind)
-        and issubclass(kind, StreamModel)
-        and not issubclass(kind, Wrapper | Naive)
-        and not inspect.isabstract(kind)
-        and "models" not in kind.setting_names()
-    )
-
-
-def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
-    """A model with these settings, otherwise its own defaults, but one lengthscale for each input."""
-    if name not in model_names():
-        raise ValueError(
-            f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
-            f"{', '.join(model_names())}"
-        )
-    kind = Configured.registry[name]
-    parameters = inspect.signature(kind).parameters
-    defaults: dict[str, Any] = {}
-    if "lengthscale" in parameters and "units" not in parameters:
-        if any(key.startswith("kernel__") for key in settings):
-            defaults["kernel"] = parameters["kernel"].default.replaced(lengthscale=_scales(d))
-        elif "kernel" not in settings:
-            defaults["lengthscale"] = _scales(d)
-    outer = {key: value for key, value in settings.items() if "__" not in key}
-    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
-    if missing:
-        raise ValueError(f"{name} needs {', '.join(missing)}: give --set {missing[0]}=..., or use it from Python")
-    model: StreamModel = kind(**(defaults | outer))  # type: ignore[assignment]
-    return model.replaced(**{key: value for key, value in settings.items() if "__" in key})  # type: ignore[no-any-return]
