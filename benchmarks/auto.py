@@ -30,6 +30,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from streamgp.job.auto import Auto, View
+from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
+from streamgp.job.lags import Lags
+from streamgp.job.selection import Selection
 
 import auto_drift
 import auto_rules
@@ -39,14 +43,10 @@ from record import RESULTS, ROOT, blas, environment, read, write
 from reproductions.data import load
 from streamgp.contract.model import StreamModel
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
-from streamgp.job.auto import Auto, View
-from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.job.job import BLOCK_ROWS
-from streamgp.job.lags import Lags
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import Request
 from streamgp.job.scores import shown
-from streamgp.job.selection import Selection
 from streamgp.tables.columns import Column, EncodedRows, Schema
 from tables import table
 

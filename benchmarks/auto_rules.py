@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from streamgp.job.candidates import LEAST_SQUARES, least_squares
 
 import streamgp as sg
 from record import blas, environment
 from streamgp.evaluate.metrics import rmse
-from streamgp.job.candidates import LEAST_SQUARES, least_squares
 from tables import table
 
 ROWS, INPUTS, NOISE = 4000, 3, 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.job import Pipeline
 from streamgp.auto.experts import MOST_PROCESSES
+from streamgp.job import Pipeline
 from streamgp.tables.columns import recognise
 from streamgp.tables.formats import Chunk
 from tests.job.test_pipeline import assert_same, schema_of, taken
@@ -49,7 +49,10 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     taken(pipeline, X[30:100], y[30:100])
     assert sorted(processes(pipeline)) == sorted(pipeline.chosen.names)
     assert len(pipeline.chosen.names) == MOST_PROCESSES[1]
-    assert pipeline.chosen.names == sorted(pipeline.chosen.scores, key=pipeline.chosen.scores.__getitem__)[: MOST_PROCESSES[1]]
+    assert (
+        pipeline.chosen.names
+        == sorted(pipeline.chosen.scores, key=pipeline.chosen.scores.__getitem__)[: MOST_PROCESSES[1]]
+    )
     for start, times in ((100, 2), (200, 4)):
         taken(pipeline, X[start : times * 100], y[start : times * 100])
         assert len(processes(pipeline)) == MOST_PROCESSES[times]

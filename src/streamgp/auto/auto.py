@@ -87,7 +87,7 @@ class Auto(StreamModel):
             if name.partition("__")[0] not in known:
                 raise ValueError(f"no candidate of Auto has a setting {name!r}.{nearest(name, known)}")
         self._needs_time = given.get("half_life") is not None
-        self._common = {
+        self._common: dict[str, Any] = {
             "level": float(level),
             "warmup": warmup,
             "tune": tune,
@@ -142,7 +142,8 @@ class Auto(StreamModel):
                 output._advance(X, _column(Y, j), report, _of_output(conditions, j))
                 for j, output in enumerate(self._outputs)
             ]
-        return _side_by_side([one for one in said if one is not None])
+        known = [one for one in said if one is not None]
+        return _side_by_side(known) if known else None
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
@@ -163,9 +164,7 @@ class Auto(StreamModel):
         each = issued.reshape(len(X), -1, len(self._outputs))
         with undone_on_error(self, len(self._outputs)):
             for j, output in enumerate(self._outputs):
-                output._resolve(
-                    X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j)
-                )
+                output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
 
     def _note_target(self, y: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
@@ -274,6 +273,6 @@ def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
     return np.hstack([conditions[:, :NOISE], own])
 
 
-def _side_by_side(said: list[Any]) -> Any:
+def _side_by_side(said: list[Prediction]) -> Prediction:
     """Predictions of single outputs as one."""
-    return said[0]._each(lambda *parts: np.hstack(parts), *said[1:]) if said else None
+    return said[0]._each(lambda *parts: np.hstack(parts), *said[1:])

@@ -184,7 +184,7 @@ class Staged(StreamModel):
         self._model = model
         self._model._prepare(self._model_shape())
         scores = {str(name): float(score) for name, score in structure["scores"]}
-        self.chosen = None if chosen is None else Chosen(*chosen, scores)
+        self.chosen = None if chosen is None else Chosen(chosen[0], chosen[1], chosen[2], scores)
         super()._rebuild(structure)
 
     def _model_shape(self) -> Shape:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.named import model_names
 from streamgp.job.job import BadRowError, first_rows
+from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names
 from streamgp.job.scores import RunningScores

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.waiting import Waiting
 from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
 
 

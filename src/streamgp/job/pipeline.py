@@ -80,7 +80,9 @@ class Pipeline:
         self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
-        self.lags = default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
+        self.lags = (
+            default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
+        )
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
                 f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
@@ -233,7 +235,7 @@ class Pipeline:
         numbers = np.arange(self.rows + 1, self.rows + len(coming) + 1)
         return self._predicted(coming, numbers, None, np.full(len(coming), np.nan))
 
-    def _upcoming(self) -> CalibratedPrediction:
+    def _upcoming(self) -> Prediction:
         """What was predicted of the next rows; NaN where nothing could be."""
         if not isinstance(self.model, Ahead):
             return self.model._empty()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamgp.contract.model import StreamModel
 from streamgp.auto.candidates import CANDIDATES, candidate
+from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
 from streamgp.settings import Configured, nearest, number, whole

@@ -13,7 +13,7 @@ from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting

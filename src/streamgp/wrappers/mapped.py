@@ -43,17 +43,17 @@ class Mapped(Wrapper):
 
     def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Targets as the model within sees them."""
-        map = self._affine(X)
-        return Y if map is None else np.ascontiguousarray((Y - map.offset) / map.factor)
+        affine = self._affine(X)
+        return Y if affine is None else np.ascontiguousarray((Y - affine.offset) / affine.factor)
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
         """A prediction of the model within, in the units of the targets."""
-        map = self._affine(X)
-        return prediction if map is None else prediction._moved(map.offset, map.factor)
+        affine = self._affine(X)
+        return prediction if affine is None else prediction._moved(affine.offset, affine.factor)
 
     def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
-        map = self._affine(X)
-        return conditions if map is None else in_other_units(conditions, np.atleast_1d(map.factor), self._shared)
+        affine = self._affine(X)
+        return conditions if affine is None else in_other_units(conditions, np.atleast_1d(affine.factor), self._shared)
 
     # Rows.
 
@@ -86,8 +86,12 @@ class Mapped(Wrapper):
         self._within._remember(self._inputs(X))
 
     def _joint(self, X: FloatArray) -> JointPrediction:
-        joint, map = self._within._joint(self._inputs(X)), self._affine(X)
-        return joint if map is None else joint.mapped(map.offset, map.factor, np.asarray(map.factor**2 * joint.noise))
+        joint, affine = self._within._joint(self._inputs(X)), self._affine(X)
+        return (
+            joint
+            if affine is None
+            else joint.mapped(affine.offset, affine.factor, np.asarray(affine.factor**2 * joint.noise))
+        )
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         return MappedTrajectories(self, self._within._trajectories(count, steps))
