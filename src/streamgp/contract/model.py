@@ -564,7 +564,7 @@ class StreamModel(Saved):
     def _empty_like(self, prediction: Prediction) -> Prediction:
         """No rows of another model's predictions, in the shape of this one's."""
         shape = (0,) if self._shape.scalar else (0, self._p or 1)
-        return prediction._each(lambda part: np.empty(shape))
+        return prediction._each(lambda _: np.empty(shape))
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""

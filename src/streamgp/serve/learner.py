@@ -306,8 +306,7 @@ def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
     request = Request(settings.model, run_settings(settings), settings.horizon)
     lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
     cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
-    pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
-    return pipeline
+    return Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
 
 
 def run_settings(settings: StreamSettings) -> dict[str, Any]:
