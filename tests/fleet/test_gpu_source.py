@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.cuda.exchange import Exchange
+from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices
 from streamgp.fleet.cuda import CudaEngine
-from streamgp.fleet.exchange import Exchange
-from streamgp.fleet.plain import PlainMemory
 
 CLOSE = 1e-8
 
