@@ -148,8 +148,8 @@ class Fleet(Saved):
                 single._prepare(self._shape)
                 source.take(i, single)
                 self._engine.put(i, single)
-        for name, array in waiting.items():
-            array[...] = saved[name]
+        if self._waiting is not None:
+            self._waiting.restore(saved)
 
     def _check_restored(self) -> None:
         assert self._engine is not None
