@@ -13,7 +13,7 @@ FLOORS = (
     {"api", "deep", "adapters", "spark"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
-    {"filters", "local", "recipes"},
+    {"cuda", "filters", "local", "recipes"},
     {"process"},
     {"contract"},
     {"kernels"},

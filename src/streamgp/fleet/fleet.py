@@ -17,11 +17,11 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
+from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, layers
 from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.record import UnfitError
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -148,8 +148,8 @@ class Fleet(Saved):
                 single._prepare(self._shape)
                 source.take(i, single)
                 self._engine.put(i, single)
-        for name, array in waiting.items():
-            array[...] = saved[name]
+        if self._waiting is not None:
+            self._waiting.restore(saved)
 
     def _check_restored(self) -> None:
         assert self._engine is not None

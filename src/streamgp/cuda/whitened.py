@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from streamgp.fleet import covariance
-from streamgp.fleet.lanes import NONE, WARP, WIDE, Lanes
-from streamgp.fleet.record import (
+from streamgp.cuda import covariance
+from streamgp.cuda.lanes import NONE, WARP, WIDE, Lanes
+from streamgp.cuda.record import (
     CHANGE,
     DISTINCT,
     FRESH,

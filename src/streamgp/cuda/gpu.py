@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.fleet.lanes import FAST, WARP, WIDE, gpu_lanes
-from streamgp.fleet.ptx import cuda, fetch, fetched, put_back
-from streamgp.fleet.record import (
+from streamgp.cuda.lanes import FAST, WARP, WIDE, gpu_lanes
+from streamgp.cuda.ptx import cuda, fetch, fetched, put_back
+from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
@@ -26,8 +26,8 @@ from streamgp.fleet.record import (
     ROWS,
     UnfitError,
 )
-from streamgp.fleet.spectral import SpectralShape
-from streamgp.fleet.whitened import BasisShape
+from streamgp.cuda.spectral import SpectralShape
+from streamgp.cuda.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
 AT_ONCE = 1024  # blocks and threads that copy

@@ -65,7 +65,7 @@ def one_lane(number: type = np.float64) -> Lanes:
 
 def gpu_lanes(count: int, number: type, at: int) -> Lanes:
     """The threads of a block: whole warps, which meet in three numbers each from ``at`` on in the array f."""
-    from streamgp.fleet.ptx import cuda, read_four
+    from streamgp.cuda.ptx import cuda, read_four
 
     warps, everyone, infinite, U = count // WARP, 0xFFFFFFFF, number(math.inf), np.uint64
     none, begin, warp, four, three, two, one, zero = map(U, (NONE, at, WARP, 4, 3, 2, 1, 0))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.fleet.lanes import one_lane
-from streamgp.fleet.record import (
+from streamgp.cuda.lanes import one_lane
+from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
@@ -19,8 +19,8 @@ from streamgp.fleet.record import (
     ROWS,
     UnfitError,
 )
-from streamgp.fleet.spectral import SpectralShape
-from streamgp.fleet.whitened import BasisShape
+from streamgp.cuda.spectral import SpectralShape
+from streamgp.cuda.whitened import BasisShape
 
 
 class PlainMemory:

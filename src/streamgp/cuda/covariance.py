@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.fleet.lanes import Function, Lanes
+from streamgp.cuda.lanes import Function, Lanes
 
 Array = NDArray
 

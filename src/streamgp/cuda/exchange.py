@@ -13,10 +13,10 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from streamgp.contract.model import StreamModel
-from streamgp.fleet import covariance
-from streamgp.fleet.record import CHANGE, COUNTS, POINTS, REFRESHED
-from streamgp.fleet.spectral import SpectralShape
-from streamgp.fleet.whitened import BasisShape
+from streamgp.cuda import covariance
+from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED
+from streamgp.cuda.spectral import SpectralShape
+from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
 from streamgp.process import budget, observation
 from streamgp.process import features as feature_kinds
