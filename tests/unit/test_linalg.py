@@ -97,7 +97,7 @@ def test_rotating_a_row_in_equals_factoring_anew(n):
     A, phi, y = positive(n), rng.normal(size=n), rng.normal(size=2)
     z = rng.normal(size=(n, 2))
     R = padded_upper(factor(A))
-    triangular.rotate_in(R, z_new := z.copy(), phi.copy(), y.copy(), n)
+    triangular.rotate_in(R, z_new := z.copy(), 3.0 * phi, y.copy(), n, phi, 3.0)
     new = A + np.outer(phi, phi)
     np.testing.assert_allclose(np.triu(R[:n, :n]), factor(new), atol=1e-12)
     np.testing.assert_allclose(factor(new).T @ z_new, factor(A).T @ z + np.outer(phi, y), atol=1e-12)

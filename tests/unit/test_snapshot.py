@@ -74,7 +74,7 @@ def test_another_format_version_is_refused():
     header, tensors = header_and_tensors()
     header["format"] = 1
     with pytest.raises(
-        sg.SnapshotError, match="has format 1, this version of streamgp reads format 2.*learn the stream"
+        sg.SnapshotError, match="has format 1, this version of streamgp reads format 3.*learn the stream"
     ):
         sg.from_bytes(repacked(header, tensors))
 

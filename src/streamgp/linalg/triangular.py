@@ -14,6 +14,8 @@ from streamgp.linalg.vector import dot
 
 Array = NDArray
 
+CANCELED = 4e-15  # a few roundings
+
 
 @compiled
 def solve_transposed(R: Array, b: Array, n: int, x: Array) -> None:
@@ -165,14 +167,20 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 
 @compiled
-def rotate_in(R: Array, z: Array, phi: Array, y: Array, n: int) -> None:
-    """[R z] becomes the triangular factor of [R z]'[R z] + [phi y]'[phi y]; phi and y are used up."""
+def rotate_in(R: Array, z: Array, row: Array, y: Array, n: int, phi: Array, weight: float) -> None:
+    """[R z] becomes the factor of [R z]'[R z] + [row y]'[row y], where row = weight phi; row and y are used up.
+
+    What earlier rows leave of an entry is rounding where it is below CANCELED of it, and counts as 0: rows that repeat
+    each other would else say something, by their errors, of directions in which none of them goes.
+    """
     for i in range(n):
-        c, s, R[i, i] = rotation(R[i, i], phi[i])
-        row, rest = R[i, i + 1 : n], phi[i + 1 : n]
+        if np.abs(row[i]) <= CANCELED * weight * np.abs(phi[i]):
+            continue
+        c, s, R[i, i] = rotation(R[i, i], row[i])
+        target, rest = R[i, i + 1 : n], row[i + 1 : n]
         for j in range(rest.size):
-            t = row[j]
-            row[j] = c * t + s * rest[j]
+            t = target[j]
+            target[j] = c * t + s * rest[j]
             rest[j] = c * rest[j] - s * t
         for j in range(y.size):
             t = z[i, j]
