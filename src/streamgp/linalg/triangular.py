@@ -167,25 +167,29 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 
 @compiled
-def rotate_in(R: Array, z: Array, row: Array, y: Array, n: int, phi: Array, weight: float) -> None:
-    """[R z] becomes the factor of [R z]'[R z] + [row y]'[row y], where row = weight phi; row and y are used up.
+def rotate_in(R: Array, z: Array, keep: float, phi: Array, weight: float, y: Array, n: int, row: Array) -> None:
+    """[R z] becomes the factor of keep^2 [R z]'[R z] + weight^2 [phi y]'[phi y]; y is used up, and row is scratch.
 
     What earlier rows leave of an entry is rounding where it is below CANCELED of it, and counts as 0: rows that repeat
     each other would else say something, by their errors, of directions in which none of them goes.
     """
     for i in range(n):
+        row[i] = weight * phi[i]
+    for j in range(y.size):
+        y[j] *= weight
+    for i in range(n):
         if np.abs(row[i]) <= CANCELED * weight * np.abs(phi[i]):
-            continue
-        c, s, R[i, i] = rotation(R[i, i], row[i])
-        target, rest = R[i, i + 1 : n], row[i + 1 : n]
+            row[i] = 0.0
+        c, s, R[i, i] = rotation(keep * R[i, i], row[i])
+        kept_c, kept_s, target, rest = keep * c, keep * s, R[i, i + 1 : n], row[i + 1 : n]
         for j in range(rest.size):
             t = target[j]
-            target[j] = c * t + s * rest[j]
-            rest[j] = c * rest[j] - s * t
+            target[j] = kept_c * t + s * rest[j]
+            rest[j] = c * rest[j] - kept_s * t
         for j in range(y.size):
             t = z[i, j]
-            z[i, j] = c * t + s * y[j]
-            y[j] = c * y[j] - s * t
+            z[i, j] = kept_c * t + s * y[j]
+            y[j] = c * y[j] - kept_s * t
 
 
 @compiled

@@ -163,20 +163,13 @@ def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, 
         size2 += y[o] * y[o]
     if not np.isfinite(weight2 * size2):
         return False
-    if scale != 1.0:
-        # Uncertainty injection divides the covariance by the factor: A and b are multiplied by it.
-        posterior.scale_factor(R, z, 1.0 / np.sqrt(scale), n)
-    weight = np.sqrt(weight2)
-    for i in range(n):
-        h[i] = weight * phi[i]
-    for o in range(first, last):
-        y[o] *= weight
-    triangular.rotate_in(R, z, h, y[first:last], n, phi, weight)
+    # Uncertainty injection multiplies the covariance by the scale: A = R'R and b = R'z are divided by it.
+    triangular.rotate_in(R, z, 1.0 / np.sqrt(scale), phi, np.sqrt(weight2), y[first:last], n, h)
     if row_noise + gamma2 < posterior.INFORMATION_NOISE * kappa:
         # What the row leaves in a direction of which little is known is rounding of phi_i, over R_ii.
         spread = 0.0
         for i in range(n):
-            spread += (weight * phi[i] / R[i, i]) ** 2
+            spread += weight2 * (phi[i] / R[i, i]) ** 2
         m.counters.unresolved_rows += 1 if spread * posterior.INFORMATION_NOISE > 1.0 else 0
     return True
 

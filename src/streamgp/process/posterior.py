@@ -193,8 +193,7 @@ def inflate_information(R: Array, z: Array, noise: float, scale: float, n: int) 
     finite, values, vectors = spectrum(S, n)
     if not finite:
         return 0
-    weights, row, y = np.empty((z.shape[1], n)), np.empty(n), np.empty(z.shape[1])
-    direction = np.empty(n)
+    weights, y, direction, row = np.empty((z.shape[1], n)), np.empty(z.shape[1]), np.empty(n), np.empty(n)
     for j in range(z.shape[1]):
         for i in range(n):
             weights[j, i] = z[i, j]
@@ -208,8 +207,7 @@ def inflate_information(R: Array, z: Array, noise: float, scale: float, n: int) 
             missing = np.sqrt(noise * (1.0 - 1.0 / value))
             for i in range(n):
                 direction[i] = vectors[i, e]
-                row[i] = missing * direction[i]
             for j in range(z.shape[1]):
-                y[j] = dot(row, weights[j], n)
-            triangular.rotate_in(R, z, row, y, n, direction, missing)
+                y[j] = dot(direction, weights[j], n)
+            triangular.rotate_in(R, z, 1.0, direction, missing, y, n, row)
     return capped
