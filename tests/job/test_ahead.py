@@ -12,10 +12,9 @@ from streamgp.job import Pipeline
 from streamgp.job.ahead import needed
 from streamgp.tables.columns import Column, Schema
 
-ELSEWHERE = {  # what these models compile for themselves, or need when forgetting is changed
+ELSEWHERE = {  # what these models compile for themselves
     "KLMS": {"run", "predict"},
     "LWPR": {"run", "predict"},
-    "ISSGPR": {"scale_factor", "cap_information"},
 }
 RUN = """
 import sys

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.contract import checks
 from streamgp.settings import FloatArray
+from streamgp.vocabulary import LEAST_NOISE
 
 
 def row(x: Any, d: int | None) -> FloatArray:
@@ -105,6 +106,13 @@ def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> Float
             f"noise must be finite and above 0{f' in row {at}' if many else ''}: it is the variance of an observation; "
             f"got {values[at].tolist()}; nothing was learnt. Leave a row out that is to count for nothing, or make its "
             "target missing."
+        )
+    small = (learnt & (values < LEAST_NOISE)).any(axis=1)
+    if small.any():
+        at = int(np.argmax(small))
+        raise ValueError(
+            f"noise must be at least {LEAST_NOISE:g}{f' in row {at}' if many else ''}, below which arithmetic cannot "
+            f"tell it from 0; got {values[at].tolist()}; nothing was learnt. Give a larger one, or use other units."
         )
     return np.where(learnt if values.shape[1] == p else learnt.any(axis=1, keepdims=True), values, np.nan)
 

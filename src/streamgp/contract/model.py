@@ -41,14 +41,15 @@ QUICK = {"predict_one", "learn_one"}
 
 
 class Health(NamedTuple):
-    """Numerical repairs so far; all zero is the normal case.
+    """What arithmetic did so far that exact numbers would not need; ``repairs`` counts all but ``capped_directions``.
 
     Args:
         skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
-        unresolved_rows: rows learnt with a noise so small against the prior variance (below 1e-9 of it) that rounding
-            of the kernel may show in the mean.
+        unresolved_rows: rows learnt with a noise so small against the prior variance that rounding may show in the
+            mean (docs/numerics.md).
         negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
-        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
+        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it,
+            which is part of forgetting by injection and no repair.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
     """
@@ -62,7 +63,8 @@ class Health(NamedTuple):
 
     @property
     def repairs(self) -> int:
-        return sum(self)
+        """How often rounding had to be made good; 0 is the normal case."""
+        return sum(self) - self.capped_directions
 
 
 class Change(NamedTuple):

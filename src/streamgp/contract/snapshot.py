@@ -21,7 +21,7 @@ from streamgp.version import __version__
 if TYPE_CHECKING:
     from streamgp.contract.saved import Saved
 
-FORMAT = 2
+FORMAT = 3
 _KEY = "streamgp"
 _LONGEST = 100_000_000  # bytes of a header: safetensors reads no longer one
 _FOREIGN = "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"

@@ -22,6 +22,7 @@ from streamgp.process import budget, observation
 from streamgp.process import features as feature_kinds
 from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.posterior import COVARIANCE_NOISE
 from streamgp.settings import FloatArray
 
 NUMBERS = {"double": np.float64, "single": np.float32}
@@ -62,6 +63,9 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
         "estimate_power=True": model._estimate_power,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
         "noise=0": model._least_squares,
+        f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (
+            isinstance(parts, Fourier) and model._noise.min() < COVARIANCE_NOISE * parts.variance
+        ),  # they are held in covariance form there
     }
     for what, asked in cannot.items():
         if asked:

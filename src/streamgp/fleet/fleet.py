@@ -34,7 +34,7 @@ class FleetHealth(NamedTuple):
 
     Args:
         total: of all models together.
-        models: an array (size,) of each kind; ``models.repairs`` counts all kinds for each model.
+        models: an array (size,) of each kind; ``models.repairs`` counts those of each model.
     """
 
     total: Health
