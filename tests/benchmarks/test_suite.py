@@ -99,6 +99,7 @@ def test_committed_results_have_a_claim_for_every_promise():
     assert ("bytes grown over 1000000 rows", 0) in rest
 
 
+@pytest.mark.more
 def test_the_quick_run_claims_the_same(monkeypatch, capsys):
     monkeypatch.setattr(must_show, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(must_show, "QUICK_BLOCKS", 1)
@@ -111,6 +112,7 @@ def test_the_quick_run_claims_the_same(monkeypatch, capsys):
 # The parts
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
@@ -121,6 +123,7 @@ def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
         assert set(cell[name]["ratio"]) == expected
 
 
+@pytest.mark.more
 def test_the_other_parts_run():
     assert one_row.measure("KLMS", 2, 5)["learn_one"]["blocks"] == 5
     assert set(where_time_goes.measure(10, 2)) == {
@@ -138,6 +141,7 @@ def test_no_memory_grows_with_the_rows():
     assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] == 0
 
 
+@pytest.mark.more
 def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(
         start_up, "STEPS", start_up.STEPS.replace("{build}", "sg.Window(2)").partition("model.learn")[0]

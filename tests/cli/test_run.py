@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,18 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
+from tests.cli.forks import process
 
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
 
 
 def streamgp(*arguments, **options):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
-
-
-def process(*arguments, **options):
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "streamgp", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def table(path, rows=80, start=0, header=True, seed=0):
@@ -168,9 +162,10 @@ def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path
 
 def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     terminal, seen_by_run = os.openpty()
-    running = process_on(
-        seen_by_run, "run", table(tmp_path / "a.csv", 300), "--target", "y", "--out", tmp_path / "o.csv"
-    )
+    running = process(
+        "run", table(tmp_path / "a.csv", 300), "--target", "y", "--out", tmp_path / "o.csv", "--model", "KRLST",
+        "--set", "warmup=250", stdout=subprocess.DEVNULL, stderr=seen_by_run, env=os.environ | {"TERM": "xterm"},
+    )  # fmt: skip
     os.close(seen_by_run)
     shown = b""
     with contextlib.suppress(OSError):  # the other end is closed
@@ -181,12 +176,6 @@ def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     text = shown.decode()
     for sentence in ("reading the first rows", "tuning KRLST on 50 rows", "tuning KRLST on 250 rows", "RMSE, streamgp"):
         assert sentence in text
-
-
-def process_on(terminal, *arguments):
-    """A small run that believes to be watched."""
-    command = [sys.executable, "-m", "streamgp", *map(str, arguments), "--model", "KRLST", "--set", "warmup=250"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal, env=os.environ | {"TERM": "xterm"})
 
 
 def test_a_horizon_says_what_was_predicted_of_each_row_and_then_of_rows_to_come(tmp_path):
@@ -403,8 +392,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
 def test_output_that_nobody_reads_any_more_ends_the_run_quietly(tmp_path):
     source = table(tmp_path / "a.csv", 600)
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "streamgp", "run", str(source), "--target", "y", *SMALL]
-    running = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    running = process("run", source, "--target", "y", *SMALL, stdout=writing)
     os.close(writing)
     os.read(reading, 10)
     os.close(reading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import streamgp as sg
 
@@ -179,3 +180,42 @@ CLASSES_AND_COUNTS = {
         sg.SOGP(capacity=8, likelihood=sg.Poisson(), outputs="separate"), columns=[0, 2]
     ),
 }
+
+# Wrappers around models that other examples have, too, or around wrappers: nothing here has code of its own.
+COMPOSITIONS = {
+    "Calibrated LWPR",
+    "Calibrated Student-t",
+    "Calibrated committee",
+    "Calibrated drift-aware",
+    "Calibrated reservoir",
+    "Calibrated separate",
+    "Calibrated standard",
+    "Columns of counts",
+    "Committee adapting",
+    "Committee of filters",
+    "Committee separate",
+    "DriftAware features",
+    "DriftAware injecting",
+    "DriftAware linear",
+    "DriftAware reservoir",
+    "DriftAware standard",
+    "DriftAware without variance",
+    "Encoded features",
+    "Encoded separate",
+    "Standardize LWPR",
+    "Standardize LocalGP",
+    "Standardize Student-t",
+    "Standardize adapting",
+    "Standardize calibrated",
+    "Standardize drift-aware",
+    "Standardize features",
+    "Standardize filter",
+    "Standardize of classes",
+    "Standardize reservoir",
+    "Standardize separate",
+}
+
+
+def parameters(examples):
+    """Names as parameters of tests; make test leaves compositions to make test-more."""
+    return [pytest.param(name, marks=pytest.mark.more if name in COMPOSITIONS else ()) for name in examples]

@@ -101,7 +101,7 @@ def test_a_slow_signal_is_predicted_as_well_as_by_its_previous_value(lags):
     assert np.sqrt(error[480:].mean()) < 1.02 * np.sqrt(previous[480:].mean())
 
 
-@pytest.mark.parametrize("horizon", [0, 3])
+@pytest.mark.parametrize("horizon", [0, pytest.param(3, marks=pytest.mark.more)])
 def test_a_committee_is_saved_and_continued_exactly(horizon):
     X, y = rows()
     whole = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
@@ -148,7 +148,7 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
-@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), (2, ())])
+@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), pytest.param(2, (), marks=pytest.mark.more)])
 def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon, stops):
     X, y = changing(760)
     untuned = CHANGE | {"tune": False}

@@ -12,6 +12,15 @@ from reproductions.framework import catalogue, runner
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
 CLAIMS = PAGE.with_name("claims.md")
+# One quick run of each paper is in make test, if possible one without real data.
+FIRST = {
+    "alshedivat2017-online",
+    "extensions-factors",
+    "gijsberts2013-figure4",
+    "huber2013-figure1_growth",
+    "soh2014-table1",
+    "vanvaerenbergh2016-figure1",
+}
 
 
 def found(name):
@@ -22,7 +31,14 @@ def found(name):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("name", framework.names())
+def test_one_quick_run_of_each_paper_is_in_make_test():
+    assert set(framework.names()) >= FIRST
+    assert sorted(name.partition("-")[0] for name in FIRST) == sorted({n.partition("-")[0] for n in framework.names()})
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.more) for name in framework.names()]
+)
 def test_a_quick_run_gives_what_it_gave(name, tmp_path):
     experiment = found(name)
     try:

@@ -7,13 +7,13 @@ import pytest
 
 import streamgp as sg
 from streamgp.contract import snapshot
-from tests.contract.models import EXAMPLES, D
+from tests.contract.models import EXAMPLES, D, parameters
 from tests.contract.test_contract import stream
 
 SINGLE = {name: make for name, make in EXAMPLES.items() if not name.startswith("Delayed")}
 
 
-@pytest.fixture(params=SINGLE)
+@pytest.fixture(params=parameters(SINGLE))
 def build(request):
     return SINGLE[request.param]
 
