@@ -85,7 +85,7 @@ def compare_models(
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
         schema = recognise(first, target, inputs)
-        pipepredicted = {
+        pipelines = {
             name: Pipeline(
                 schema,
                 name,
@@ -95,8 +95,8 @@ def compare_models(
             )
             for name in models
         }
-        encoder = next(iter(pipepredicted.values())).encoder
-        warmup = max(pipeline.request.stages()[1] for pipeline in pipepredicted.values())
+        encoder = next(iter(pipelines.values())).encoder
+        warmup = max(pipeline.request.stages()[1] for pipeline in pipelines.values())
         sums = BlockSums()
         scores = {name: RunningScores() for name in models}
         rows = skipped = 0
@@ -111,8 +111,8 @@ def compare_models(
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
                 rows += len(encoded.y)
-                predicted = {name: pipeline.take(encoded) for name, pipeline in pipepredicted.items()}
-                previous = next(iter(pipepredicted.values())).previous
+                predicted = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
+                previous = next(iter(pipelines.values())).previous
                 losses = {name: _loss(part, by)[start:] for name, part in predicted.items()}
                 if by == "rmse":
                     losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
