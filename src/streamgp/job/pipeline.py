@@ -20,8 +20,8 @@ from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
 from streamgp.job.selection import Chosen, Selection
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import from_bytes
-from streamgp.settings import FloatArray, whole
+from streamgp.loading import decoded, from_bytes
+from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -86,7 +86,8 @@ class Pipeline:
                 f"--ticket-column and --horizon {horizon} exclude each other: targets come by ticket, or so many rows "
                 "later; drop one of them"
             )
-        self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
+        kept = {name: copied(value) for name, value in (settings or {}).items()}
+        self.request = Request(model, kept, horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
         auto = self.request.model == AUTO
@@ -392,12 +393,13 @@ class Pipeline:
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
         request = self.request
+        settings, parts = snapshot.encoded(request.settings)
         header = {
             "holds": "a run over rows of a table",
             "run": {
                 "schema": self.schema.to_dict(),
                 "model": request.model,
-                "settings": {name: str(value) for name, value in request.settings.items()},
+                "settings": settings,
                 "lags": self.lags,
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
@@ -412,7 +414,7 @@ class Pipeline:
             | self._selection.header(),
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self._selection.arrays() | self.yardsticks.arrays() | model
+        arrays = self._arrays() | self._selection.arrays() | self.yardsticks.arrays() | model | parts
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -447,7 +449,7 @@ class Pipeline:
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
-            saved["settings"],
+            decoded(saved["settings"], tensors, {}),
             saved["lags"],
             saved["horizon"],
         )

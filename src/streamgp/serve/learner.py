@@ -19,6 +19,7 @@ from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import MOST_PENDING, Request
 from streamgp.serve.messages import (
+    LONGEST_SETTING,
     PredictAnswer,
     PredictedRow,
     RefusedError,
@@ -190,7 +191,7 @@ class Learner:
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        refuse_waiting(self.settings)
+        refuse_waiting(pipeline)
         rows = self._encoded(pipeline, op.rows)
         waits = pipeline.issue(rows)
         answers = []
@@ -310,7 +311,7 @@ def run_settings(settings: StreamSettings) -> dict[str, Any]:
 
 def settings_of(pipeline: Pipeline) -> StreamSettings:
     """The settings of a run."""
-    own = {name: value for name, value in pipeline.request.settings.items() if name != "level"}
+    own = {name: _shown(value) for name, value in pipeline.request.settings.items() if name != "level"}
     return StreamSettings(
         pipeline.schema.target,
         list(pipeline.schema.inputs),
@@ -320,6 +321,11 @@ def settings_of(pipeline: Pipeline) -> StreamSettings:
         own,
         pipeline.level,
     )
+
+
+def _shown(value: Any) -> float | str | None:
+    """A setting as messages can have it; what cannot be is told in words."""
+    return value if value is None or isinstance(value, bool | int | float) else str(value)[:LONGEST_SETTING]
 
 
 def pending_of(settings: StreamSettings) -> int:
@@ -345,17 +351,17 @@ def check_settings(settings: StreamSettings) -> None:
         raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
 
 
-def refuse_waiting(settings: StreamSettings) -> None:
+def refuse_waiting(pipeline: Pipeline) -> None:
     """Refuse tickets for a stream whose model cannot wait for targets."""
-    if settings.horizon:
+    if pipeline.horizon:
         raise RefusedError(
             409,
             "has_horizon",
-            f"the stream predicts {settings.horizon} rows ahead and gets its targets from later rows",
+            f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows",
             "post rows: each is answered with the prediction ahead",
         )
     try:
-        Request(settings.model, run_settings(settings), late=True)
+        Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
         raise RefusedError(
             409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"
