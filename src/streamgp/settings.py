@@ -297,6 +297,11 @@ def duration(name: str, value: Any) -> float:
     return number(name, copied(value), above=0)
 
 
+def unix_seconds(moment: dt.datetime) -> float:
+    """Seconds since 1970; a moment without a zone counts as UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
+
+
 def whole(name: str, value: Any, *, at_least: int = 1) -> int:
     """A whole number of at least so much."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

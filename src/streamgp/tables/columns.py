@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.settings import FloatArray, nearest
+from streamgp.settings import FloatArray, nearest, unix_seconds
 from streamgp.tables.formats import BadRow, Chunk
 from streamgp.tables.source import RowsError
 
@@ -420,8 +420,13 @@ def _stamps(name: str, values: Sequence[Any], comma: bool) -> bool:
     return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
 
 
-def seconds(text: str) -> float | None:
-    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds."""
+def seconds(text: str, local: bool = False) -> float | None:
+    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds.
+
+    Args:
+        text: a time with an offset from UTC is converted; one without counts as UTC, as in the library.
+        local: leave the offset out, for what goes by the clock on the wall.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -432,13 +437,12 @@ def seconds(text: str) -> float | None:
         if 1e8 <= number < 1e10:
             return number
         return number / 1e3 if 1e11 <= number < 1e13 else None
-    # The clock on the wall counts, in whatever zone.
-    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+    return unix_seconds(moment.replace(tzinfo=None) if local else moment)
 
 
-def _moments(values: Sequence[Any]) -> FloatArray:
+def _moments(values: Sequence[Any], local: bool = False) -> FloatArray:
     """Seconds since 1970, where most values tell them; otherwise nothing."""
-    moments = [seconds(str(value)) for value in values if not _is_missing(value)]
+    moments = [seconds(str(value), local) for value in values if not _is_missing(value)]
     known = np.array([moment for moment in moments if moment is not None])
     return known if len(known) >= max(LEAST_NUMBERS * len(moments), 3) else np.empty(0)
 
@@ -455,7 +459,7 @@ def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
 
 def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
     """Which cycles of the time the rows can tell something about."""
-    known = _moments(values)
+    known = _moments(values, local=True)
     if not len(known):
         return ()
     spacing = float(np.median(np.diff(known)))
@@ -467,7 +471,7 @@ def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
 def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
     moments = np.empty(len(times))
     for i, text in enumerate(times):
-        moment = seconds(text)
+        moment = seconds(text, local=True)
         if moment is None and not _is_missing(text):
             wrong.setdefault(i, f"has {_short(text)} in the column {name!r}, which holds the time")
         moments[i] = np.nan if moment is None else moment
