@@ -119,6 +119,16 @@ def typed(path, some):
     return path
 
 
+def test_numbers_that_can_be_read_in_two_ways_are_refused_until_the_stream_says_how(client, tmp_path):
+    source = tmp_path / "a.csv"
+    source.write_text("x,y\n" + "".join(f'{i % 7},"{1000 + 96 * i:,}"\n' for i in range(60)))
+    with pytest.raises(PushError, match="'1,000', which may be 1000 or 1; say which with set decimal=. "):
+        pushed(client, source, "unclear")
+    settings = QUICK | {"settings": QUICK["settings"] | {"decimal": "."}}
+    assert Push(str(source), str(client.base_url).rstrip("/"), "clear", settings).run() == 60
+    assert seen(client, "clear") == [1000.0 + 96 * i for i in range(60)]
+
+
 def test_a_growing_file_is_followed_also_when_it_is_replaced(client, tmp_path):
     source, stop = table(tmp_path / "log.csv", rows(60)), threading.Event()
     thread = threading.Thread(target=pushed, args=(client, source, "follow"), kwargs={"follow": True, "stop": stop})

@@ -53,7 +53,7 @@ class Pipeline:
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
             which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift`` and ``pending``; see Request.
+            ``drift``, ``pending`` and ``decimal``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.

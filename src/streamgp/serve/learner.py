@@ -17,7 +17,7 @@ from msgspec import Struct
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import MOST_PENDING, Request
+from streamgp.job.request import MOST_PENDING, Request, decimal_of
 from streamgp.serve.messages import (
     LONGEST_SETTING,
     PredictAnswer,
@@ -168,7 +168,8 @@ class Learner:
                 )
             chunk.columns[target] = [None] * len(chunk)
         try:
-            return recognise(chunk, target, self.settings.inputs, unlabeled=True)
+            decimal = decimal_of(self.settings.settings)
+            return recognise(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
