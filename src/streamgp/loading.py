@@ -29,7 +29,7 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         kind = _known(header["model"], "holds a")
         if not issubclass(kind, Saved):
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
-        settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
+        settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
         shape = Shape._make(header["shape"])
         if shape.d is None:
@@ -70,6 +70,17 @@ def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers and model.size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
+
+
+def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
+    """The settings that snapshot.encoded wrote.
+
+    Args:
+        settings: from the header.
+        tensors: the arrays beside it.
+        parts: settings that cannot be saved.
+    """
+    return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
 
 
 def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import sys
@@ -222,12 +223,21 @@ def test_a_stopped_suite_goes_on_and_a_finished_one_begins_anew(tmp_path, monkey
     assert record.Record("part").cell("a", int, "2") == 2
 
 
-def test_the_commands_answer_for_help(monkeypatch, capsys):
-    for module in (must_show, render):
-        monkeypatch.setattr(sys, "argv", [module.__name__, "--help"])
-        with pytest.raises(SystemExit):
-            module.main()
-        assert "usage" in capsys.readouterr().out
+def written_at():
+    """When each file that the commands may write was last written."""
+    places = (record.ROOT / "README.md", *(record.ROOT / "docs").rglob("*"), *BENCHMARKS.rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in places if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "serve"])
+def test_asking_a_command_for_help_changes_no_file(name, monkeypatch, capsys):
+    command = importlib.import_module(name)
+    before = written_at()
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "usage" in capsys.readouterr().out
+    assert written_at() == before
 
 
 @pytest.mark.parametrize(

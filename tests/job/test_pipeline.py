@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 
 import numpy as np
@@ -91,6 +92,49 @@ def test_a_saved_run_goes_on_as_if_it_had_never_stopped(tmp_path, lags, horizon)
         assert_same(whole, {name: np.concatenate([before[name], after[name]]) for name in before})
         assert second.to_bytes() == pipeline.to_bytes(), stop
         assert vars(second.scores) == vars(pipeline.scores), stop
+
+
+TEN = np.linspace(1.0, 2.0, 10)
+
+
+@pytest.mark.parametrize("stop", [3, 40])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lengthscale": list(TEN)},
+        {"lengthscale": TEN},
+        {"kernel": sg.SquaredExponential(TEN)},
+        {"kernel": 2.0 * sg.Matern(2.5, lengthscale=TEN) + sg.LinearKernel()},
+        {"noise": np.float32(0.1), "warmup": np.int64(30), "level": np.float64(0.8)},
+        {"half_life": dt.timedelta(minutes=20)},
+        {"half_life": np.timedelta64(20, "m")},
+    ],
+    ids=["list", "array", "kernel", "sum", "numbers", "timedelta", "timedelta64"],
+)
+def test_a_run_with_settings_of_python_and_numpy_resumes_bit_for_bit(tmp_path, settings, stop):
+    X, y = stream(60, d=10)
+    times = [f"2024-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(len(y))]
+
+    def part(pipeline, a, b):
+        return pipeline.take(EncodedRows(X[a:b].copy(), y[a:b].copy(), times[a:b], list(range(a, b)), []))
+
+    whole = Pipeline(schema_of(10, time=True), "KRLST", SETTINGS | settings)
+    expected = part(whole, 0, len(y)).mean[stop:]
+    first = Pipeline(schema_of(10, time=True), "KRLST", SETTINGS | settings)
+    part(first, 0, stop)
+    first.save(tmp_path / "run.sgp")
+    second = Pipeline.load(tmp_path / "run.sgp")
+    np.testing.assert_array_equal(part(second, stop, len(y)).mean, expected)
+    assert second.to_bytes() == whole.to_bytes()
+
+
+def test_a_run_keeps_its_settings_when_the_caller_changes_an_array():
+    lengthscale = TEN.copy()
+    pipeline = Pipeline(schema_of(10), "KRLST", SETTINGS | {"lengthscale": lengthscale})
+    lengthscale[:] = -1.0
+    X, y = stream(40, d=10)
+    taken(pipeline, X, y)
+    assert pipeline.request.settings["lengthscale"].tolist() == TEN.tolist()
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)

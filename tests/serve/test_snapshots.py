@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 
+import numpy as np
 import pytest
 
+import streamgp as sg
 from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
@@ -45,6 +48,21 @@ def test_a_run_of_the_command_line_goes_on_in_the_service_and_back(client, tmp_p
     Job(whole, "y", model="KRLST", settings=SETTINGS, lags=2, out=tmp_path / "stayed.csv").run()
     moved, stayed = ((tmp_path / name).read_text().splitlines() for name in ("moved.csv", "stayed.csv"))
     assert moved[1:] == stayed[161:]
+
+
+def test_a_run_with_settings_of_numpy_goes_on_in_the_service(client, tmp_path):
+    kernel = sg.SquaredExponential(np.linspace(1.0, 2.0, 10))
+    first, whole = table(tmp_path / "a.csv", rows(60)), table(tmp_path / "whole.csv", rows(70))
+    settings = SETTINGS | {"kernel": kernel}
+    Job(first, "y", ["x"], model="KRLST", settings=settings, lags=9, save=tmp_path / "a.sgp").run()
+    answer = client.put("/v1/streams/numpy/snapshot", content=(tmp_path / "a.sgp").read_bytes())
+    assert answer.status_code == 201, answer.text
+    sent = client.post("/v1/streams/numpy/rows", json=rows(10, 60))
+    Job(whole, "y", ["x"], model="KRLST", settings=settings, lags=9, out=tmp_path / "whole.ndjson").run()
+    expected = [json.loads(line)["mean"] for line in (tmp_path / "whole.ndjson").read_text().splitlines()]
+    assert [row["mean"] for row in sent.json()["rows"]] == expected[60:]
+    assert client.post("/v1/streams/numpy/predict", json=[{"x": 1.0}]).status_code == 200
+    assert client.get("/v1/streams/numpy").json()["settings"]["settings"]["kernel"] == str(kernel)
 
 
 def test_a_snapshot_opens_in_a_notebook(client):

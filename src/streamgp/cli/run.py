@@ -87,10 +87,13 @@ def run(
         from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job import Job
         from streamgp.job.recorder import Recorder
+        from streamgp.job.report import refuse_plot
         from streamgp.tables.places import refuse_same
 
         files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
         refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
+        if plot is not None:
+            refuse_plot(plot)
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
         recorder = Recorder() if report or plot else None

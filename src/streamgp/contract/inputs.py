@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamgp.contract import checks
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, unix_seconds
 from streamgp.vocabulary import LEAST_NOISE
 
 
@@ -138,7 +138,7 @@ def _moment(item: Any) -> float:
     if _is_missing(item):
         return np.nan
     if isinstance(item, dt.datetime) and item == item:  # NaT of pandas does not equal itself
-        return (item if item.tzinfo else item.replace(tzinfo=dt.UTC)).timestamp()
+        return unix_seconds(item)
     if isinstance(item, np.datetime64):
         return float((item - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     if item != item:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,14 @@ def to_bytes(model: Saved) -> bytes:
 
 def described(model: Saved) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Which model it is: its class and its settings, and the arrays among them."""
-    tensors: dict[str, np.ndarray] = {}
-    settings = {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()}
+    settings, tensors = encoded(model._settings)
     return {"model": registered_name(type(model)), "settings": settings}, tensors
+
+
+def encoded(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Settings for a header, and the arrays among them; loading.decoded reads them."""
+    tensors: dict[str, np.ndarray] = {}
+    return {name: _encoded(value, f"setting.{name}", tensors) for name, value in settings.items()}, tensors
 
 
 def write(path: str | Path, data: bytes) -> None:

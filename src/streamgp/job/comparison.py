@@ -13,7 +13,7 @@ from streamgp.evaluate.paired import BlockSums, Rank
 from streamgp.job.job import BadRowError, first_rows
 from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import setting_names
+from streamgp.job.request import decimal_of, setting_names
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognise
@@ -84,7 +84,7 @@ def compare_models(
     reader = read_rows(source)
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
-        schema = recognise(first, target, inputs)
+        schema = recognise(first, target, inputs, decimal=decimal_of(settings))
         pipelines = {
             name: Pipeline(
                 schema,

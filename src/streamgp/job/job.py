@@ -14,6 +14,7 @@ import numpy as np
 
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.request import decimal_of
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognise
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
@@ -219,7 +220,7 @@ class Job:
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
             raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
-        schema = recognise(first, self.target, self.inputs, self.ticket or "")
+        schema = recognise(first, self.target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 

@@ -19,8 +19,8 @@ from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import from_bytes
-from streamgp.settings import FloatArray, whole
+from streamgp.loading import decoded, from_bytes
+from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -49,7 +49,7 @@ class Pipeline:
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
             which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift`` and ``pending``; see Request.
+            ``drift``, ``pending`` and ``decimal``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -77,7 +77,8 @@ class Pipeline:
         self.horizon = whole("horizon", horizon, at_least=0)
         if horizon > MOST_AHEAD:
             raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
-        self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
+        kept = {name: copied(value) for name, value in (settings or {}).items()}
+        self.request = Request(model, kept, horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
         self.lags = (
@@ -404,12 +405,13 @@ class Pipeline:
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
         request = self.request
+        settings, parts = snapshot.encoded(request.settings)
         header = {
             "holds": "a run over rows of a table",
             "run": {
                 "schema": self.schema.to_dict(),
                 "model": request.model,
-                "settings": {name: str(value) for name, value in request.settings.items()},
+                "settings": settings,
                 "lags": self.lags,
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
@@ -422,7 +424,7 @@ class Pipeline:
             },
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self.yardsticks.arrays() | model
+        arrays = self._arrays() | self.yardsticks.arrays() | model | parts
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -457,7 +459,7 @@ class Pipeline:
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
-            saved["settings"],
+            decoded(saved["settings"], tensors, {}),
             saved["lags"],
             saved["horizon"],
         )

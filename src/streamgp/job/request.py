@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,18 @@ from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
-from streamgp.settings import Configured, nearest, number, whole
+from streamgp.settings import Configured, nearest, number, option, whole
+from streamgp.tables.numbers import MARKS
 
 AUTO = "auto"
-RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True, "pending": 1000}
+RUN_SETTINGS: dict[str, Any] = {
+    "level": 0.9,
+    "warmup": 1000,
+    "tune": True,
+    "drift": True,
+    "pending": 1000,
+    "decimal": None,
+}
 MOST_PENDING = 100_000  # rows that wait for their targets
 
 
@@ -24,7 +33,8 @@ class Request:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
             made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
-            for) and ``pending`` (rows that can wait for late targets; one more, and the oldest expires).
+            for), ``pending`` (rows that can wait for late targets; one more, and the oldest expires) and ``decimal``
+            ("." or ",", the decimal mark of numbers in text; None: the first rows tell).
         horizon: rows ahead.
         late: targets may come in later rows than their own.
     """
@@ -46,6 +56,8 @@ class Request:
         for name in ("tune", "drift"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
+        if self.run["decimal"] is not None:
+            option("decimal", self.run["decimal"], tuple(MARKS))
         known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(
@@ -93,6 +105,12 @@ class Request:
     def build(self, d: int) -> StreamModel:
         """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
         return candidate("KRLST", d, self.own) if self.model == AUTO else model_by_name(self.model, d, self.own)
+
+
+def decimal_of(settings: Mapping[str, Any] | None) -> str | None:
+    """The decimal mark that settings ask for."""
+    mark: str | None = value_of((settings or {}).get("decimal"))
+    return mark
 
 
 def setting_names(model: str) -> set[str]:

@@ -17,10 +17,11 @@ from msgspec import Struct
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline, default_lags
-from streamgp.job.request import AUTO, MOST_PENDING, Request
+from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
 from streamgp.serve.messages import (
+    LONGEST_SETTING,
     PredictAnswer,
     PredictedRow,
     RefusedError,
@@ -168,7 +169,8 @@ class Learner:
                 )
             chunk.columns[target] = [None] * len(chunk)
         try:
-            return recognise(chunk, target, self.settings.inputs, unlabeled=True)
+            decimal = decimal_of(self.settings.settings)
+            return recognise(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
@@ -191,7 +193,7 @@ class Learner:
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        refuse_waiting(self.settings)
+        refuse_waiting(pipeline)
         rows = self._encoded(pipeline, op.rows)
         waits = pipeline.issue(rows)
         answers = []
@@ -317,7 +319,7 @@ def run_settings(settings: StreamSettings) -> dict[str, Any]:
 
 def settings_of(pipeline: Pipeline) -> StreamSettings:
     """The settings of a run."""
-    own = {name: value for name, value in pipeline.request.settings.items() if name != "level"}
+    own = {name: _shown(value) for name, value in pipeline.request.settings.items() if name != "level"}
     return StreamSettings(
         pipeline.schema.target,
         list(pipeline.schema.inputs),
@@ -327,6 +329,11 @@ def settings_of(pipeline: Pipeline) -> StreamSettings:
         own,
         pipeline.level,
     )
+
+
+def _shown(value: Any) -> float | str | None:
+    """A setting as messages can have it; what cannot be is told in words."""
+    return value if value is None or isinstance(value, bool | int | float) else str(value)[:LONGEST_SETTING]
 
 
 def pending_of(settings: StreamSettings) -> int:
@@ -367,17 +374,17 @@ def reservoirs(settings: StreamSettings) -> list[Reservoir]:
         return []
 
 
-def refuse_waiting(settings: StreamSettings) -> None:
+def refuse_waiting(pipeline: Pipeline) -> None:
     """Refuse tickets for a stream whose model cannot wait for targets."""
-    if settings.horizon:
+    if pipeline.horizon:
         raise RefusedError(
             409,
             "has_horizon",
-            f"the stream predicts {settings.horizon} rows ahead and gets its targets from later rows",
+            f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows",
             "post rows: each is answered with the prediction ahead",
         )
     try:
-        Request(settings.model, run_settings(settings), late=True)
+        Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
         raise RefusedError(
             409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"

@@ -7,6 +7,7 @@ same lines under the same idempotency key: if the server had them already, it an
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import threading
 import time
@@ -197,11 +198,15 @@ class Push:
 
 def _rows(chunk: Chunk) -> Iterator[dict[str, Any]]:
     for values in zip(*chunk.columns.values(), strict=True):
-        yield {name: value if _plain(value) else str(value) for name, value in zip(chunk.columns, values, strict=True)}
+        yield {name: _as_json(value) for name, value in zip(chunk.columns, values, strict=True)}
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool | int | float)
+def _as_json(value: Any) -> Any:
+    """A value as JSON can have it: NaN is missing; infinity goes as text, by which the server refuses the row."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if plain else str(value)
 
 
 def _before(chunk: Chunk, bad: BadRow) -> Chunk:
