@@ -27,8 +27,8 @@ class Auto(StreamModel):
     """A stream model without settings: it scales, chooses, tunes, calibrates and notices change by itself.
 
     Naive predictions, least squares and Gaussian processes, with and without past targets as inputs, compete in one
-    committee (docs/models/auto.md). It predicts from the second row on. Rows may be empty, ``()``, where the past is all
-    there is. Several outputs each have a committee of their own.
+    committee. It predicts from the second row on. Rows may be empty, ``()``, where the past is all there is. Several
+    outputs each have a committee of their own.
 
     Building and tuning take seconds after row 20, after a tenth and three tenths of the warm-up and at its end; the
     snapshot grows and shrinks there as members come and go.
@@ -201,7 +201,7 @@ class Auto(StreamModel):
 
     @property
     def errors(self) -> dict[str, float]:
-        """The root mean squared error of each expert over about the last thousand rows, by name; of the first output."""
+        """The root mean squared error of each expert over about the last thousand rows; of the first output."""
         return dict(zip(self._shown.names, self._shown.committee.errors.tolist(), strict=True))
 
     @property
