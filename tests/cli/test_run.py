@@ -88,13 +88,14 @@ def test_predictions_are_the_same_in_every_format(tmp_path, ending):
         assert [float(value) for value in values] == [float(value) for value in row[2:]]
 
 
-@pytest.mark.parametrize("ending", ["ndjson", "parquet", "csv.gz"])
+@pytest.mark.parametrize("ending", ["ndjson", "json", "parquet", "csv.gz"])
 def test_every_format_of_input_gives_the_same_predictions(tmp_path, ending):
     source, other = table(tmp_path / "a.csv"), tmp_path / f"b.{ending}"
     rows = predictions(source)
-    if ending == "ndjson":
+    if "json" in ending:
         typed = [{k: float(v) if k in "xy" else v for k, v in row.items()} for row in rows]
-        other.write_text("".join(json.dumps(row) + "\n" for row in typed))
+        text = json.dumps(typed) if ending == "json" else "".join(json.dumps(row) + "\n" for row in typed)
+        other.write_text(text)
     elif ending == "parquet":
         pa = pytest.importorskip("pyarrow")
         from pyarrow import parquet
@@ -214,10 +215,59 @@ def test_a_run_goes_on_in_another_file(tmp_path):
     streamgp(
         "run", table(tmp_path / "a.csv", 50), "--target", "y", "--out", tmp_path / "two.csv", "--save", saved, *SMALL
     )
-    done = streamgp("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
-    assert "at its first row: this is a different source" in done.stderr
+    other = ("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
+    refused = streamgp(*other)
+    assert (refused.exit_code, (tmp_path / "three.csv").exists()) == (3, False)
+    assert "b.csv is shorter than what was read before: it was cut, or it is another file" in refused.stderr
+    assert "to learn this one from its first row, add --new-source" in refused.stderr
+    done = streamgp(*other, "--new-source")
+    assert f"resuming after 50 rows, in {tmp_path / 'b.csv'} at its first row" in done.stderr
     together = predictions(tmp_path / "two.csv") + predictions(tmp_path / "three.csv")
     assert together == predictions(tmp_path / "one.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("a line", "does not begin as the file that was read before: early lines or line ends were changed"),
+        ("line ends", "does not begin as the file that was read before: early lines or line ends were changed"),
+        ("cut", "has 180 lines, but 201 of it were read before: it was cut short. Get the complete file"),
+        ("cut early", "is shorter than what was read before: it was cut, or it is another file"),
+        ("pipe", "is not the source that was read before, which was a pipe"),
+    ],
+)
+def test_a_source_that_was_changed_is_refused_and_nothing_is_learned_twice(tmp_path, change, message):
+    source, out, saved = table(tmp_path / "a.csv", 200), tmp_path / "o.csv", tmp_path / "m.sgp"
+    text = source.read_text()
+    given = {"input": text} if change == "pipe" else {}
+    streamgp("run", "-" if given else source, "--target", "y", "--out", out, "--save", saved, *SMALL, **given)
+    before = out.read_bytes(), saved.read_bytes()
+    lines = text.splitlines(keepends=True)
+    changed = {
+        "a line": [lines[0], lines[1].replace("a", "b"), *lines[2:]],
+        "cut": lines[:180],
+        "cut early": lines[:30],
+    }
+    text = "".join(changed.get(change, lines))
+    source.write_bytes(text.encode().replace(b"\n", b"\r\n" if change == "line ends" else b"\n"))
+    done = streamgp("run", source, "--load", saved, "--save", saved, "--out", out)
+    assert done.exit_code == 3
+    assert f"{source} {message}" in done.stderr
+    assert (out.read_bytes(), saved.read_bytes()) == before
+    again = streamgp("run", source, "--load", saved, "--new-source")
+    if change == "cut":  # all of it was learned
+        assert again.exit_code == 3
+    else:
+        assert (again.exit_code, len(again.stdout.splitlines())) == (0, text.count("\n"))
+
+
+def test_a_new_source_that_is_not_new_goes_on_where_the_run_stopped(tmp_path):
+    source, saved = table(tmp_path / "a.csv", 60), tmp_path / "m.sgp"
+    streamgp("run", source, "--target", "y", "--save", saved, *SMALL)
+    table(source, 70)
+    done = streamgp("run", source, "--load", saved, "--new-source")
+    assert (done.exit_code, len(done.stdout.splitlines())) == (0, 11)
+    assert "after line 61" in done.stderr
 
 
 def test_forecasts_of_rows_to_come_are_replaced_when_the_run_goes_on(tmp_path):
@@ -354,7 +404,7 @@ def test_a_loaded_run_keeps_its_target_settings_and_columns(tmp_path):
         assert done.exit_code == 2
         assert message in done.stderr
     (tmp_path / "b.csv").write_text("time,x,sort,y\n2024-02-01T00:00,1,a,2\n")
-    done = streamgp("run", tmp_path / "b.csv", "--load", saved)
+    done = streamgp("run", tmp_path / "b.csv", "--load", saved, "--new-source")
     assert done.exit_code == 3
     assert "the columns have changed: 'kind' is missing" in done.stderr
     saved.write_bytes(saved.read_bytes()[:-5])

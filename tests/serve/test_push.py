@@ -119,6 +119,18 @@ def typed(path, some):
     return path
 
 
+def test_a_file_that_was_changed_is_not_sent_again(client, tmp_path):
+    source = table(tmp_path / "a.csv", rows(1200))
+    assert pushed(client, source, "changed", batch=600) == 1200
+    table(source, rows(1300, 1))
+    with pytest.raises(PushError, match="does not begin as the file .* To send all rows of this one, delete .*[.]push"):
+        pushed(client, source, "changed")
+    table(source, rows(900))
+    with pytest.raises(PushError, match="has 901 lines, but 1201 of it were read before"):
+        pushed(client, source, "changed")
+    assert client.get("/v1/streams/changed").json()["rows"] == 1200
+
+
 def test_numbers_that_can_be_read_in_two_ways_are_refused_until_the_stream_says_how(client, tmp_path):
     source = tmp_path / "a.csv"
     source.write_text("x,y\n" + "".join(f'{i % 7},"{1000 + 96 * i:,}"\n' for i in range(60)))

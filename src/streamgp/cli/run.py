@@ -12,7 +12,7 @@ from streamgp.cli.errors import INTERRUPTED, reported
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SOURCE", help="A CSV, NDJSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
+        metavar="SOURCE", help="A CSV, NDJSON, JSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
     ),
 ]
 Inputs = Annotated[
@@ -76,6 +76,10 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Save the run every minute and at the end, such as model.sgp.")
     ] = None,
     load: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume a saved run where it stopped.")] = None,
+    new_source: Annotated[
+        bool,
+        typer.Option("--new-source", help="With --load: if SOURCE is not the run's own, learn it from its first row."),
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
     ] = False,
@@ -112,6 +116,7 @@ def run(
                 as_json=as_json,
                 save=save,
                 load=load,
+                new_source=new_source,
                 follow=follow,
                 on_error=on_error,
                 rescue=rescue,

@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import httpx
 from streamgp.contract import snapshot
 from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked
-from streamgp.tables.source import Position, RowsError
+from streamgp.tables.source import OtherSourceError, Position, RowsError
 
 BATCH = 100  # rows of a request
 LATER = frozenset({408, 429, 500, 502, 503, 504, 507})  # answers after which the same request may succeed
@@ -76,11 +77,12 @@ class Push:
             if self.settings is not None:
                 self._ask(http, "PUT", f"/v1/streams/{self.stream}", self.settings, {})
             done, pending = self._noted(state)
-            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=done)
             try:
-                return self._send(http, reader, state, pending)
-            finally:
-                reader.close()
+                reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=done)
+                with closing(reader):
+                    return self._send(http, reader, state, pending)
+            except OtherSourceError as error:
+                raise PushError(f"{error}. To send all rows of this one, delete {state}") from None
 
     def _send(self, http: httpx.Client, reader: Reader, state: Path | None, pending: int) -> int:
         sent = last = 0
