@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from streamgp.job.candidates import LEAST_SQUARES, least_squares
 
 import streamgp as sg
 from record import blas, environment
+from streamgp.auto.candidates import LEAST_SQUARES, least_squares
 from streamgp.evaluate.metrics import rmse
 from tables import table
 

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from streamgp.job.candidates import model_names
 
 from streamgp import Calibrated, DriftAware, Standardize
 from streamgp.job.expressions import value_of
+from streamgp.job.named import model_names
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, hosted, routes, service
 from streamgp.serve.learner import Learner, check_settings

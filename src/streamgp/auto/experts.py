@@ -283,21 +283,17 @@ class Experts(Staged):
 
     # Members.
 
-    def _views(self) -> list[View]:
-        columns = list(range(self._own))
-        own = [View("", columns, False), View("change", columns, True)] if columns else []
-        past = [View("lags", None, False), View("change, lags", None, True)] if self._lags else []
-        return own + past
-
     def _processes(self) -> dict[str, tuple[View, str]]:
         """Those that the present generation may have, by name."""
         begin = self._now.generation
         since = f"{FROM}{begin + 1}" if begin else ""
-        return {_named(kind, view) + since: (view, kind) for view in self._views() for kind in CANDIDATES}
+        return {
+            _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
+        }
 
     def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
         """Least squares; with the past among the inputs a line for the change is one for the level."""
-        for view in self._views():
+        for view in views(self._own, self._lags):
             if not (view.change and view.columns is None):
                 for forgetting in LEAST_SQUARES:
                     name = _named(f"least squares {forgetting:g}", view)
@@ -355,7 +351,12 @@ class Experts(Staged):
             for name in [name for name in self.names if FROM in name and name not in self.chosen.names]:
                 self._retire(committee, name)  # of a generation that another change has overtaken
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
-            worth = {view.label for view in self._views() for kind in CANDIDATES if _named(kind, view) in stayed}
+            worth = {
+                view.label
+                for view in views(self._own, self._lags)
+                for kind in CANDIDATES
+                if _named(kind, view) in stayed
+            }
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
         self._renew(committee, self._tuned(list(processes), rows), rows)
         self._at_start = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
@@ -444,6 +445,14 @@ class Experts(Staged):
         if not isinstance(committee, Committee):
             raise SnapshotError(f"the snapshot's model must be calibrated around a committee; it is {committee!r}")
         return committee
+
+
+def views(own: int, lags: int) -> list[View]:
+    """What experts see of so many columns and past targets."""
+    columns = list(range(own))
+    level = [View("", columns, False), View("change", columns, True)] if columns else []
+    past = [View("lags", None, False), View("change, lags", None, True)] if lags else []
+    return level + past
 
 
 def _outliers(rows: Rows) -> np.ndarray:

@@ -80,9 +80,9 @@ class Lagged(Mapped):
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         if Y is None:  # each would come next
-            return np.column_stack([X, np.repeat(_lag_columns(self._past, self._lags, 1), len(X), axis=0)])
-        past = _bridged(np.concatenate([self._past, Y]))
-        return np.column_stack([X, _lag_columns(past, self._lags, len(X))])
+            return np.column_stack([X, np.repeat(lag_columns(self._past, self._lags, 1), len(X), axis=0)])
+        past = bridged(np.concatenate([self._past, Y]))
+        return np.column_stack([X, lag_columns(past, self._lags, len(X))])
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -92,7 +92,7 @@ class Lagged(Mapped):
         # Rows before the first target have no lags: they are predicted by the prior, and not learned.
         self._refuse_unfit(X, Y)
         targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
-        past = _bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
+        past = bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
         known = ~np.isnan(past[: len(X)]).any(axis=1)
         first = int(np.argmax(known)) if known.any() else len(X)
         prior = self._predict(X[:first]) if report else None
@@ -104,7 +104,7 @@ class Lagged(Mapped):
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
-        self._past[:] = _bridged(np.concatenate([self._past, targets]))[len(X) :]
+        self._past[:] = bridged(np.concatenate([self._past, targets]))[len(X) :]
         self._x[:] = X[-1]
         self._rows += len(X)
 
@@ -128,7 +128,7 @@ class Lagged(Mapped):
             self._note_target(Y[0])
 
     def _note_target(self, y: FloatArray) -> None:
-        self._past[:] = _bridged(np.concatenate([self._past, y[None]]))[1:]
+        self._past[:] = bridged(np.concatenate([self._past, y[None]]))[1:]
         super()._note_target(y)
 
     def _recall(self, y: FloatArray) -> None:
@@ -171,7 +171,7 @@ class _LaggedTrajectories(freerun.Trajectories):
         self._past = np.repeat(model._past[None], count, axis=0)  # (count, lags, p)
 
     def predict(self, X: FloatArray) -> freerun.Step:
-        lags = np.concatenate([_lag_columns(past, len(past), 1) for past in self._past])
+        lags = np.concatenate([lag_columns(past, len(past), 1) for past in self._past])
         return self._within.predict(np.column_stack([X, lags]))
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
@@ -179,13 +179,13 @@ class _LaggedTrajectories(freerun.Trajectories):
         self._within.record(values, targets)
 
 
-def _bridged(targets: FloatArray) -> FloatArray:
+def bridged(targets: FloatArray) -> FloatArray:
     """Targets in order, (n, p), in which a missing one is the one before it."""
     latest = np.maximum.accumulate(np.where(np.isnan(targets), 0, np.arange(len(targets))[:, None]), axis=0)
     return np.take_along_axis(targets, latest, axis=0)
 
 
-def _lag_columns(past: FloatArray, lags: int, n: int) -> FloatArray:
+def lag_columns(past: FloatArray, lags: int, n: int) -> FloatArray:
     """The lags of n rows, (n, lags * p), newest first; those before the first target repeat the oldest, or are 0.
 
     Args:
