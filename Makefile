@@ -27,10 +27,13 @@ ON_DATA := calibration drift forgetting forecasts main_job
 # Those that need Spark.
 ON_SPARK := spark
 
-.PHONY: help demo test test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-more test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
+
+# In two processes, file by file, the files that take longest first: tests/conftest.py orders them.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 # What the command needs, and no more: --no-compile leaves modules that are never imported alone.
 $(RUNTIME): pyproject.toml constraints.txt
@@ -52,9 +55,13 @@ $(SPARK_VENV)/.ready: pyproject.toml constraints.txt
 demo: $(RUNTIME)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
-test: $(READY)  ## the whole test suite but the soaks, in two processes
+test: $(READY)  ## the tests that tell soonest what broke; five minutes on two cores
 	$(BIN)/streamgp compile
-	$(BIN)/python -m pytest -m "not soak" -n 2
+	$(BIN)/python -m pytest -m "not soak and not more" $(IN_TWO)
+
+test-more: $(READY)  ## the tests that make test leaves out, but for the soaks: slow ones, documents, experiments; ten minutes
+	$(BIN)/streamgp compile
+	$(BIN)/python -m pytest -m "more and not soak" $(IN_TWO)
 
 test-spark:  ## the tests of streamgp.spark, in an environment of their own; skipped without Java
 	@$(call with_spark,$(SPARK_BIN)/python -m pytest tests/spark)
@@ -62,11 +69,11 @@ test-spark:  ## the tests of streamgp.spark, in an environment of their own; ski
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
 
-test-portable: $(READY)  ## the test suite compiled for each kind of x86 processor that this machine can stand in for; an hour
+test-portable: $(READY)  ## make test and make test-more compiled for each kind of x86 processor that this machine can stand in for; an hour
 	for cpu in `$(BIN)/python tests/processors.py`; do \
 		echo "compiled for $$cpu:"; \
 		NUMBA_CPU_NAME=$$cpu NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(CURDIR)/out/compiled/$$cpu \
-			$(BIN)/python -m pytest -m "not soak" -n 2 || exit 1; done
+			$(BIN)/python -m pytest -m "not soak" $(IN_TWO) || exit 1; done
 
 lint: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check
