@@ -7,6 +7,7 @@ from typing import Any
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import scales
+from streamgp.auto.staged import Staged
 from streamgp.contract.model import StreamModel
 from streamgp.recipes.naive import Naive
 from streamgp.settings import Configured, nearest
@@ -23,7 +24,7 @@ def model_names() -> list[str]:
         for name, kind in kinds.items()
         if inspect.isclass(kind)
         and issubclass(kind, StreamModel)
-        and not issubclass(kind, Auto | Wrapper | Naive)
+        and not issubclass(kind, Auto | Staged | Wrapper | Naive)
         and not inspect.isabstract(kind)
         and "models" not in kind.setting_names()
     )

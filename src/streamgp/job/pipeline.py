@@ -336,7 +336,7 @@ class Pipeline:
         """The inputs of a row, what is issued and what is predicted; NaN without anything to go by."""
         p, issued = self.model._issue(X)
         yardsticks = self.yardsticks.issue(X)
-        if not at_once:
+        if self.horizon and not at_once:  # the row is one from which a later target is predicted
             self.model._remember(X)
             self.yardsticks.remember(X)
         known = self._first_target >= 0 or not self._needs_past

@@ -41,6 +41,10 @@ class Late(Wrapper):
         probe._begin(X, Y, scalar, certain, many=many)
         self._prepare(probe._shape)
 
+    def _prepare(self, shape: Shape) -> None:
+        super()._prepare(shape)
+        self._within._prepare(shape)
+
     def _start(self, d: int, p: int) -> None:
         before = None if self._d is None else (self._numbers, self._waiting.arrays(), self._widths(d, 1))
         super()._start(d, p)
