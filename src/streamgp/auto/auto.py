@@ -174,6 +174,9 @@ class Auto(StreamModel):
         for j, output in enumerate(self._outputs):
             output._recall(y[j : j + 1])
 
+    def _memory_arrays(self) -> list[FloatArray]:
+        return self._outputs[0]._memory_arrays()  # the last row, which is the same for all
+
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Outputs([output._trajectories(count, steps) for output in self._outputs])
 

@@ -13,7 +13,7 @@ from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
@@ -99,15 +99,16 @@ class Late(Wrapper):
         self._numbers.state.last_x[:] = X[0]
         return prediction
 
-    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> None:
-        """Learn the target of a row that waits, at the inputs and with the memory of its moment."""
+    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
+        """Learn the target of a row that waits, at the inputs and with the memory of its moment; whether at once."""
         within, counters = self._within, self._numbers.counters
         x, issued, past = self._parts(self._waiting[ticket])
         present, last = self._memory(), ticket == self._numbers.count("newest")
+        at_once = last and bool(counters["fresh"][0]) and not any(isinstance(one, Ahead) for one in within._family())
         self._put_memory(past)
         try:
             # Where nothing has changed since, the model would issue the same now.
-            if last and counters["fresh"][0] and not np.isnan(Y).all():
+            if at_once:
                 within._advance(x, Y, False, conditions)
             else:
                 within._resolve(x, Y, issued, conditions)
@@ -120,6 +121,7 @@ class Late(Wrapper):
         counters["fresh"] = 0
         if last:
             self._close(Y)
+        return at_once
 
     def _parts(self, row: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of a waiting row the inputs and what was issued, (1, ...), and the memory."""
@@ -345,10 +347,8 @@ class Ahead(Late):
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """The target of a row has come: the row so many before it is learned."""
         ticket = row - self._horizon
-        waits = ticket in self._waiting
-        if waits:
-            self._take_out(ticket, Y, conditions)
-        if not waits or np.isnan(Y).all():
+        known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
+        if not known:  # the model within has not seen it, or does not bridge it
             self._within._note_target(Y[0])
         known = ~np.isnan(Y[0])
         self._numbers.state.last_y[known] = Y[0, known]
