@@ -11,6 +11,7 @@ FLOORS = (
     {"serve"},
     {"job"},
     {"api", "deep", "adapters", "spark"},
+    {"auto"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
     {"cuda", "filters", "local", "recipes"},

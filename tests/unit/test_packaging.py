@@ -23,7 +23,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_has_every_module_and_what_the_commands_read(wheel):
     names = set(wheel.namelist())
-    for path in (ROOT / "src").rglob("*"):
+    for path in (ROOT / "src" / "streamgp").rglob("*"):
         if path.suffix in (".py", ".html", ".typed"):
             assert path.relative_to(ROOT / "src").as_posix() in names
     assert wheel.read("streamgp/references.bib") == (ROOT / "references.bib").read_bytes()
