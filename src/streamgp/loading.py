@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES
@@ -21,6 +22,8 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         data: what ``to_bytes()`` returned.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data must be the bytes that to_bytes() returned; got {type(data).__name__}")
     header, tensors = unpacked(bytes(data))
     if "model" not in header:
         way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"
@@ -36,7 +39,8 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
-            _check_shape(shape, model.size, sum(array.size for array in tensors.values()))
+            units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
+            _check_shape(shape, max(model.size, units), sum(array.size for array in tensors.values()))
             model._prepare(shape)
             state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
             model._restore(state)
@@ -62,7 +66,7 @@ def load(path: str | Path, **parts: Any) -> Any:
 
 
 def _check_shape(shape: Shape, size: int, numbers: int) -> None:
-    """The columns, outputs and size of a model that holds so many numbers."""
+    """The columns, outputs and size, or units of a reservoir, of a model that holds so many numbers."""
     d, p, scalar, certain = shape
     whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p)) and size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):

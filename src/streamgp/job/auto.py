@@ -299,7 +299,7 @@ class Auto:
                     yield name, self._seeing(view, least_squares(forgetting), rows)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
-        seen: StreamModel = Standardize(model, warmup=max(rows, 2))
+        seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=False)
         if view.columns is not None:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen

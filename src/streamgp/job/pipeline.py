@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from streamgp.job.lags import Lags
 from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
+from streamgp.job.screening import Screening
 from streamgp.job.selection import Chosen, Selection
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import from_bytes
@@ -37,6 +39,7 @@ DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # of auto beside other inputs; a day of them where it has no more rows than this
 # Numbers of a prediction: mean, variance, noise, lower, upper, the model's own variance and noise, and least squares.
 ISSUED = 8
+NUMBERS = [name for name in PredictedRows._fields if name not in ("time", "ticket")]
 DRIFT = {
     "raised": "drift suspected, forgetting faster",
     "kept": "drift confirmed, keeping the faster model",
@@ -53,7 +56,7 @@ class Pipeline:
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
             which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift`` and ``pending``; see Request.
+            ``drift``, ``screen`` and ``pending``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -107,6 +110,8 @@ class Pipeline:
         self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
+        self.screening = Screening(own, self.request.run["screen"])
+        self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
         self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
         self._lags = Lags(self._columns, self.horizon)
         self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
@@ -149,11 +154,6 @@ class Pipeline:
         """Which models were chosen on the first rows, and why; None before."""
         return self._selection.chosen
 
-    @property
-    def previous(self) -> FloatArray:
-        """The previous value as a prediction of the rows taken last."""
-        return self._lags.previous
-
     def score_summary(self) -> dict[str, Any]:
         """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
         return self.scores.summary() | self.parts.summary(self.rows)
@@ -177,32 +177,62 @@ class Pipeline:
         """
         if self._late is not None:
             return self._take_late(rows, self._late)
-        n, h = len(rows.y), self.horizon
-        X = np.column_stack([rows.X, self._lags.columns(rows.y)])
+        taken, scored, previous = [], [], []
+        start, n = 0, len(rows.y)
+        while start < n or not taken:
+            look = self.screening.next_look(self.rows)
+            part = rows.part(start, min(n, start + look) if look else n)
+            y, time = self.screening.take(part.y, self.rows + 1), self._moments(part.times)
+            self.screening.keep(part.X, y, time)
+            taken.append(self._take_block(part.X, y, time, part.times, ahead))
+            scored.append(self.scored)
+            previous.append(self._lags.previous)
+            self._strike_out()
+            start += len(y)
+        self.scored, self.previous = _joined(scored), np.concatenate(previous)
+        return _joined(taken)
+
+    def _strike_out(self) -> None:
+        """Learn the first rows again if there were fill values among them that could not be told when they came."""
+        found = self.screening.look_back(self.rows)
+        if found is None:
+            return
+        own, y, time = found
+        again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
+        again.report_to(self._selection.doing)
+        again._take_block(own, y, time if self._timed else None, None, False)
+        self.model, self._selection, self.yardsticks = again.model, again._selection, again.yardsticks
+        self._lags, self._delay, self._unready = again._lags, again._delay, again._unready
+
+    def _take_block(
+        self, own: FloatArray, y: FloatArray, time: FloatArray | None, times: list[str] | None, ahead: bool
+    ) -> PredictedRows:
+        """Predict and learn rows of own inputs; times are as they were written."""
+        n, h = len(y), self.horizon
+        X = np.column_stack([own, self._lags.columns(y)])
         if self.request.model == AUTO and not h:  # experts that see no lags need not wait for them
             X = np.nan_to_num(X)
         ready = np.flatnonzero(~np.isnan(X).any(axis=1))
         unready = int(ready[0]) if len(ready) else n
-        coming = self._coming()
+        coming, previous = self._coming(), self._lags.previous
         self._unready += unready
         self.yardsticks.skipped += max(self._lags.made_up if self.lags else 0, unready)
         resolved = np.concatenate([coming, np.full((n, ISSUED), np.nan)])
         issued = resolved[h:]
-        time = self._moments(rows.times)
         start = unready
         while start < n:
             stop = start + self._selection.before_next(n - start)
             block = slice(start, stop)
-            part = X[block], rows.y[block], None if time is None else time[block]
+            part = X[block], y[block], None if time is None else time[block]
             issued[block] = self._step(self.rows + start, *part)
             if isinstance(self._selection, Auto):
-                self._selection.watch(rows.y[block], resolved[block, 0], self.previous[block])
+                self._selection.watch(y[block], resolved[block, 0], previous[block])
             self.model = self._selection.keep(*part, self.model)
             start = stop
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
-        predicted = self.scored = self._predicted(resolved[:n], numbers, rows.times, rows.y)
-        self.scores.add(predicted, self.previous)
-        self.parts.add(predicted, self.yardsticks.said(self.previous, resolved[:n, -1], rows.y))
+        predicted = self.scored = self._predicted(resolved[:n], numbers, times, y)
+        self.scores.add(predicted, previous)
+        self.parts.add(predicted, self.yardsticks.said(previous, resolved[:n, -1], y))
         self.rows += n
         if h and ahead:
             return self._predicted(issued, numbers + h, None, np.full(n, np.nan))
@@ -267,7 +297,7 @@ class Pipeline:
         new: list[int] = []
         issued: list[FloatArray] = []
         scored: list[tuple[FloatArray, float]] = []  # each what waited, and the target
-        moments = self._moments(rows.times)
+        moments, observed = self._moments(rows.times), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets):
             y = rows.y[i]
             at_once = name not in late and not (alone and not np.isnan(y))
@@ -282,6 +312,7 @@ class Pipeline:
                     continue
                 late.close(name)
             if waited is not None:
+                y = observed[i] = self.screening.take(observed[i : i + 1], self.rows + 1 + i)[0]
                 self._learn_target(waited, y, None if moments is None else moments[i], at_once)
                 scored.append((waited, y))
         waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
@@ -290,7 +321,7 @@ class Pipeline:
         numbers = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new]
-        return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new], names)
+        return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, observed[new], names)
 
     def issue(self, rows: EncodedRows) -> FloatArray:
         """Predict rows whose targets come later, each as the next one; nothing changes.
@@ -324,6 +355,7 @@ class Pipeline:
         """
         moments = self._moments([""] * len(y) if times is None else times)
         first = self.rows + 1
+        y = self.screening.take(y, first)
         for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
             self._learn_target(waited, target, None if moments is None else moments[t], at_once=False)
             self.rows += 1
@@ -351,7 +383,7 @@ class Pipeline:
         if not np.isnan(X).any():
             issued[:-1] = _table(self.model.predict_many(X))[0]
             issued[-1] = self.yardsticks.predict(self.rows, X[0])
-        return np.concatenate([X[0], issued, self.previous])
+        return np.concatenate([X[0], issued, self._lags.previous])
 
     def _learn_target(self, waited: FloatArray, y: float, time: float | None, at_once: bool) -> None:
         X, issued = waited[None, : -1 - ISSUED], waited[-1 - ISSUED : -1]
@@ -412,7 +444,7 @@ class Pipeline:
             | self._selection.header(),
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self._selection.arrays() | self.yardsticks.arrays() | model
+        arrays = self._arrays() | self.screening.arrays() | self._selection.arrays() | self.yardsticks.arrays() | model
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -459,6 +491,7 @@ class Pipeline:
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
+        pipeline.screening.restore(tensors)
         pipeline._selection.restore(tensors, saved)
         for name, array in pipeline._arrays().items():
             tensor = tensors[name]
@@ -543,9 +576,18 @@ class Pipeline:
 
     @property
     def health(self) -> dict[str, Any]:
-        """Numerical repairs of the model, by kind and in all, and models that have diverged."""
-        health = self.model.health
+        """Numerical repairs of the model, by kind and in all, targets not learned, and models that have diverged."""
+        health = self.model.health._replace(fill_values=self.screening.count)
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
+
+
+def _joined(parts: list[PredictedRows]) -> PredictedRows:
+    """Predictions of blocks that follow each other, none of them by ticket."""
+    if len(parts) == 1:
+        return parts[0]
+    times = [part.time for part in parts if part.time is not None]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in NUMBERS}
+    return PredictedRows(**columns, time=list(itertools.chain(*times)) if times else None)
 
 
 def _table(p: Prediction) -> FloatArray:

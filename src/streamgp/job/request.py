@@ -11,7 +11,14 @@ from streamgp.job.expressions import value_of
 from streamgp.settings import Configured, nearest, number, whole
 
 AUTO = "auto"
-RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True, "pending": 1000}
+RUN_SETTINGS: dict[str, Any] = {
+    "level": 0.9,
+    "warmup": 1000,
+    "tune": True,
+    "drift": True,
+    "screen": True,
+    "pending": 1000,
+}
 MOST_PENDING = 100_000  # rows that wait for their targets
 EARLY = 5  # hyperparameters are first found on this fraction of the warm-up's rows
 
@@ -24,7 +31,8 @@ class Request:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
             made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
-            for) and ``pending`` (rows that can wait for late targets; one more, and the oldest expires).
+            for), ``screen`` (whether targets that look like fill values count as missing) and ``pending`` (rows that
+            can wait for late targets; one more, and the oldest expires).
         horizon: rows ahead.
         late: targets may come in later rows than their own.
     """
@@ -43,7 +51,7 @@ class Request:
             raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {self.run['pending']}")
         if "pending" in self.settings and not self.late:
             raise ValueError("pending counts rows whose targets come late; it needs --ticket-column")
-        for name in ("tune", "drift"):
+        for name in ("tune", "drift", "screen"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
         known = setting_names(self.model)

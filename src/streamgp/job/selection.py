@@ -104,7 +104,7 @@ class Selection:
 
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
         """A model for rows as they come, in the units of the first rows."""
-        whole: StreamModel = Standardize(model, warmup=max(first_rows, 2))
+        whole: StreamModel = Standardize(model, warmup=max(first_rows, 2), screen=False)
         if self.request.run["drift"] and not whole._cannot_forget_because:
             whole = DriftAware(whole)
         return Calibrated(whole, level=self.request.level)

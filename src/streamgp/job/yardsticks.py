@@ -38,7 +38,7 @@ class Yardsticks:
         backs = sorted({-(-ahead // period) * period for period in seasons})  # whole seasons, known by then
         self._models: dict[str, StreamModel] = {}
         if inputs <= MOST_INPUTS:
-            self._models[LINE] = Standardize(least_squares(FORGETTING), warmup=START_UP)
+            self._models[LINE] = Standardize(least_squares(FORGETTING), warmup=START_UP, screen=False)
         self._models |= {f"value {back} rows ago": SeasonalValue(back) for back in backs}
         self.names = [PREVIOUS, *self._models]
 

@@ -50,10 +50,12 @@ class Columns(Wrapper):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         prediction = self._within._advance(self._seen(X), Y, report, conditions)
         self._x[:] = X[-1]
         return prediction
+
+    def _screened(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return self._within._screened(self._seen(X), Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
@@ -119,9 +121,11 @@ class Differenced(Wrapper):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         prediction = self._within._advance(X, None if Y is None else Y - self._base(X), report, conditions)
         return None if prediction is None else self._restored(X, prediction)
+
+    def _screened(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return np.where(np.isnan(self._within._screened(X, Y - self._base(X))), np.nan, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._restored(X, self._within._predict(X))

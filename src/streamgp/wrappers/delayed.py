@@ -9,7 +9,7 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.contract import inputs
-from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.delay import Delay
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -119,10 +119,10 @@ class Delayed(Wrapper):
             A Prediction with a ``ticket``, the row's number from 0.
         """
         X = inputs.row(x, self._shape.d)
-        if self._shape.covers(certain=False):
-            return self._issue(X)
-        with undone_on_error(self):
-            self._begin(X, None, self._shape.scalar, False, many=False)
+        known = self._shape.covers(certain=False)
+        with uninterrupted() if known else undone_on_error(self):
+            if not known:
+                self._begin(X, None, self._shape.scalar, False, many=False)
             return self._issue(X)
 
     def _issue(self, X: FloatArray) -> Prediction:
@@ -155,11 +155,10 @@ class Delayed(Wrapper):
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         targets = Y if given else None
         conditions = self._conditions(1, targets, noise=noise, time=time, many=False)
-        if self._shape.covers(given):
-            self._resolve(ticket, targets, conditions)
-            return
-        with undone_on_error(self):
-            self._begin(self._delay[ticket][None, : self._d], Y, scalar, given, many=False)
+        known = self._shape.covers(given)
+        with uninterrupted() if known else undone_on_error(self):
+            if not known:
+                self._begin(self._delay[ticket][None, : self._d], Y, scalar, given, many=False)
             self._resolve(ticket, targets, conditions)
 
     def _resolve(self, ticket: int, Y: FloatArray | None, conditions: FloatArray | None) -> None:
@@ -167,6 +166,8 @@ class Delayed(Wrapper):
         assert d is not None
         row, issued = self._delay[ticket], ISSUED * (self._p or 1) if isinstance(within, Calibrated) else 0
         X, said, past = row[None, :d], row[d : d + issued], row[d + issued :]
+        self._refuse_unfit(X, Y)
+        Y = None if Y is None else self._screened(X, Y)
         present, last = self._memory(), ticket == self._numbers.count("newest")
         self._put_memory(past)
         try:

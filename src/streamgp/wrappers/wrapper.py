@@ -59,6 +59,12 @@ class Composite(StreamModel):
         for model in self._models:
             model._prepare(Shape(d, p, scalar=False, certain=True))
 
+    def _learn(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        return self._advance(X, None if Y is None else self._screened(X, Y), report, conditions)
+
     @property
     def _needs_time(self) -> bool:  # type: ignore[override]
         return any(model._needs_time for model in self._models)
@@ -107,6 +113,9 @@ class Wrapper(Composite):
 
     def _children(self) -> dict[str, StreamModel]:
         return {"inner": self._within}
+
+    def _screened(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return self._within._screened(X, Y)
 
     @property
     def _pristine(self) -> StreamModel:
