@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES
@@ -21,6 +22,8 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         data: what ``to_bytes()`` returned.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data must be the bytes that to_bytes() returned; got {type(data).__name__}")
     header, tensors = unpacked(bytes(data))
     if "model" not in header:
         way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"

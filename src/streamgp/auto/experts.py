@@ -95,6 +95,7 @@ class Experts(Staged):
         warmup: rows after which processes are chosen.
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes.
+        screen: whether fill values among the first targets are struck out.
         candidates: settings of the candidates by name.
     """
 
@@ -115,10 +116,11 @@ class Experts(Staged):
         warmup: int,
         tune: bool,
         drift: bool,
+        screen: bool,
         candidates: dict[str, Any],
     ) -> None:
         self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
-        self._level, self._warmup, self._tune, self._drift = level, warmup, tune, drift
+        self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates = candidates
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
@@ -300,7 +302,7 @@ class Experts(Staged):
                     yield name, self._seeing(view, least_squares(forgetting), rows)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
-        seen: StreamModel = Standardize(model, warmup=max(rows, 2))
+        seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
         if view.columns is not None:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen

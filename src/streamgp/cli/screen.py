@@ -129,6 +129,8 @@ def sentences(summary: Summary) -> list[str]:
             f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
+    if fill_values := pipeline.screening.sentence():
+        said.append(fill_values)
     health = pipeline.model.health
     if health.repairs:
         repaired = health._replace(capped_directions=0)  # which is no repair
