@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES

@@ -144,7 +144,7 @@ def test_a_signal_in_the_middle_of_many_rows_changes_nothing(build):
     try:
         for _ in range(2):
             signal.setitimer(signal.ITIMER_REAL, 0.01)
-            with pytest.raises(TimeoutError):
+            with pytest.raises(TimeoutError):  # noqa: PT012
                 while True:  # on a quick machine one call may be over before the signal comes
                     twin = model.copy()
                     twin.learn_many(X, y)

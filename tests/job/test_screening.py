@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_it_does_not_matter_how_rows_are_handed_over_or_where_a_run_is_saved(cas
     said = taken(whole, X, y)
     for stops in ([1, 2, 3, 19, 20, 99], [18, 105], [50, 100, 120]):
         parts, again, edges = [], build(case), [0, *stops, len(y)]
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             parts.append(taken(again, X[a:b], y[a:b]))
             again = Pipeline.from_bytes(again.to_bytes())
         assert_same(said, {name: np.concatenate([part[name] for part in parts]) for name in said})
@@ -114,6 +115,10 @@ def test_a_snapshot_with_another_screen_is_refused():
     pipeline = build(CASES[0])
     taken(pipeline, *stream(40))
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
-    for name, bad in (("screen", np.full((1, 9), np.nan)), ("first_rows", np.zeros((3, 3))), ("fill_value", np.zeros(3))):
+    for name, bad in (
+        ("screen", np.full((1, 9), np.nan)),
+        ("first_rows", np.zeros((3, 3))),
+        ("fill_value", np.zeros(3)),
+    ):
         with pytest.raises(snapshot.SnapshotError, match="screen must be finite numbers|has shape"):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: bad}))

@@ -80,7 +80,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monk
 def test_what_a_killed_save_left_behind_is_removed_by_the_next_one_and_nothing_else(tmp_path):
     import fcntl
 
-    names = [".m.sgp.0123abcd", ".m.sgp.89abcdef", ".m.sgp.77777777", ".other.sgp.0123abcd", ".m.sgp.notes", "m.sgp.0123abcd"]
+    names = [
+        ".m.sgp.0123abcd",
+        ".m.sgp.89abcdef",
+        ".m.sgp.77777777",
+        ".other.sgp.0123abcd",
+        ".m.sgp.notes",
+        "m.sgp.0123abcd",
+    ]
     left, written, recent, *others = [tmp_path / name for name in names]
     for path in (left, written, recent, *others):
         path.write_bytes(b"part of a model")

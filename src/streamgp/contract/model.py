@@ -110,7 +110,9 @@ class _FixedSetting:
         self._name = name
 
     def __get__(self, model: Any, kind: type[Any]) -> NoReturn:
-        raise AttributeError(f"{kind.__name__} has no attribute {self._name!r}; read it by get_params()[{self._name!r}]")
+        raise AttributeError(
+            f"{kind.__name__} has no attribute {self._name!r}; read it by get_params()[{self._name!r}]"
+        )
 
     def __set__(self, model: Any, value: Any) -> NoReturn:
         raise AttributeError(

@@ -146,7 +146,7 @@ def _digest(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

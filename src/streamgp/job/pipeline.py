@@ -209,7 +209,7 @@ class Pipeline:
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
         n = len(y)
-        p: Any = self.model.track(X, y, time=time)
+        p = self.model.track(X, y, time=time)
         known = np.flatnonzero(~np.isnan(y))
         if self._first_target < 0 and known.size:
             self._first_target = self.rows + int(known[0])

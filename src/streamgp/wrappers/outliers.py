@@ -124,7 +124,8 @@ def reach(s: Array, y: float) -> float:
     width = high - low
     if s[ACCEPTED] < FEWEST or not width > ROUNDING * max(abs(low), abs(high)):
         return 0.0
-    return max(low - y, y - high, 0.0) / (allowed(s) * width)
+    part: float = max(low - y, y - high, 0.0) / (allowed(s) * width)
+    return part
 
 
 @compiled
