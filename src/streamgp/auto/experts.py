@@ -266,6 +266,8 @@ class Experts(Staged):
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
         young = [name for name in now if name in self._processes()]
+        if not young:
+            return np.inf
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
         memory = 1.0 / (1.0 - committee._discount[0])
         left = (memory - now[young[0]][1]) / (memory - self._at_start[young[0]][1])
