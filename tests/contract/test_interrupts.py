@@ -60,6 +60,7 @@ def interrupt():
 def test_a_call_of_many_rows_that_is_interrupted_changes_nothing(model, name):
     X, y = stream(1, 20, seed=1)
     before = model.to_bytes()
+    getattr(model.copy(), name)(X, y)  # so that nothing is left to be done once
     twin = model.copy()
     # The last place is where the call hands over to its caller: all is done.
     for at in some(places(lambda: getattr(twin, name)(X, y)) - 1):
@@ -111,12 +112,16 @@ def test_other_calls_that_are_interrupted_are_done_whole_or_not_at_all(call):
 def test_a_handler_that_does_not_raise_is_called_once_the_row_is_done():
     model, seen = sg.Calibrated(sg.KRLST()), []
     model.learn_one([1.0], 2.0)
-    before = signal.signal(signal.SIGINT, lambda *_: seen.append(model.rows_seen))
+    handler = signal.signal(signal.SIGINT, lambda *_: seen.append((copy.rows_seen, copy.to_bytes())))
+    before, twin = model.to_bytes(), model.copy()
     try:
-        places(lambda: model.learn_one([2.0], 3.0), lambda: signal.raise_signal(signal.SIGINT), 12)
+        for at in range(1, 1 + places(lambda: twin.learn_one([2.0], 3.0))):
+            copy = model.copy()
+            places(lambda: copy.learn_one([2.0], 3.0), lambda: signal.raise_signal(signal.SIGINT), at)  # noqa: B023
+            assert copy.to_bytes() == twin.to_bytes()
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert seen == [2]
+        signal.signal(signal.SIGINT, handler)
+    assert set(seen) == {(1, before), (2, twin.to_bytes())}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_fill_value_is_a_missing_target(case, value):
     X, y, gaps = with_fill_values(value=value)
     one, other = build(case), build(case)
     assert_same(taken(one, X, y), taken(other, X, gaps))
-    assert one.score_summary() == other.score_summary()
+    assert repr(one.score_summary()) == repr(other.score_summary())  # NaN where there are no rows yet
     assert (one.health["fill_values"], other.health["fill_values"]) == (3, 0)
     assert "3 targets looked like fill values and were not learned (first: row 111, value" in one.screening.sentence()
     assert other.screening.sentence() == ""
@@ -49,6 +49,7 @@ def test_fill_values_among_the_first_rows_are_struck_out_when_they_are_known(cas
     said, expected = taken(one, X, y), taken(other, X, gaps)
     assert_same({name: said[name] for name in ("mean", "lower", "upper")}, expected, slice(20 + case[3], None))
     assert one.model.to_bytes() == other.model.to_bytes()
+    assert repr(one.score_summary()) == repr(other.score_summary())
     assert one.health["fill_values"] == 3
     assert "(first: row 1, value 1e+30)" in one.screening.sentence()
 
@@ -77,7 +78,7 @@ def test_late_targets_are_screened_when_they_come():
             pipeline.take(late.encoded([(f"id {t}", np.full(2, np.nan), targets[t])]))
     assert pipelines[0].health["fill_values"] == 3
     assert pipelines[0].late == {"waiting": 0, "learnt": 160, "expired": 0, "ignored": 0}
-    one, other = (pipeline.model.predict_one(np.zeros(3)) for pipeline in pipelines)
+    one, other = (pipeline.model.predict_one(np.zeros(2)) for pipeline in pipelines)
     assert one.mean == other.mean
     waits = pipelines[0].issue(late.rows_of(X[:2], np.full(2, np.nan)))
     scored = pipelines[0].learn_issued(waits, np.array([1e30, 0.5]))

@@ -133,7 +133,7 @@ def sentences(summary: Summary) -> list[str]:
         said.append(fill_values)
     health = pipeline.model.health
     if health.repairs:
-        repaired = health._replace(capped_directions=0)  # which is no repair
+        repaired = health._replace(capped_directions=0, fill_values=0)  # which are no repairs
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in repaired._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:

@@ -196,7 +196,7 @@ class Pipeline:
         return predicted
 
     def _strike_out(self) -> None:
-        """Learn the first rows again if there were fill values among them that could not be told when they came."""
+        """Learn and score the first rows again if fill values are among them that could not be told when they came."""
         found = self.screening.look_back(self.rows)
         if found is None:
             return
@@ -205,6 +205,7 @@ class Pipeline:
         again.report_to(self._staged.doing)
         again._track(X, y, time if self.model._needs_time else None)
         self.model, self.yardsticks, self._first_target = again.model, again.yardsticks, again._first_target
+        self.scores, self.parts = again.scores, again.parts
 
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
@@ -583,7 +584,7 @@ class Pipeline:
     @property
     def health(self) -> dict[str, Any]:
         """Numerical repairs of the model, by kind and in all, and models that have diverged."""
-        health = self.model.health
+        health = self.model.health._replace(fill_values=self.screening.count)
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
 
 
