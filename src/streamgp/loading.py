@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
 from streamgp.names import MODULES
@@ -66,11 +67,12 @@ def load(path: str | Path, **parts: Any) -> Any:
 
 
 def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
-    """The columns, outputs and size of a model that holds so many numbers."""
+    """The columns, outputs and size, or units of a reservoir, of a model that holds so many numbers."""
     d, p, scalar, certain = shape
     least = 0 if getattr(model, "_without_inputs", False) else 1
-    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers and model.size <= numbers
-    if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
+    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers
+    units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
+    if not whole or max(model.size, units) > numbers or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 

@@ -116,6 +116,13 @@ def test_a_shape_that_the_arrays_contradict_is_refused(shape):
         sg.from_bytes(snapshot.packed(header, tensors))
 
 
+def test_a_reservoir_that_the_arrays_cannot_hold_is_refused_before_it_is_built():
+    header, tensors = opened(learnt("OESGP").to_bytes())
+    header["settings"]["units"] = 10**9  # to build it would take all memory
+    with pytest.raises(sg.SnapshotError, match="which its arrays cannot hold"):
+        sg.from_bytes(snapshot.packed(header, tensors))
+
+
 def test_a_filter_that_has_diverged_can_be_saved_and_loaded():
     model = sg.KLMS(step=50.0, capacity=5)
     with np.errstate(all="ignore"):
