@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamgp.wrappers import aggregation
-from streamgp.wrappers.aggregation import ML_POLY, RECENT, RULES, STACKED, VOICES
+from streamgp.wrappers.aggregation import ML_POLY, PREDICTION, RECENT, RULES, SPOKEN, STACKED, VOICES
 
 
 def state(K):
@@ -22,10 +22,23 @@ def state(K):
 
 
 def combined(rule, y, means, kept=None):
-    out, weights = np.empty(len(y)), np.empty(means.shape)
-    recent = np.empty(means.shape)
-    aggregation.combine(rule, np.array([0.99]), y, means, *(kept or state(means.shape[1])), out, weights, recent)
-    return out, weights
+    spoken, weights, recent = np.empty((len(y), SPOKEN)), np.empty(means.shape), np.empty(means.shape)
+    aggregation.combine(rule, np.array([0.99]), y, means, *(kept or state(means.shape[1])), spoken, weights, recent)
+    return spoken[:, PREDICTION], weights
+
+
+def late(rule, y, means, rows):
+    """Predictions where each target comes so many rows later."""
+    kept, spoken = state(means.shape[1]), np.empty((len(y), SPOKEN))
+    for t in range(len(y)):
+        one, unknown = slice(t, t + 1), np.array([np.nan])
+        aggregation.combine(
+            rule, np.array([0.99]), unknown, means[one], *kept, spoken[one], *np.empty((2, 1, means.shape[1]))
+        )
+        if t >= rows:
+            due = slice(t - rows, t - rows + 1)
+            aggregation.learn_issued(rule, np.array([0.99]), y[due], means[due], *kept, spoken[due])
+    return spoken[:, PREDICTION]
 
 
 # The oracle: dictionaries and lists, one member after the other.
@@ -93,12 +106,12 @@ def spoken(weights, row):
     return sum(w * row[k] for k, w in weights.items())
 
 
-def oracle(y, means, rule):
-    """What a rule says of each row."""
+def oracle(y, means, rule, late=0):
+    """What a rule says of each row; the target of one comes so many rows later."""
     K = means.shape[1]
     voices, outer = [Regret(1.0), Regret(0.999), Recent()], Regret(1.0)
     regressions = [Regression(K, factor) for factor in (0.9999, 0.999, 0.99)]
-    squares, own_squares, rows, said = 0.0, 0.0, 0.0, []
+    squares, own_squares, rows, said, issued = 0.0, 0.0, 0.0, [], []
     for t in range(len(y)):
         row = means[t].tolist()
         each = [spoken(voice.weights(row), row) for voice in voices]
@@ -109,19 +122,21 @@ def oracle(y, means, rule):
         each += [each[0] + unit * float(one.mean @ x) for one in regressions]
         last = spoken(outer.weights(each), each)
         said.append((each[2], each[0], last)[rule])
-        if math.isnan(y[t]):
+        issued.append((row, each, unit, x, last))
+        if t < late or math.isnan(target := y[t - late]):
             continue
+        row, each, unit, x, last = issued[t - late]
         limit = 10 * unit if unit else math.inf
-        squares = 0.99 * squares + np.clip(y[t] - each[0], -10 * limit, 10 * limit) ** 2
-        own_squares = 0.99 * own_squares + np.clip(y[t] - said[-1], -10 * limit, 10 * limit) ** 2
+        squares = 0.99 * squares + np.clip(target - each[0], -10 * limit, 10 * limit) ** 2
+        own_squares = 0.99 * own_squares + np.clip(target - said[t - late], -10 * limit, 10 * limit) ** 2
         rows = 0.99 * rows + 1.0
         square = own_squares / rows
-        outer.learn(each, last, y[t], limit, square)
+        outer.learn(each, last, target, limit, square)
         if unit:
             for one in regressions:
-                one.learn(x, float(np.clip((y[t] - each[0]) / unit, -10, 10)))
+                one.learn(x, float(np.clip((target - each[0]) / unit, -10, 10)))
         for voice, own in zip(voices, each[:3], strict=True):
-            voice.learn(row, own, y[t], limit, square)
+            voice.learn(row, own, target, limit, square)
     return np.array(said)
 
 
@@ -142,6 +157,13 @@ def stream(n=400, seed=0):
 def test_each_rule_says_what_its_formula_says(rule):
     y, means = stream()
     np.testing.assert_allclose(combined(rule, y, means)[0], oracle(y, means, rule), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+@pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)
+def test_late_targets_are_compared_with_what_was_said_when_the_row_was_issued(rule, rows):
+    y, means = stream()
+    np.testing.assert_allclose(late(rule, y, means, rows), oracle(y, means, rule, rows), rtol=1e-8)
 
 
 @pytest.mark.parametrize("rule", [RECENT, ML_POLY, STACKED], ids=RULES)

@@ -144,3 +144,61 @@ def test_a_number_that_one_member_refuses_changes_none(rows):
     with pytest.raises(ValueError, match="beyond 1e\\+150"):
         sg.Calibrated(model.clone()).learn_one(X[0], 1e200)
     assert model.to_bytes() == before
+
+
+# ---- late targets ----
+
+
+def walk(n=600, seed=5):
+    """A random walk, and what was known of it 24 rows before."""
+    y = np.cumsum(np.random.default_rng(seed).normal(size=n + 24))
+    return np.column_stack([y[:-24], np.ones(n)]), y[24:]
+
+
+def forgetful():
+    return [sg.OnlineGP(sg.Linear(), noise=1.0), sg.Standardize(sg.KRLST(forgetting=0.99, capacity=20), warmup=20)]
+
+
+@pytest.mark.parametrize("rule", ["recent", "ml-poly", "stacked"])
+def test_members_are_judged_by_what_they_said_when_the_row_was_issued(rule):
+    X, y = walk()
+    model = sg.Delayed(sg.Committee(forgetful(), rule=rule))
+    each = [sg.Delayed(member) for member in forgetful()]
+    squares, rows = np.zeros(2), 0.0
+    issued = []
+    for t in range(len(y)):
+        issued.append((model.issue(X[t]).ticket, [one.issue(X[t]).mean for one in each]))
+        if t >= 24:
+            ticket, means = issued[t - 24]
+            for one in (model, *each):
+                one.resolve(ticket, y[t - 24])
+            squares, rows = 0.999 * squares + (y[t - 24] - np.array(means)) ** 2, 0.999 * rows + 1.0
+    np.testing.assert_allclose(model.inner.errors, np.sqrt(squares / rows), rtol=1e-8)
+
+
+def test_a_member_that_joined_after_a_row_was_issued_is_not_judged_by_it():
+    X, y = stream(60)
+    one, other = (sg.Committee(members(), rule="stacked") for _ in range(2))
+    for model in (one, other):
+        model.learn_many(X[:40], y[:40])
+    (_, issued), (_, same) = one._issue(X[40:41]), other._issue(X[40:41])
+    one.retire(0)
+    one.add(sg.SOGP(capacity=8))
+    one._resolve(X[40:41], y[40:41, None], issued, None)
+    other._resolve(X[40:41], y[40:41, None], same, None)
+    np.testing.assert_array_equal(one._errors[:, 2:, :2], other._errors[:, 2:, 1:])  # of those who stayed
+    before = one.copy()
+    before._resolve(X[40:41], np.full((1, 1), np.nan), issued, None)
+    np.testing.assert_array_equal(one._errors[:, :, 2], before._errors[:, :, 2])
+
+
+def test_members_with_lags_learn_late_targets_at_the_lags_of_their_rows():
+    X, y = stream(80)
+    build = lambda: sg.Lagged(sg.KRLST(capacity=8), lags=2)  # noqa: E731
+    model, alone = sg.Delayed(sg.Committee([build()])), sg.Delayed(build())
+    for one in (model, alone):
+        tickets = [one.issue(x).ticket for x in X[:3]]
+        for t in range(3, len(y)):
+            tickets.append(one.issue(X[t]).ticket)
+            one.resolve(tickets[t - 3], y[t - 3])
+    assert model.predict_one(X[0]).mean == pytest.approx(alone.predict_one(X[0]).mean, rel=1e-12)

@@ -49,7 +49,15 @@ def needed(model: str) -> list[Any]:
     ]
     if model == "auto":
         loops = [stream.run_growing_adapting, stream.run_fixed_adapting, stream.run_growing]
-        return [*loops, *kernels, *around, spectrum.features_of, sngd.finish_interval, aggregation.combine]
+        return [
+            *loops,
+            *kernels,
+            *around,
+            spectrum.features_of,
+            sngd.finish_interval,
+            aggregation.combine,
+            aggregation.learn_issued,
+        ]
     if model in FOURIER or model in UNTUNED:
         return [*around, *([spectrum.features_of] if model in FOURIER else [])]
     return [*([stream.run_growing] if model in GROWING else []), *kernels, *around]

@@ -11,7 +11,8 @@ Three kinds of voices, for one output at a time. NaN is a member that sleeps: no
 - **Regression.** Bayesian least squares of the first voice's error on the deviations of the members from it, so that
   weights may be negative and need not sum to one; back-to-prior forgetting as in process/forgetting.py.
 
-The rule "stacked" weighs six such voices by regret once more.
+The rule "stacked" weighs six such voices by regret once more. A target that comes late is compared with what members
+and voices said when its row was issued: asked again, those who forget fastest would know the answer's neighbors.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ RECENT, ML_POLY, STACKED = range(3)
 DISCOUNTS = (1.0, 0.999)  # of regret, for the two voices of that kind
 FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
+PREDICTION, UNIT, FIRST = range(3)  # what is kept of a row beside the members' means; the voices come last
+SPOKEN = FIRST + VOICES
 PRIOR = 0.3  # standard deviation of a regression's coefficients
 # One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of
 # members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
@@ -38,7 +41,7 @@ LONG = 0.999  # discount of the errors by which members are compared in the long
 SCALE = 0.99  # discount of the mean squared errors that are units
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
 def combine(
     rule: int,
     discount: Array,
@@ -49,7 +52,7 @@ def combine(
     covariances: Array,
     slopes: Array,
     scale: Array,
-    out: Array,
+    spoken: Array,
     weights: Array,
     recent: Array,
 ) -> None:
@@ -65,16 +68,15 @@ def combine(
         errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
         covariances: (3, K, K) of the regressions' coefficients.
         slopes: (3, K) their means.
-        scale: (4,) discounted squared errors of the first voice, and rows; the same of what was said.
-        out: (n,) the predictions; NaN where all sleep.
+        scale: (4,) discounted squared errors of the first voice, and rows; the same of the predictions.
+        spoken: (n, SPOKEN) the prediction, NaN where all sleep, the unit of deviations, and the voices.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
         recent: (n, K) the members' mean squared errors of late, before each row; NaN before the first.
     """
     K = means.shape[1]
-    each, share = np.empty(VOICES), np.empty(VOICES)
-    shares, deviations, gain = np.zeros((3, K)), np.zeros(K), np.empty(K)
+    share, shares, deviations, gain = np.empty(VOICES), np.zeros((3, K)), np.zeros(K), np.empty(K)
     for t in range(y.size):
-        row = means[t]
+        row, each = means[t], spoken[t, FIRST:]
         for k in range(K):
             recent[t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
         recent_weights(errors, row, shares[2])
@@ -83,41 +85,94 @@ def combine(
         for v in range(3):
             each[v] = speak(shares[v], row)
         unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
-        for k in range(K):
-            awake = unit > 0.0 and not np.isnan(row[k])
-            deviations[k] = bounded((row[k] - each[0]) / unit, 0.5 * FAR) if awake else 0.0
+        deviate(row, each[0], unit, deviations)
         for v in range(3):
             each[3 + v] = each[0] + unit * vector.dot(slopes[v], deviations, K)
         regret_weights(regrets[2], each, share)
         if rule == STACKED:
-            out[t] = speak(share, each)
+            prediction = speak(share, each)
             for k in range(K):
                 own = share[0] + share[3] + share[4] + share[5]
                 weights[t, k] = own * shares[0, k] + share[1] * shares[1, k] + share[2] * shares[2, k]
         else:
             v = 2 if rule == RECENT else 0
-            out[t] = each[v]
+            prediction = each[v]
             weights[t] = shares[v]
-        if np.isnan(y[t]) or np.isnan(each[0]):
-            continue
-        limit = FAR * unit if unit > 0.0 else np.inf
-        for pair, said in ((0, each[0]), (2, out[t])):
-            scale[pair] = SCALE * scale[pair] + bounded(y[t] - said, 10.0 * limit) ** 2
-            scale[pair + 1] = SCALE * scale[pair + 1] + 1.0
-        square = scale[2] / scale[3]
-        if rule == STACKED:
-            regret_learn(regrets[2], each, out[t], y[t], 1.0, limit, square)
-            if unit > 0.0:
-                error = bounded((y[t] - each[0]) / unit, FAR)
-                for v in range(3):
-                    regress(covariances[v], slopes[v], deviations, error, FORGETTING[v], gain)
-        for v in range(2):
-            regret_learn(regrets[v], row, each[v], y[t], DISCOUNTS[v], limit, square)
-        for k in range(K):
-            if not np.isnan(row[k]):
-                for pair, factor in ((0, discount[0]), (2, LONG)):
-                    errors[pair, k] = factor * errors[pair, k] + (y[t] - row[k]) ** 2
-                    errors[pair + 1, k] = factor * errors[pair + 1, k] + 1.0
+        spoken[t, PREDICTION], spoken[t, UNIT] = prediction, unit
+        judge(rule, discount, y[t], row, spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+
+
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX)
+def learn_issued(
+    rule: int,
+    discount: Array,
+    y: Array,
+    means: Array,
+    regrets: Array,
+    errors: Array,
+    covariances: Array,
+    slopes: Array,
+    scale: Array,
+    spoken: Array,
+) -> None:
+    """One output: learn from targets that come late, by what members and voices said when the rows were issued.
+
+    Args:
+        rule: as in ``combine``, and so all others; ``means`` and ``spoken`` are those of the moment of issue.
+    """
+    K = means.shape[1]
+    deviations, gain = np.zeros(K), np.empty(K)
+    for t in range(y.size):
+        row = means[t]
+        deviate(row, spoken[t, FIRST], spoken[t, UNIT], deviations)
+        judge(rule, discount, y[t], row, spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+
+
+@compiled
+def deviate(row: Array, first: float, unit: float, deviations: Array) -> None:
+    """By how much the members deviate from the first voice, in units of its recent error; 0 for those who sleep."""
+    for k in range(row.size):
+        awake = unit > 0.0 and not np.isnan(row[k])
+        deviations[k] = bounded((row[k] - first) / unit, 0.5 * FAR) if awake else 0.0
+
+
+@compiled
+def judge(
+    rule: int,
+    discount: Array,
+    y: float,
+    row: Array,
+    spoken: Array,
+    deviations: Array,
+    gain: Array,
+    regrets: Array,
+    errors: Array,
+    covariances: Array,
+    slopes: Array,
+    scale: Array,
+) -> None:
+    """Learn from a target what members and voices are worth."""
+    prediction, unit, each = spoken[PREDICTION], spoken[UNIT], spoken[FIRST:]
+    if np.isnan(y) or np.isnan(each[0]):
+        return
+    limit = FAR * unit if unit > 0.0 else np.inf
+    for pair, mean in ((0, each[0]), (2, prediction)):
+        scale[pair] = SCALE * scale[pair] + bounded(y - mean, 10.0 * limit) ** 2
+        scale[pair + 1] = SCALE * scale[pair + 1] + 1.0
+    square = scale[2] / scale[3]
+    if rule == STACKED:
+        regret_learn(regrets[2], each, prediction, y, 1.0, limit, square)
+        if unit > 0.0:
+            error = bounded((y - each[0]) / unit, FAR)
+            for v in range(3):
+                regress(covariances[v], slopes[v], deviations, error, FORGETTING[v], gain)
+    for v in range(2):
+        regret_learn(regrets[v], row, each[v], y, DISCOUNTS[v], limit, square)
+    for k in range(row.size):
+        if not np.isnan(row[k]):
+            for pair, factor in ((0, discount[0]), (2, LONG)):
+                errors[pair, k] = factor * errors[pair, k] + (y - row[k]) ** 2
+                errors[pair + 1, k] = factor * errors[pair + 1, k] + 1.0
 
 
 @compiled

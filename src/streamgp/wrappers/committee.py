@@ -17,11 +17,14 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, option, whole
 from streamgp.wrappers import aggregation
-from streamgp.wrappers.aggregation import PRIOR, RULES, STACKED, VOICES
+from streamgp.wrappers.aggregation import PREDICTION, PRIOR, RULES, SPOKEN, STACKED, VOICES
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
+# Of a row that waits for its target: the numbers and means of so many members, and what was said.
+ROOM = 48
+ISSUED = 2 * ROOM + SPOKEN
 # A mean beyond this is no prediction: its square would not be a number.
 FAR = 1e75
 
@@ -30,10 +33,13 @@ class Committee(Composite):
     """One prediction of several stream models, weighted by how they have done.
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
-    does not count for it. Variance and noise are those of the mixture; a member without a variance has its recent mean
-    squared error instead, so where no member has one they are NaN before the first target, and 0 while none has erred.
-    A row's own noise is for the members that can weigh rows by it. What can be read of the model
-    (``basis``, ``hyperparameters``, ``relevance()``...) is the leader's, the one with the most weight.
+    does not count for it. Where targets come late, members are judged by what they said when the row was issued; of
+    more than 48 members the later ones are not judged by such rows.
+
+    Variance and noise are those of the mixture; a member without a variance has its recent mean squared error instead,
+    so where no member has one they are NaN before the first target, and 0 while none has erred. A row's own noise is
+    for the members that can weigh rows by it. What can be read of the model (``basis``, ``hyperparameters``,
+    ``relevance()``...) is the leader's, the one with the most weight.
 
     Members can be added, replaced and retired while the committee learns.
 
@@ -62,6 +68,8 @@ class Committee(Composite):
     _covariances: FloatArray  # (p, 3, members, members)
     _slopes: FloatArray  # (p, 3, members)
     _scale: FloatArray  # (p, 4)
+    _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
+    _given: np.ndarray  # (1,) how many numbers were given
 
     def __init__(self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent") -> None:
         given = models if isinstance(models, list | tuple) else [models]
@@ -71,7 +79,7 @@ class Committee(Composite):
         self.has_variance = rule != "recent" or any(model.has_variance for model in self._models)
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
-        compile_now(aggregation.combine)
+        compile_now(aggregation.combine, aggregation.learn_issued)
 
     # Members come and go.
 
@@ -150,7 +158,11 @@ class Committee(Composite):
         self._errors, self._slopes = np.zeros((p, 4, K)), np.zeros((p, 3, K))
         self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
         self._scale = np.zeros((p, 4))
+        self._numbers, self._given = np.arange(K), np.array([K])
         if before:
+            self._numbers += before["given"]
+            self._numbers[new] = before["numbers"][old]
+            self._given[0] = max(before["given"][0], self._numbers.max() + 1)
             self._regrets[:, :2][..., new] = before["regrets"][:, :2][..., old]
             self._regrets[:, 2, :, :VOICES] = before["regrets"][:, 2, :, :VOICES]
             self._errors[..., new], self._slopes[..., new] = before["errors"][..., old], before["slopes"][..., old]
@@ -159,13 +171,14 @@ class Committee(Composite):
             self._scale[:] = before["scale"]
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        names = ("regrets", "errors", "covariances", "slopes", "scale")
+        names = ("regrets", "errors", "covariances", "slopes", "scale", "numbers", "given")
         return {name: getattr(self, f"_{name}") for name in names}
 
     def _check_restored(self) -> None:
         require("errors", self._errors, at_least=0)
         require("regrets", self._regrets[:, :, 1:], at_least=0)
         require("scale", self._scale, at_least=0)
+        require("numbers", self._numbers, at_least=0, at_most=int(self._given[0]) - 1)
         require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
         super()._check_restored()
 
@@ -186,6 +199,37 @@ class Committee(Composite):
         seen = [member._screened(Y) for member in self._models]
         return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
+    # Late targets: members and voices are judged by what they said when the row was issued.
+
+    def _issued_width(self, p: int) -> int:
+        return ISSUED * p + sum(member._issued_width(p) for member in self._models)
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        predictions, issued = zip(*(member._issue(X) for member in self._models), strict=True)
+        voices = self._weighed(list(predictions), None)
+        n, K, p = voices.mean.shape
+        own = np.full((n, ISSUED, p), np.nan)
+        kept = min(K, ROOM)
+        own[:, :kept] = self._numbers[None, :kept, None]
+        own[:, ROOM : ROOM + kept] = voices.mean[:, :kept]
+        own[:, 2 * ROOM :] = voices.spoken
+        return self._mixed(voices), np.hstack([own.reshape(n, -1), *issued])
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        widths = [ISSUED * Y.shape[1], *(member._issued_width(Y.shape[1]) for member in self._models)]
+        own, *each = np.split(issued, np.cumsum(widths)[:-1], axis=1)
+        own = own.reshape(len(X), ISSUED, -1)
+        numbers, means, spoken = own[:, :ROOM], own[:, ROOM : 2 * ROOM], own[:, 2 * ROOM :]
+        # Those who joined since were asleep.
+        mine = numbers[:, None] == self._numbers[None, :, None, None]  # (n, members, ROOM, p)
+        mean = np.where(mine.any(2), np.where(mine, means[:, None], 0.0).sum(2), np.nan)
+        for j in range(Y.shape[1]):
+            y, row, voices = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, spoken))
+            aggregation.learn_issued(self._rule, self._discount, y, row, *self._kept(j), voices)
+        bare = without_noise(conditions)
+        for member, part in zip(self._models, each, strict=True):
+            member._resolve(X, Y, part, bare if member._refuses_noise(1) else conditions)
+
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
         refused = [member._refuses_noise(p) for member in self._models]
@@ -199,12 +243,17 @@ class Committee(Composite):
 
     def _combined(self, predictions: list[Any], Y: FloatArray | None) -> Prediction:
         """One prediction of the members'; the targets, where there are any, are learnt from."""
-        mean, variance, noise, said, weights, heard = self._weighed(predictions, Y)
-        spread = _weighted(weights, (mean - said[:, None]) ** 2)
+        return self._mixed(self._weighed(predictions, Y))
+
+    def _mixed(self, voices: _Voices) -> Prediction:
+        """The mixture of what the members say, around the mean of the committee."""
+        mean, heard = voices.spoken[:, PREDICTION], voices.heard
         if not self.has_variance:
-            return Prediction(said, np.full_like(said, np.nan), np.full_like(said, np.nan))
+            return Prediction(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+        spread = _weighted(voices.weights, (voices.mean - mean[:, None]) ** 2)
         missing = np.where(np.isnan(heard).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
-        return Prediction(said, _weighted(heard, variance) + spread + missing, _weighted(heard, noise) + missing)
+        variance = _weighted(heard, voices.variance) + spread + missing
+        return Prediction(mean, variance, _weighted(heard, voices.noise) + missing)
 
     def _weighed(self, predictions: list[Any], Y: FloatArray | None) -> _Voices:
         """What each member says, and how much it counts."""
@@ -216,13 +265,13 @@ class Committee(Composite):
         )
         with np.errstate(invalid="ignore"):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
-        said, weights, recent = self._said(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
+        spoken, weights, recent = self._spoken(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
         known = np.isfinite(variance + noise)
         variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
         heard = np.where(np.isfinite(noise), weights, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             heard = heard / heard.sum(1, keepdims=True)
-        return _Voices(mean, variance, noise, said, weights, heard)
+        return _Voices(mean, variance, noise, spoken, weights, heard)
 
     def _joint(self, X: FloatArray) -> JointPrediction:
         if not self.has_variance:
@@ -241,7 +290,7 @@ class Committee(Composite):
         if heard.size and np.all(voices.heard == weights):
             parts = [replace(joints[k], noise=voices.noise[:, k]) for k in heard]
             mixture = JointMixture.of(parts, weights[heard])
-            if np.allclose(mixture.mean, voices.said, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
+            if np.allclose(mixture.mean, voices.spoken[:, PREDICTION], rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
                 return mixture
         raise ValueError(
             "the members of this Committee are no one mixture for all of these rows: some have no mean or no variance "
@@ -249,17 +298,20 @@ class Committee(Composite):
             "committee.members"
         )
 
-    def _said(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What is said of each row, (n, p), the weights behind it, and recent squared errors, (n, members, p)."""
+    def _spoken(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What is said of each row, (n, SPOKEN, p), the weights, and recent squared errors, (n, members, p)."""
         n, K, p = mean.shape
-        said, weights, recent = np.empty((n, p)), np.empty((n, K, p)), np.empty((n, K, p))
+        spoken, weights, recent = np.empty((n, SPOKEN, p)), np.empty((n, K, p)), np.empty((n, K, p))
         for j in range(p):
-            out, shares, errors = np.empty(n), np.empty((n, K)), np.empty((n, K))
-            kept = (self._regrets[j], self._errors[j], self._covariances[j], self._slopes[j], self._scale[j])
+            out, shares, errors = np.empty((n, SPOKEN)), np.empty((n, K)), np.empty((n, K))
             columns = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(mean[:, :, j])
-            aggregation.combine(self._rule, self._discount, *columns, *kept, out, shares, errors)
-            said[:, j], weights[:, :, j], recent[:, :, j] = out, shares, errors
-        return said, weights, recent
+            aggregation.combine(self._rule, self._discount, *columns, *self._kept(j), out, shares, errors)
+            spoken[:, :, j], weights[:, :, j], recent[:, :, j] = out, shares, errors
+        return spoken, weights, recent
+
+    def _kept(self, j: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """What is known of members and voices for one output."""
+        return self._regrets[j], self._errors[j], self._covariances[j], self._slopes[j], self._scale[j]
 
     # What can be read.
 
@@ -270,7 +322,7 @@ class Committee(Composite):
             return np.full(len(self._models), 1.0 / len(self._models))
         assert self._p is not None
         awake = np.zeros((1, len(self._models), self._p))
-        return np.asarray(self._said(awake, np.full((1, self._p), np.nan))[1][0].mean(1))
+        return np.asarray(self._spoken(awake, np.full((1, self._p), np.nan))[1][0].mean(1))
 
     @property
     def leader(self) -> int:
@@ -295,12 +347,12 @@ class Committee(Composite):
 
 
 class _Voices(NamedTuple):
-    """What the members say, (n, members, p), and the committee of them, (n, p)."""
+    """What the members say, (n, members, p), and the committee of them."""
 
     mean: FloatArray
     variance: FloatArray
     noise: FloatArray
-    said: FloatArray
+    spoken: FloatArray  # (n, SPOKEN, p)
     weights: FloatArray
     heard: FloatArray  # the weights of those with a variance
 
