@@ -47,14 +47,18 @@ class Health(NamedTuple):
         skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
         unresolved_rows: rows learnt with a noise so small against the prior variance (below 1e-9 of it) that rounding
             of the kernel may show in the mean.
+        indistinct_points: basis points that left, at a move of hyperparameters or though the budget never evicts,
+            because the others explain them as well as arithmetic can tell; no repair.
         negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
-        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
+        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
+            points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
     """
 
     skipped_rows: int = 0
     unresolved_rows: int = 0
+    indistinct_points: int = 0
     negative_residuals: int = 0
     capped_directions: int = 0
     reduced_steps: int = 0
@@ -62,7 +66,7 @@ class Health(NamedTuple):
 
     @property
     def repairs(self) -> int:
-        return sum(self)
+        return sum(self) - self.indistinct_points - self.reduced_steps
 
 
 class Change(NamedTuple):
@@ -202,7 +206,7 @@ class StreamModel(Saved):
     @property
     @abc.abstractmethod
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        """The present hyperparameters by name."""
+        """The present hyperparameters by name; with ``adapt`` they move, as far as rows are in reach of the basis."""
 
     @property
     def health(self) -> Health:
