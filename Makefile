@@ -15,8 +15,8 @@ with_spark = if ! command -v java > /dev/null && ! test -x "$${JAVA_HOME:-none}/
 	else $(1); fi
 
 export OMP_NUM_THREADS ?= 1
-each_experiment = for name in `$(BIN)/streamgp reproduce --names`; do \
-	$(BIN)/streamgp reproduce $$name --jobs 2 $(1) || exit 1; done
+each_experiment = for name in `$(BIN)/python -m reproductions --names`; do \
+	$(BIN)/python -m reproductions $$name --jobs 2 $(1) || exit 1; done
 
 # The parts of the suite of benchmarks, in order; each writes benchmarks/results/<part>.json.
 BENCHMARKS := cost_per_row one_row where_time_goes rows_seen footprint start_up threads adaptation_latency river_streams fleet
@@ -27,10 +27,13 @@ ON_DATA := calibration drift forgetting forecasts main_job
 # Those that need Spark.
 ON_SPARK := spark
 
-.PHONY: help demo test test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-more test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
+
+# In two processes, file by file, the files that take longest first: tests/conftest.py orders them.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 # What the command needs, and no more: --no-compile leaves modules that are never imported alone.
 $(RUNTIME): pyproject.toml constraints.txt
@@ -52,9 +55,13 @@ $(SPARK_VENV)/.ready: pyproject.toml constraints.txt
 demo: $(RUNTIME)  ## predict a made-up table row by row, print a summary, write a report
 	$(BIN)/streamgp demo
 
-test: $(READY)  ## the whole test suite but the soaks, in two processes
+test: $(READY)  ## the tests that tell soonest what broke; five minutes on two cores
 	$(BIN)/streamgp compile
-	$(BIN)/python -m pytest -m "not soak" -n 2
+	$(BIN)/python -m pytest -m "not soak and not more" $(IN_TWO)
+
+test-more: $(READY)  ## the tests that make test leaves out, but for the soaks: slow ones, documents, experiments; ten minutes
+	$(BIN)/streamgp compile
+	$(BIN)/python -m pytest -m "more and not soak" $(IN_TWO)
 
 test-spark:  ## the tests of streamgp.spark, in an environment of their own; skipped without Java
 	@$(call with_spark,$(SPARK_BIN)/python -m pytest tests/spark)
@@ -62,11 +69,11 @@ test-spark:  ## the tests of streamgp.spark, in an environment of their own; ski
 test-interpreted: $(READY)  ## a quick subset of the tests without compiling: for coverage and debuggers
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m interpreted
 
-test-portable: $(READY)  ## the test suite compiled for each kind of x86 processor that this machine can stand in for; an hour
+test-portable: $(READY)  ## make test and make test-more compiled for each kind of x86 processor that this machine can stand in for; an hour
 	for cpu in `$(BIN)/python tests/processors.py`; do \
 		echo "compiled for $$cpu:"; \
 		NUMBA_CPU_NAME=$$cpu NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(CURDIR)/out/compiled/$$cpu \
-			$(BIN)/python -m pytest -m "not soak" -n 2 || exit 1; done
+			$(BIN)/python -m pytest -m "not soak" $(IN_TWO) || exit 1; done
 
 lint: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check
@@ -106,8 +113,8 @@ bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 strea
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
-	$(BIN)/streamgp reproduce --page docs/reproductions.md
-	$(BIN)/streamgp reproduce --page docs/claims.md
+	$(BIN)/python -m reproductions --page docs/reproductions.md
+	$(BIN)/python -m reproductions --page docs/claims.md
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

@@ -36,17 +36,16 @@ import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
 from record import RESULTS, ROOT, blas, environment, read, write
+from reproductions.data import load
+from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
+from streamgp.auto.experts import View, views
 from streamgp.contract.model import StreamModel
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
-from streamgp.job.auto import Auto, View
-from streamgp.job.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.job.job import BLOCK_ROWS
-from streamgp.job.lags import Lags
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import Request
 from streamgp.job.scores import shown
-from streamgp.job.selection import Selection
 from streamgp.tables.columns import Column, EncodedRows, Schema
+from streamgp.wrappers.lagged import bridged, lag_columns
 from tables import table
 
 PAGES = ROOT / "docs" / "main-job.md", ROOT / "docs" / "models" / "committee.md"
@@ -106,7 +105,7 @@ CHOSEN_ON = tuple(STREAMS)[:6]
 @cache
 def stream(name: str, rows: int = MOST_ROWS) -> Stream:
     source, which, seasons = STREAMS[name]
-    loaded = sg.data.load(source)
+    loaded = load(source)
     X, Y = np.asarray(loaded.X, float)[:rows], np.asarray(loaded.Y, float)[:rows].reshape(len(loaded.X[:rows]), -1)
     known = np.isfinite(X).all(axis=1)
     y = Y.sum(axis=1) if which is None else Y[:, which]
@@ -135,30 +134,25 @@ def auto(data: Stream, lags: int) -> Said:
     return Said(*said, {"chosen": chosen, "drift": len(pipeline.drift), "own lags": Pipeline(data.schema).lags})
 
 
-class Alone(Request):
-    """A run of one of auto's experts."""
-
-    def build(self, name: str, d: int) -> StreamModel:
-        return candidate(name, d, {}) if name in CANDIDATES else least_squares(float(name.split()[-1]))
+def past(data: Stream, lags: int) -> tuple[np.ndarray, int]:
+    """The last targets of every row, newest first, and the first row that has one."""
+    y = np.concatenate([np.full(lags, np.nan), data.y])[:, None]
+    return lag_columns(bridged(y), lags, len(data.y)), int(np.flatnonzero(~np.isnan(data.y))[0]) + 1
 
 
 def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
     """As ``streamgp run --model NAME`` would: tuned on the first 200 rows, and for good on the first 1 000."""
-    lagged = Lags(max(lags, 1)).columns(data.y)
+    lagged, first = past(data, max(lags, 1))
     X = np.column_stack([data.X, lagged])
     needs_past = view.change or view.columns is None
     previous = lagged[:, 0] if view.change else np.zeros(len(data.y))
     X = np.ascontiguousarray(X if view.columns is None else X[:, view.columns])
     y = data.y - previous
-    selection = Selection(Alone(name, {"drift": drift}), X.shape[1], max(lags - 1, 0) if view.columns is None else 0)
-    model = selection.first()
+    built = candidate(name, X.shape[1], {}) if name in CANDIDATES else least_squares(float(name.split()[-1]))
+    model = sg.Tuned(built, drift=drift, made_up=max(lags - 1, 0) if view.columns is None else 0)
     mean = np.full(len(y), np.nan)
-    start = int(np.flatnonzero(~np.isnan(lagged[:, 0]))[0]) if needs_past else 0
-    while start < len(y):
-        stop = start + selection.before_next(len(y) - start)
-        mean[start:stop] = model.track(X[start:stop], y[start:stop]).mean
-        model = selection.keep(X[start:stop], y[start:stop], None, model)
-        start = stop
+    start = first if needs_past else 0
+    mean[start:] = model.track(X[start:], y[start:]).mean
     return Said(mean + previous)
 
 
@@ -168,7 +162,8 @@ def naive(data: Stream, model: StreamModel) -> Said:
 
 def rival_rows(data: Stream, lags: int, change: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, targets, and what is added to a prediction: the previous value where the change is predicted."""
-    lagged = Lags(max(lags, 1)).columns(data.y)
+    lagged, first = past(data, max(lags, 1))
+    lagged[:first] = np.nan
     previous = lagged[:, 0] if change else np.zeros(len(data.y))
     return np.column_stack([data.X, lagged[:, :lags]]), data.y - previous, previous
 
@@ -265,7 +260,7 @@ class Cell(NamedTuple):
 def contestants(data: Stream, lags: int) -> Iterator[tuple[str, str, Callable[[Stream], Said], float]]:
     """Group, name, what it says of a stream, and about how long that takes."""
     yield "auto", "auto", partial(auto, lags=lags), 4.0
-    for view in Auto(Request(), data.X.shape[1], lags)._views():
+    for view in views(data.X.shape[1], lags):
         if lags and view.columns is not None:
             continue  # the same as without lags
         lines = [] if view.change and view.columns is None else [f"least squares {f:g}" for f in LEAST_SQUARES]

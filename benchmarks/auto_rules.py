@@ -13,8 +13,8 @@ import numpy as np
 
 import streamgp as sg
 from record import blas, environment
+from streamgp.auto.candidates import LEAST_SQUARES, least_squares
 from streamgp.evaluate.metrics import rmse
-from streamgp.job.candidates import LEAST_SQUARES, least_squares
 from tables import table
 
 ROWS, INPUTS, NOISE = 4000, 3, 0.1

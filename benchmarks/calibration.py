@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
 from streamgp.evaluate import scores_of
 from streamgp.job.scores import shown
 
@@ -36,13 +37,13 @@ def with_lags(X: np.ndarray, y: np.ndarray, lags: int) -> Rows:
 
 
 def bike_hourly() -> Rows:
-    table = sg.data.load("bike_hourly")
+    table = load("bike_hourly")
     return with_lags(table.X, table.Y, 3)
 
 
 def gefcom2012_load() -> Rows:
     """The total over all zones; no row has lags from before a gap."""
-    table = sg.data.load("gefcom2012_load")
+    table = load("gefcom2012_load")
     total = table.Y.sum(1) if table.Y.ndim == 2 else table.Y
     parts = [
         with_lags(X, y, 48)
@@ -53,17 +54,17 @@ def gefcom2012_load() -> Rows:
 
 
 def first_joint(name: str) -> Rows:
-    table = sg.data.load(name)
+    table = load(name)
     return table.X, table.Y[:, 0]
 
 
 def santafe_laser() -> Rows:
-    table = sg.data.load("santafe_laser")
+    table = load("santafe_laser")
     return with_lags(np.empty((len(table.Y), 0)), table.Y, 20)
 
 
 def silverbox() -> Rows:
-    table = sg.data.load("silverbox")
+    table = load("silverbox")
     return with_lags(table.X[:20_000], table.Y[:20_000], 10)
 
 
@@ -114,8 +115,8 @@ def measure() -> dict[str, Any]:
         | {"streamgp": sg.__version__},
         "streams": {},
     }
-    for name, load in STREAMS.items():
-        X, y = load()
+    for name, stream in STREAMS.items():
+        X, y = stream()
         results = []
         for model in MODELS:
             results.append(run(model, X, y))

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from streamgp.cuda.gpu import cuda, kernel
+from streamgp.cuda.record import CHANGE, COUNTED, POINTS
 from streamgp.evaluate.metrics import rmse
-from streamgp.fleet.gpu import cuda, kernel
-from streamgp.fleet.record import CHANGE, COUNTED, POINTS
 from streamgp.fleet.rows import Rows as Grouped
 from timing import figures
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
 from streamgp.contract.freerun import Independent
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +43,8 @@ def synthetic() -> np.ndarray:
 # The series, how many lags are inputs, after how many rows the first forecast begins, rows from one to the next.
 SERIES: dict[str, tuple[Callable[[], np.ndarray], int, int, int]] = {
     "synthetic": (synthetic, 2, 50, 5),
-    "santafe_laser": (lambda: sg.data.load("santafe_laser").Y, 8, 300, 23),
-    "gefcom2012_load": (lambda: sg.data.load("gefcom2012_load").Y.mean(1), 24, 500, 31),
+    "santafe_laser": (lambda: load("santafe_laser").Y, 8, 300, 23),
+    "gefcom2012_load": (lambda: load("gefcom2012_load").Y.mean(1), 24, 500, 31),
 }
 
 
@@ -89,8 +90,8 @@ def drawn_anew() -> Iterator[None]:
 
 
 def run(name: str) -> dict[str, Any]:
-    load, lags, first, every = SERIES[name]
-    y = load()[: first + ORIGINS * every + max(STEPS) + lags]
+    series, lags, first, every = SERIES[name]
+    y = series()[: first + ORIGINS * every + max(STEPS) + lags]
     X, Y = np.column_stack([y[lags - 1 - j : len(y) - 1 - j] for j in range(lags)]), y[lags:]
     model = sg.tune(sg.Standardize(sg.SOGP(capacity=100), warmup=first), X[:first], Y[:first])
     model.learn_many(X[:first], Y[:first])

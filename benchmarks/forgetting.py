@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
 from streamgp.evaluate import scores_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,7 +79,7 @@ def rows_of(series: sg.data.Series) -> Rows:
 
 
 def joined(*parts: dict[str, dict[str, Callable[[], Rows]]]) -> dict[str, dict[str, Callable[[], Rows]]]:
-    return {kind: {name: load for part in parts for name, load in part.get(kind, {}).items()} for kind in KINDS}
+    return {kind: {name: stream for part in parts for name, stream in part.get(kind, {}).items()} for kind in KINDS}
 
 
 KINDS = ("drifts", "stays", "real, in order of time")
@@ -89,7 +90,7 @@ SETS = {
             "stays": {
                 "Mackey-Glass, 5 lags": lambda: lagged(sg.data.mackey_glass(ROWS)),
                 "cross": lambda: rows_of(sg.data.cross(ROWS)),
-                "pm10, shuffled": lambda: shuffled(sg.data.load("pm10_germany_2005")),
+                "pm10, shuffled": lambda: shuffled(load("pm10_germany_2005")),
             },
             "real, in order of time": {
                 name: TABLES[name] for name in ("santafe_laser", "gefcom2012_load", "bike_hourly", "sarcos")
@@ -100,17 +101,17 @@ SETS = {
         made(10),
         {
             "stays": {
-                "kin40k": lambda: rows_of(sg.data.load("kin40k")),
-                "elevators": lambda: rows_of(sg.data.load("uci_elevators")),
-                "pumadyn-32nm": lambda: rows_of(sg.data.load("uci_pumadyn32nm")),
+                "kin40k": lambda: rows_of(load("kin40k")),
+                "elevators": lambda: rows_of(load("uci_elevators")),
+                "pumadyn-32nm": lambda: rows_of(load("uci_pumadyn32nm")),
                 "Lorenz, 5 lags": lambda: lagged(sg.data.lorenz(ROWS)),
             },
             "real, in order of time": {
                 "barrett_wam": TABLES["barrett_wam"],
                 "silverbox": TABLES["silverbox"],
-                "gefcom2012_wind, farm 1": lambda: rows_of(sg.data.load("gefcom2012_wind/1")),
+                "gefcom2012_wind, farm 1": lambda: rows_of(load("gefcom2012_wind/1")),
                 "baxter_dynamics": lambda: first_joint("baxter_dynamics/inverse"),
-                "driving_udacity": lambda: rows_of(sg.data.load("driving_udacity/round2")),
+                "driving_udacity": lambda: rows_of(load("driving_udacity/round2")),
             },
         },
     ),
@@ -137,8 +138,8 @@ def measure() -> dict[str, Any]:
     }
     for part, kinds in SETS.items():
         for kind, streams in kinds.items():
-            for name, load in streams.items():
-                X, y = (column[:ROWS] for column in load())
+            for name, stream in streams.items():
+                X, y = (column[:ROWS] for column in stream())
                 # Without forgetting the modes are one model.
                 results = {"1.0": run(X, y, 1.0, MODES[0])}
                 for mode in MODES:

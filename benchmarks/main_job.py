@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job import Block, Job, Observer
 from streamgp.job.scores import shown
@@ -38,28 +39,28 @@ FOLLOWED = 5_000_000
 
 
 def bike_hourly() -> tuple[dict[str, np.ndarray], str, dict[str, Any]]:
-    table = sg.data.load("bike_hourly")
+    table = load("bike_hourly")
     return dict(zip(table.inputs, table.X.T, strict=True)) | {"cnt": table.Y}, "cnt", {"lags": 3}
 
 
 def gefcom2012_load() -> tuple[dict[str, np.ndarray], str, dict[str, Any]]:
-    table = sg.data.load("gefcom2012_load")
+    table = load("gefcom2012_load")
     columns = dict(zip(table.inputs, table.X.T, strict=True)) | {"load": table.Y.sum(1)}
     return columns, "load", {"lags": 48, "horizon": 1}
 
 
 def joint(name: str) -> tuple[dict[str, np.ndarray], str, dict[str, Any]]:
-    table = sg.data.load(name)
+    table = load(name)
     return dict(zip(table.inputs, table.X.T, strict=True)) | {"torque1": table.Y[:, 0]}, "torque1", {}
 
 
 def santafe_laser() -> tuple[dict[str, np.ndarray], str, dict[str, Any]]:
-    table = sg.data.load("santafe_laser")
+    table = load("santafe_laser")
     return {"intensity": np.append(table.X[:, 0], table.Y[-1])}, "intensity", {"lags": 20, "horizon": 1}
 
 
 def silverbox() -> tuple[dict[str, np.ndarray], str, dict[str, Any]]:
-    table = sg.data.load("silverbox")
+    table = load("silverbox")
     return {"input_V": table.X[:20000, 0], "output_V": table.Y[:20000]}, "output_V", {"lags": 10}
 
 

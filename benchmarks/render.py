@@ -31,11 +31,12 @@ def block(name: str) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--finished", action="store_true", help="forget the cells of this suite")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--finished", action="store_true", help="forget the cells of this suite")
+    arguments = parser.parse_args()
     for page in pages():
         page.write_text(rendered(page.read_text()))
-    if arguments.parse_args().finished:
+    if arguments.finished:
         forget_unfinished()
 
 

@@ -15,6 +15,7 @@ from river import base, conf, datasets, forest, linear_model, preprocessing
 
 import streamgp as sg
 from record import Record
+from reproductions.data import load
 from streamgp.adapters.river import StreamRegressor
 from timing import figures, seconds
 
@@ -34,7 +35,7 @@ def water_flow() -> Stream:
 
 
 def bike_hourly() -> Stream:
-    table = sg.data.load("bike_hourly")
+    table = load("bike_hourly")
     for x, y in zip(table.X.tolist(), table.Y.tolist(), strict=True):
         yield dict(zip(table.inputs, x, strict=True)), y
 

@@ -31,6 +31,7 @@ from record import RESULTS, ROOT, environment, write
 sys.path.insert(0, str(ROOT))
 
 from hypothesis import HealthCheck, given, settings
+
 from tests.serve.killing import Killable, check, free_port, run, script
 from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, Server, in_process

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -28,8 +29,13 @@ def imports():
     return {name: _imported(path, known) - {name} for name, path in known.items() if name}
 
 
+@cache
+def _tree(path):
+    return ast.parse(path.read_text())
+
+
 def _imported(path, known):
-    tree = ast.parse(path.read_text())
+    tree = _tree(path)
     for_types = {
         id(inner)
         for node in ast.walk(tree)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
+from tests.checkout import pytest_sessionfinish, pytest_sessionstart, pytest_terminal_summary  # noqa: F401
+
 # The same examples on every machine, and no deadline on shared cores.
 settings.register_profile("streamgp", derandomize=True, deadline=None, max_examples=25, print_blob=True)
 settings.load_profile("streamgp")

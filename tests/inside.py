@@ -36,6 +36,9 @@ def covariance(model, j=0):
     """S of the whitened weights, full."""
     n = len(model._state.mu) if model._features.kernel is None else model.size
     lower = model._state.covariance[j, :n, :n]
+    if model._factored:  # the factor R of noise S^-1
+        root = np.linalg.inv(np.triu(lower))
+        return model._state.noise[j] * root @ root.T
     return np.tril(lower) + np.tril(lower, -1).T
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 METHODS = ("semi-stochastic", "full")
 SHOWN = (16, 64)  # units of the first two charts
@@ -35,7 +34,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    table = sg.data.load("actuator")
+    table = load("actuator")
     assert table.split is not None
     training = deep.Training(
         cell["method"], epochs=cell["epochs"], batch=32, refresh=1.0, kernel_rate=0.05, decay=0.01, patience=None

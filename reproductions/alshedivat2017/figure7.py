@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 from .smartgrid import LAG, joined, split
 

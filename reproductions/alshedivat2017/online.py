@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 WAYS: dict[str, dict[str, Any]] = {"online": {}, "online, forgetting": {"forgetting": 0.999}}
@@ -32,10 +31,10 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 def run(cell: Cell) -> dict[str, Any]:
     if cell["data"] == "actuator":
-        table = sg.data.load("actuator")
+        table = load("actuator")
         U, Y = table.X, table.Y
     else:  # the longest stretch without a gap
-        table = sg.data.load("gefcom2012_load")
+        table = load("gefcom2012_load")
         ends = np.append(table.starts[1:], len(table.Y))
         longest = int(np.argmax(ends - table.starts))
         stretch = slice(table.starts[longest], ends[longest])

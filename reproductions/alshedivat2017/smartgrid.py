@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import streamgp as sg
+from reproductions.data import load
 from streamgp.settings import FloatArray
 
 LAG = 48
@@ -40,7 +40,7 @@ class Split(NamedTuple):
 def split(name: str, rows: int | None = None) -> Split:
     """The parts of a series; with rows, only so many rows of the training part, the latest, are learnt."""
     pieces: dict[str, list[Part]] = {"learnt": [], "kept": [], "test": []}
-    for table in (sg.data.load(table) for table in TABLES[name]):
+    for table in (load(table) for table in TABLES[name]):
         Y = table.Y.sum(axis=1) if table.Y.ndim > 1 else table.Y
         if name == "wind":
             Y = Y[: np.append(table.starts, len(Y))[1]]

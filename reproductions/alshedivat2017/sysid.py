@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell
 from streamgp import deep
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell
 from streamgp.settings import FloatArray
 
 DATA = {"Drives": "drives/1", "Actuator": "actuator"}
@@ -139,7 +139,7 @@ def pretrained(
 
 def run(cell: Cell) -> dict[str, Any]:
     """Validate a candidate, or test the one that was chosen."""
-    table = sg.data.load((DATA | OTHERS)[cell["data"]])
+    table = load((DATA | OTHERS)[cell["data"]])
     split = table.split
     assert split is not None
     U, Y = table.X, table.Y

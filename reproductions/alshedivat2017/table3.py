@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 from .sysid import BASELINES, DATA, MODES, NETWORKS, OTHERS, PRETRAINED, PROCESSES, TUNING_SEED, candidates, run
 

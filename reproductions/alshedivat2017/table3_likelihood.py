@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp import deep
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 
 from .sysid import DATA, LAGS, MODES, build, scored, with_past
 from .table3 import Task, standing, tabulated
@@ -50,7 +49,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    table = sg.data.load(DATA[cell["data"]])
+    table = load(DATA[cell["data"]])
     split = table.split
     assert split is not None
     U, Y, depth = table.X, table.Y, LAGS[cell["mode"]]

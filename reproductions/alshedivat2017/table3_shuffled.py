@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp import deep
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 from .sysid import DATA, LAGS, MODES, build, with_past
@@ -38,7 +37,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    table = sg.data.load(DATA[cell["data"]])
+    table = load(DATA[cell["data"]])
     depth = LAGS[cell["mode"]]
     U, Y = with_past(table.X, table.Y, depth)
     drawn = np.random.default_rng(cell["seed"]).permutation(len(table.Y)) + depth

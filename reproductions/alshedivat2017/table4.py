@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp import deep
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 from .smartgrid import LAG, TABLES, Split, linear, split
 

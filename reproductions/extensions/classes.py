@@ -17,8 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import SGDClassifier
 
 import streamgp as sg
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 LEAST = 1e-6  # of a probability
 

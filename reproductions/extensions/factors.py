@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import FullGP
 from streamgp.batch.evidence import Evidence
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 KINDS = {"ARD": None, "1 factor": 1, "2 factors": 2}
@@ -43,7 +43,7 @@ def drawn(cell: Cell) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, F
     """Rows to learn, rows held out (of the direction: without noise), and the direction where it is known."""
     rng, n = np.random.default_rng(cell["seed"]), cell["rows"]
     if cell["data"] == "kin40k":
-        table = sg.data.load("kin40k")
+        table = load("kin40k")
         rows = rng.choice(len(table.X), n + HELD_OUT, replace=False)
         X, y = table.X[rows], table.Y[rows].ravel()
         return X[:n], y[:n], X[n:], y[n:], None

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 SHARES = (0.05, 0.0)
 LIKELIHOODS: dict[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ def stream(cell: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, An
     name, rows, seed = cell["stream"], cell["rows"], cell["seed"]
     if name in TABLES:
         table, output, lengthscale = TABLES[name]
-        X, Y, *_ = sg.data.load(table)
+        X, Y, *_ = load(table)
         y = Y if Y.ndim == 1 else Y[:, output]
         first = cell["seed"] * rows
         X, y = X[first : first + rows], y[first : first + rows]

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Row, Settings
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.exact import solve
-from streamgp.reproduce import Cell, Row, Settings
 from streamgp.settings import FloatArray
 
 FEATURES = (50, 200, 25, 100)
@@ -44,7 +45,7 @@ class Stream(NamedTuple):
 
 def sarcos() -> Stream:
     """The first 5 800 rows of the trajectory; then every tenth of all of them, the published test file."""
-    before, stream = sg.data.load("sarcos/first5800"), sg.data.load("sarcos/test")
+    before, stream = load("sarcos/first5800"), load("sarcos/test")
     return Stream((before.X, before.Y), (before.X, before.Y), (stream.X, stream.Y))
 
 
@@ -56,14 +57,14 @@ def sarcos_reversed() -> Stream:
 
 def barrett() -> Stream:
     """The 12 000 consecutive rows, a quarter of them before the stream; the published rows for hyperparameters."""
-    table, tuning = sg.data.load("barrett_wam"), sg.data.load("barrett_wam/hyper")
+    table, tuning = load("barrett_wam"), load("barrett_wam/hyper")
     X, Y = table.X[: table.split], table.Y[: table.split]
     return Stream((tuning.X, tuning.Y), (X[:3000], Y[:3000]), (X[3000:], Y[3000:]))
 
 
 def baxter() -> Stream:
     """Ten runs, two of them before the stream."""
-    table = sg.data.load("baxter_dynamics/inverse")
+    table = load("baxter_dynamics/inverse")
     first = table.starts[2]
     before = table.X[:first], table.Y[:first]
     return Stream(before, before, (table.X[first:], table.Y[first:]))

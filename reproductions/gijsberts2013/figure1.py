@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 FEATURES = (10, 30, 100, 300, 1000, 3000)
 LENGTHSCALE = 0.3

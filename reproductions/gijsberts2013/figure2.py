@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import SSGPR, FullGP
 from streamgp.evaluate.metrics import nmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 DIMENSIONS = (2, 10, 20)
 KINDS = ((25, "fixed"), (50, "fixed"), (100, "fixed"), (200, "fixed"), (25, "tuned"), (0, "GPR"))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamgp.reproduce import Experiment, Row, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Expected, Experiment, Row, Table, Value
 
 from . import dynamics
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp.batch import FullGP
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 
 from .rivals import Averages, Problem, block_cells, draw, header, lines, notes, run_block
 

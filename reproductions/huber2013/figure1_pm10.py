@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table
 from streamgp.batch import FullGP
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table
-from streamgp.reproduce.experiment import Expected
 
 from .rivals import Averages, Problem, block_cells, draw, header, lines, notes, run_block
 
@@ -36,7 +36,7 @@ MAPS = 20
 @cache
 def measurements() -> tuple[np.ndarray, np.ndarray]:
     """Places and what is predicted there."""
-    table = sg.data.load("pm10_germany_2005")
+    table = load("pm10_germany_2005")
     day, level = table.X[:, 2].astype(int), np.log1p(table.Y)
     mean = np.bincount(day, level) / np.maximum(np.bincount(day), 1)
     deviation = level - mean[day]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from streamgp.batch import FITC, BayesianCommitteeMachine, FullGP, SubsetOfRegressors
+from reproductions.framework import Cell, Expected, Row, Settings, Value
+from reproductions.rivals import BayesianCommitteeMachine, SubsetOfRegressors
+from streamgp.batch import FITC, FullGP
 from streamgp.contract.prediction import Prediction
 from streamgp.evaluate.metrics import nlpd, rmse
 from streamgp.local import LocalGP
-from streamgp.reproduce import Cell, Row, Settings, Value
-from streamgp.reproduce.experiment import Expected
 
 # SRM is the paper's name of the subset of regressors, SGP of the sparse process with pseudo-inputs (FITC).
 METHODS = ("FGP", "RGP_1", "RGP_10", "RGP_all", "LGP", "SOGP", "SOGP (soh2014)", "BCM", "BCM (s parts)", "SRM", "SGP")

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import laser
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import nlpd
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 LASER_ROWS = 10_092
 # Series, depth, and the lengthscale and temporal lengthscale that a coarse grid found best without adaptation.
 SERIES: dict[str, tuple[Callable[..., sg.data.Series], int, float, float]] = {
     "mackey-glass": (sg.data.mackey_glass, 20, 5.0, 1.01),
     "lorenz": (sg.data.lorenz, 20, 1.0, 3.0),
-    "laser": (sg.data.laser, 10, 1.0, 1.2),
+    "laser": (laser, 10, 1.0, 1.2),
     "narma-10": (sg.data.narma10, 20, 5.0, 1.2),
 }
 START = {"ten times too long": 10.0, "ten times too short": 0.1}  # factor of the lengthscale

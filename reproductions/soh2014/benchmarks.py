@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import laser
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import mnae, nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 TUNING_SEED = 1000
 LASER_ROWS = 10_092
@@ -30,7 +30,7 @@ FIELDS = 200  # of LWPR
 SERIES: dict[str, tuple[Callable[..., sg.data.Series], float]] = {
     "Mackey-Glass": (sg.data.mackey_glass, 0.05**2),
     "Henon": (sg.data.henon, 0.05**2),
-    "Laser": (sg.data.laser, 0.05**2),
+    "Laser": (laser, 0.05**2),
     "Ikeda": (sg.data.ikeda, 0.05**2),
     "Lorenz": (sg.data.lorenz, 0.05**2),
     "NP1": (sg.data.np1, 0.05**2),

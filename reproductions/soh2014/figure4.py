@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import nlpd, rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 ADAPT = {"fixed": None, "rebase": sg.SNGD(), "rebuild": sg.SNGD(on_move="rebuild")}
 POINTS = 64  # of the paths of the hyperparameters are kept

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 LENGTHSCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 INVERSE_TEMPORAL = (0.1, 0.3, 0.5, 0.7, 0.9, 0.99)

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 INTERVAL = 25
 ADAPT = {

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 
 from . import rotation
 

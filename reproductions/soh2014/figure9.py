@@ -14,9 +14,8 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.process.memory import remembered
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 from . import rotation

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import nmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 DATA = {  # the rows of a demonstration that are kept: one in so many
@@ -55,7 +55,7 @@ def build(method: str, candidate: tuple[Any, ...]) -> sg.StreamModel:
 
 def demonstrations(name: str, most: int) -> list[Demonstration]:
     """Positions and the way to the next one, both scaled to variance 1 over all demonstrations."""
-    table = sg.data.load(name)
+    table = load(name)
     paths = [path[:: DATA[name]] for path in np.split(table.X, table.starts[1:])][:most]
     positions, ways = [path[:-1] for path in paths], [np.diff(path, axis=0) for path in paths]
     centre, scale = np.mean(np.vstack(positions), axis=0), np.std(np.vstack(positions), axis=0)

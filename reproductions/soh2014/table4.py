@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.evaluate.metrics import rmse
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 from streamgp.settings import FloatArray
 
 DATA = {  # the rows that are kept: one in so many
@@ -59,7 +59,7 @@ def build(method: str, candidate: tuple[Any, ...], inputs: int) -> sg.StreamMode
 
 def folds(name: str, most: int) -> list[Fold]:
     """Five parts of a record, every column scaled to mean 0 and variance 1 over all of them."""
-    table = sg.data.load(name)
+    table = load(name)
     X = (table.X - table.X.mean(axis=0)) / table.X.std(axis=0)
     Y = (table.Y - table.Y.mean()) / table.Y.std()
     first = table.starts if len(table.starts) == FOLDS else np.linspace(0, len(X), FOLDS, endpoint=False).astype(int)

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import FullGP
 from streamgp.filters import BetaKLMS
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 KERNEL = sg.SquaredExponential(1.0, variance=1.0)
 NOISE = 0.01

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.data import load
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.batch import FullGP
 from streamgp.evaluate.metrics import nmse
 from streamgp.filters import KLMS, KNLMS, BetaKLMS
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 BETAS = {f"beta = {beta:g}": beta for beta in (0.0, 0.01, 0.1, 1.0)}
 ALGORITHMS = ("KRLS-T", "KLMS", *BETAS, "KNLMS", "KNLMS, step 1")
@@ -37,7 +37,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 @cache
 def offline(tuning_rows: int) -> tuple[float, float]:
     """Lengthscale, and noise over signal, by the evidence of the exact process."""
-    table, order = sg.data.load("kin40k"), set_aside()[:tuning_rows]
+    table, order = load("kin40k"), set_aside()[:tuning_rows]
     start = FullGP(sg.SquaredExponential(2.0, variance=1.0), noise=0.01)
     found = start.fit(table.X[order], table.Y[order], sg.Evidence(restarts=0)).hyperparameters
     return float(found["lengthscale"]), float(found["noise"]) / float(found["variance"])
@@ -60,7 +60,7 @@ def model(algorithm: str, kernel: sg.SquaredExponential, noise: float, steps: in
 
 def run(cell: Cell) -> dict[str, float | list[float]]:
     """One algorithm on one split: the test error after every tenth of the rows."""
-    table, steps = sg.data.load("kin40k"), cell["steps"]
+    table, steps = load("kin40k"), cell["steps"]
     lengthscale, noise = offline(cell["tuning_rows"])
     unused = np.setdiff1d(np.arange(len(table.X)), set_aside())
     order = np.random.default_rng([cell["run"], 1]).permutation(unused)

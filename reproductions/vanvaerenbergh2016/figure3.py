@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import streamgp as sg
+from reproductions.framework import Cell, Expected, Experiment, Row, Settings, Table, Value
 from streamgp.filters import KLMS, KNLMS, BetaKLMS
-from streamgp.reproduce import Cell, Experiment, Row, Settings, Table, Value
-from streamgp.reproduce.experiment import Expected
 
 KERNEL = sg.SquaredExponential(1.0, variance=1.0)
 NOISE = 0.01

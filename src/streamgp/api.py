@@ -1,7 +1,9 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
 from streamgp import batch, data
-from streamgp.batch import ESGP, SSGPR
+from streamgp.auto.auto import Auto
+from streamgp.auto.tuned import Tuned
+from streamgp.batch import SSGPR
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -39,12 +41,12 @@ from streamgp.tuning.tune import tune
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.delayed import Delayed
+from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
 
 __all__ = [
-    "ESGP",
     "FBKRLS",
     "IRFRR",
     "ISSGPR",
@@ -63,6 +65,8 @@ __all__ = [
     "SOGP",
     "SSGPR",
     "SWKRLS",
+    "Ahead",
+    "Auto",
     "BackToPrior",
     "Basis",
     "BetaKLMS",
@@ -85,6 +89,7 @@ __all__ = [
     "Injection",
     "InputValue",
     "JointPrediction",
+    "Lagged",
     "Linear",
     "LinearKernel",
     "LocalGP",
@@ -107,6 +112,7 @@ __all__ = [
     "StudentT",
     "StudentTPrediction",
     "TrainedEncoder",
+    "Tuned",
     "Window",
     "batch",
     "data",

@@ -8,7 +8,9 @@ each with its shape in symbols; offsets, sizes, views and snapshots follow from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +25,9 @@ from streamgp.compiled import compiled
 Array = NDArray
 Fields = Mapping[str, str]
 Record = Any  # a NumPy record whose fields compiled code reads by name
+
+# Gets the sizes and the bytes of the numbers of each model before they are allocated, and may raise to refuse them.
+inspector: ContextVar[Callable[[Mapping[str, int], int], None] | None] = ContextVar("inspector", default=None)
 
 SPAN = np.dtype([("start", np.int64), ("blocks", np.int64), ("rows", np.int64), ("columns", np.int64)])
 
@@ -54,6 +59,10 @@ class Numbers:
     """
 
     def __init__(self, layout: Layout, sizes: Mapping[str, int], plan: Mapping[str, Any]) -> None:
+        shapes = {name: _shape(text, sizes) for name, text in (layout.state | layout.work).items()}
+        ends = list(accumulate(math.prod(shape) for shape in shapes.values()))
+        if (inspect := inspector.get()) is not None:
+            inspect(sizes, 8 * ends[-1])
         self.record = np.zeros(1, layout.record)
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
             self.record = self.record.view(np.recarray)
@@ -61,8 +70,6 @@ class Numbers:
         self.counted: tuple[str, ...] = self.counters.dtype.names or ()
         for name, value in plan.items():
             self.plan[name] = value
-        shapes = {name: _shape(text, sizes) for name, text in (layout.state | layout.work).items()}
-        ends = np.cumsum([math.prod(shape) for shape in shapes.values()]).tolist()
         self.buffer = np.zeros(ends[-1])
         views = {}
         for (name, shape), start, end in zip(shapes.items(), [0, *ends], ends, strict=False):

@@ -29,15 +29,17 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         kind = _known(header["model"], "holds a")
         if not issubclass(kind, Saved):
             raise SnapshotError(f"the snapshot holds a {header['model']!r}, which is not a model")
-        settings = {name: _decoded(value, tensors, name, parts) for name, value in header["settings"].items()}
+        settings = decoded(header["settings"], tensors, parts)
         model = kind(**(settings | {name: value for name, value in parts.items() if "__" not in name}))
         shape = Shape._make(header["shape"])
         if shape.d is None:
             if shape != Shape():
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
-            _check_shape(shape, model.size, sum(array.size for array in tensors.values()))
+            _check_shape(shape, model, sum(array.size for array in tensors.values()))
             model._prepare(shape)
+            structure = header.get("structure", {})
+            model._rebuild({name: _decoded(value, tensors, name, parts) for name, value in structure.items()})
             state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
             model._restore(state)
             model._check_restored()
@@ -61,12 +63,24 @@ def load(path: str | Path, **parts: Any) -> Any:
     return from_bytes(read(path), **parts)
 
 
-def _check_shape(shape: Shape, size: int, numbers: int) -> None:
+def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     """The columns, outputs and size of a model that holds so many numbers."""
     d, p, scalar, certain = shape
-    whole = all(type(n) is int and 1 <= n <= numbers for n in (d, p)) and size <= numbers
+    least = 0 if getattr(model, "_without_inputs", False) else 1
+    whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers and model.size <= numbers
     if not whole or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
+
+
+def decoded(settings: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]) -> dict[str, Any]:
+    """The settings that snapshot.encoded wrote.
+
+    Args:
+        settings: from the header.
+        tensors: the arrays beside it.
+        parts: settings that cannot be saved.
+    """
+    return {name: _decoded(value, tensors, name, parts) for name, value in settings.items()}
 
 
 def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[str, Any]) -> Any:
@@ -76,6 +90,8 @@ def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[
         return tensors[value["array"]].copy()
     if "list" in value:
         return [_decoded(v, tensors, name, parts) for v in value["list"]]
+    if "dict" in value:
+        return {key: _decoded(v, tensors, f"{name}__{key}", parts) for key, v in value["dict"].items()}
     if "function" in value:
         if name not in parts:
             raise SnapshotError(f"the snapshot needs {name}=..., a function that is not saved: load(path, {name}=f)")

@@ -70,7 +70,7 @@ class Configured:
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the settings by name; ``deep`` adds those of the parts as ``part__setting``."""
-        params = {name: _copied(value) for name, value in self._settings.items()}
+        params = {name: copied(value) for name, value in self._settings.items()}
         if deep:
             for name, value in self._settings.items():
                 if isinstance(value, Configured):
@@ -86,7 +86,7 @@ class Configured:
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             head, _, tail = name.partition("__")
-            _refuse_unknown(type(self), head)
+            refuse_unknown(type(self).__name__, [head], self.setting_names())
             if tail:
                 inner.setdefault(head, {})[tail] = value
             else:
@@ -171,8 +171,7 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
         # Called by the __init__ of a subclass: its settings are the ones to keep.
         outermost = type(self).__init__ is wrapped
         if outermost:
-            for name in kwargs:
-                _refuse_unknown(type(self), name)
+            refuse_unknown(type(self).__name__, kwargs, type(self).setting_names())
         if len(args) > len(by_position):
             raise TypeError(
                 f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
@@ -180,30 +179,36 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
             )
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        settings = {name: _copied(value) for name, value in list(bound.arguments.items())[1:]}
+        settings = {name: copied(value) for name, value in list(bound.arguments.items())[1:]}
         if outermost:
             self._settings = settings
-        init(self, **{n: checks[n](n, value) if n in checks else _copied(value) for n, value in settings.items()})
+        init(self, **{n: checks[n](n, value) if n in checks else copied(value) for n, value in settings.items()})
 
     return wrapped
 
 
-def _refuse_unknown(owner: type[Configured], name: str) -> None:
-    names = owner.setting_names()
-    if name not in names:
-        raise TypeError(
-            f"{owner.__name__} has no setting {name!r}.{nearest(name, names)} Its settings are: {', '.join(names)}."
-        )
+def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:
+    """Refuse settings that are not among the names, with the nearest one."""
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"{owner} has no setting {name!r}.{nearest(name, names)} Its settings are: {', '.join(names)}."
+            )
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """A setting that later changes of the caller's do not reach, and that can be saved."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
-        return [_copied(item) for item in value]
-    if isinstance(value, dt.timedelta):  # so that it can be saved
+        return [copied(item) for item in value]
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, dt.timedelta):
         return value.total_seconds()
-    return value / np.timedelta64(1, "s") if isinstance(value, np.timedelta64) else value
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -291,7 +296,12 @@ def duration(name: str, value: Any) -> float:
             raise ValueError(
                 f"{name} must be a length of time such as 3600, '90s', '15min', '2h', '1d' or '1w'; got {text!r}"
             ) from None
-    return number(name, _copied(value), above=0)
+    return number(name, copied(value), above=0)
+
+
+def unix_seconds(moment: dt.datetime) -> float:
+    """Seconds since 1970; a moment without a zone counts as UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
 
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> int:

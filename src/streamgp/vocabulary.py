@@ -13,6 +13,9 @@ TARGET2 = "squared unit of the target"
 INPUTS = "unit of the inputs"
 PER_INPUT = "1 / unit of the inputs"
 
+# Models refuse a smaller variance of the noise: what is divided by it would overflow.
+LEAST_NOISE = 1e-100
+
 positive = partial(number, above=0)
 not_negative = partial(number, at_least=0)
 
@@ -71,7 +74,9 @@ Noise = Annotated[
     float | list[float] | FloatArray,
     Setting('variance of the observation noise; one for each output with outputs="separate"', TARGET2),
 ]
-OneNoise = Annotated[float, Setting("variance of the observation noise", TARGET2, positive)]
+OneNoise = Annotated[
+    float, Setting("variance of the observation noise", TARGET2, partial(number, above=0, at_least=LEAST_NOISE))
+]
 
 # The basis.
 ABSORB = ("fitc", "dtc")
@@ -151,12 +156,13 @@ Outputs = Annotated[
         check=one_of("shared", "separate"),
     ),
 ]
+FORMS = ("covariance", "cholesky")
 Form = Annotated[
     str,
     Setting(
         '"covariance", or "cholesky" (the information form: a triangular factor, updated by rotations; for features '
         "with a fixed number of weights)",
-        check=one_of("covariance", "cholesky"),
+        check=one_of(*FORMS),
     ),
 ]
 Forgetting = Annotated[

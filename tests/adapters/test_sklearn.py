@@ -46,6 +46,7 @@ def test_no_check_of_scikit_learn_is_left_out():
     assert StreamRegressor().__sklearn_tags__()._skip_test is False
 
 
+@pytest.mark.more
 def test_the_check_that_scikit_learn_skips_unless_asked_passes_too():
     code = "from streamgp.adapters.sklearn import *; from sklearn.utils.estimator_checks import check_estimator; "
     code += f"results = check_estimator(StreamRegressor(), expected_failed_checks={EXPECTED}); "

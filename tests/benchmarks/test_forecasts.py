@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import forecasts
 
 
+@pytest.mark.more
 def test_forecasts_cover_what_they_say_if_the_prior_is_right():
     covered = []
     for seed in range(20):

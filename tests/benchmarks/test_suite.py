@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import sys
@@ -99,6 +100,7 @@ def test_committed_results_have_a_claim_for_every_promise():
     assert ("bytes grown over 1000000 rows", 0) in rest
 
 
+@pytest.mark.more
 def test_the_quick_run_claims_the_same(monkeypatch, capsys):
     monkeypatch.setattr(must_show, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(must_show, "QUICK_BLOCKS", 1)
@@ -111,6 +113,7 @@ def test_the_quick_run_claims_the_same(monkeypatch, capsys):
 # The parts
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
@@ -121,6 +124,7 @@ def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
         assert set(cell[name]["ratio"]) == expected
 
 
+@pytest.mark.more
 def test_the_other_parts_run():
     assert one_row.measure("KLMS", 2, 5)["learn_one"]["blocks"] == 5
     assert set(where_time_goes.measure(10, 2)) == {
@@ -138,6 +142,7 @@ def test_no_memory_grows_with_the_rows():
     assert rows_seen.calls_grow("SOGP absorbing", 200)["bytes grown"] == 0
 
 
+@pytest.mark.more
 def test_start_up_times_every_step_in_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(
         start_up, "STEPS", start_up.STEPS.replace("{build}", "sg.Window(2)").partition("model.learn")[0]
@@ -218,12 +223,21 @@ def test_a_stopped_suite_goes_on_and_a_finished_one_begins_anew(tmp_path, monkey
     assert record.Record("part").cell("a", int, "2") == 2
 
 
-def test_the_commands_answer_for_help(monkeypatch, capsys):
-    for module in (must_show, render):
-        monkeypatch.setattr(sys, "argv", [module.__name__, "--help"])
-        with pytest.raises(SystemExit):
-            module.main()
-        assert "usage" in capsys.readouterr().out
+def written_at():
+    """When each file that the commands may write was last written."""
+    places = (record.ROOT / "README.md", *(record.ROOT / "docs").rglob("*"), *BENCHMARKS.rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in places if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "serve"])
+def test_asking_a_command_for_help_changes_no_file(name, monkeypatch, capsys):
+    command = importlib.import_module(name)
+    before = written_at()
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "usage" in capsys.readouterr().out
+    assert written_at() == before
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.cli.pages import refreshed
-from streamgp.job.candidates import model_names
+from streamgp.job.named import model_names
 from streamgp.recipes.bibliography import PUBLISHED, citation, published, table
 from tests.cli.test_run import SMALL, streamgp
 from tests.cli.test_run import table as rows_at
@@ -43,6 +43,7 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--target",
             "--ticket-column",
             "--half-life",
+            "--new-source",
         }
         assert len(options) <= 12, (name, options)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
 from streamgp.job import Job, Observer
 from streamgp.tables import WriteError
-from tests.cli.test_run import SMALL, predictions, process, streamgp, table, wait_for
+from tests.cli.forks import process
+from tests.cli.test_run import SMALL, predictions, streamgp, table, wait_for
 
 SETTINGS = {"capacity": 8, "tune": False, "warmup": 30}
 
@@ -66,10 +66,10 @@ def test_standard_input_and_output_are_files_too(tmp_path):
     assert running.returncode == 2
     assert "the source and --out are the same file" in errors
     with open(source, "a") as write:
-        command = [*running.args[:3], "run", str(source), "--target", "y", *SMALL]
-        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "the source and --out are the same file" in done.stderr
+        running = process("run", source, "--target", "y", *SMALL, stdout=write)
+        _, errors = running.communicate(timeout=120)
+    assert running.returncode == 2
+    assert "the source and --out are the same file" in errors
     assert source.read_bytes() == before
 
 

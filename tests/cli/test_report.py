@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -57,6 +58,20 @@ def test_a_picture_is_drawn(tmp_path):
     )
     assert done.exit_code == 0, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_run(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "o.csv"
+    asked = ("run", table(tmp_path / "a.csv"), "--target", "y", "--out", out, *SMALL)
+    for name in ("p.txt", "p"):
+        done = streamgp(*asked, "--plot", tmp_path / name)
+        assert (done.exit_code, out.exists()) == (2, False)
+        assert f"{name}'; use a name that ends in .png, .svg or .pdf" in done.stderr
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = streamgp(*asked, "--plot", tmp_path / "p.png")
+    assert (done.exit_code, out.exists()) == (2, False)
+    assert '--plot needs matplotlib: pip install "streamgp[plots]"' in done.stderr
 
 
 def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():

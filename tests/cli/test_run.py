@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,18 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
+from tests.cli.forks import process
 
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
 
 
 def streamgp(*arguments, **options):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
-
-
-def process(*arguments, **options):
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "streamgp", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def table(path, rows=80, start=0, header=True, seed=0):
@@ -94,13 +88,14 @@ def test_predictions_are_the_same_in_every_format(tmp_path, ending):
         assert [float(value) for value in values] == [float(value) for value in row[2:]]
 
 
-@pytest.mark.parametrize("ending", ["ndjson", "parquet", "csv.gz"])
+@pytest.mark.parametrize("ending", ["ndjson", "json", "parquet", "csv.gz"])
 def test_every_format_of_input_gives_the_same_predictions(tmp_path, ending):
     source, other = table(tmp_path / "a.csv"), tmp_path / f"b.{ending}"
     rows = predictions(source)
-    if ending == "ndjson":
+    if "json" in ending:
         typed = [{k: float(v) if k in "xy" else v for k, v in row.items()} for row in rows]
-        other.write_text("".join(json.dumps(row) + "\n" for row in typed))
+        text = json.dumps(typed) if ending == "json" else "".join(json.dumps(row) + "\n" for row in typed)
+        other.write_text(text)
     elif ending == "parquet":
         pa = pytest.importorskip("pyarrow")
         from pyarrow import parquet
@@ -168,9 +163,10 @@ def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path
 
 def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     terminal, seen_by_run = os.openpty()
-    running = process_on(
-        seen_by_run, "run", table(tmp_path / "a.csv", 300), "--target", "y", "--out", tmp_path / "o.csv"
-    )
+    running = process(
+        "run", table(tmp_path / "a.csv", 300), "--target", "y", "--out", tmp_path / "o.csv", "--model", "KRLST",
+        "--set", "warmup=250", stdout=subprocess.DEVNULL, stderr=seen_by_run, env=os.environ | {"TERM": "xterm"},
+    )  # fmt: skip
     os.close(seen_by_run)
     shown = b""
     with contextlib.suppress(OSError):  # the other end is closed
@@ -181,12 +177,6 @@ def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     text = shown.decode()
     for sentence in ("reading the first rows", "tuning KRLST on 50 rows", "tuning KRLST on 250 rows", "RMSE, streamgp"):
         assert sentence in text
-
-
-def process_on(terminal, *arguments):
-    """A small run that believes to be watched."""
-    command = [sys.executable, "-m", "streamgp", *map(str, arguments), "--model", "KRLST", "--set", "warmup=250"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=terminal, env=os.environ | {"TERM": "xterm"})
 
 
 def test_a_horizon_says_what_was_predicted_of_each_row_and_then_of_rows_to_come(tmp_path):
@@ -225,10 +215,59 @@ def test_a_run_goes_on_in_another_file(tmp_path):
     streamgp(
         "run", table(tmp_path / "a.csv", 50), "--target", "y", "--out", tmp_path / "two.csv", "--save", saved, *SMALL
     )
-    done = streamgp("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
-    assert "at its first row: this is a different source" in done.stderr
+    other = ("run", table(tmp_path / "b.csv", 30, start=50), "--load", saved, "--out", tmp_path / "three.csv")
+    refused = streamgp(*other)
+    assert (refused.exit_code, (tmp_path / "three.csv").exists()) == (3, False)
+    assert "b.csv is shorter than what was read before: it was cut, or it is another file" in refused.stderr
+    assert "to learn this one from its first row, add --new-source" in refused.stderr
+    done = streamgp(*other, "--new-source")
+    assert f"resuming after 50 rows, in {tmp_path / 'b.csv'} at its first row" in done.stderr
     together = predictions(tmp_path / "two.csv") + predictions(tmp_path / "three.csv")
     assert together == predictions(tmp_path / "one.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("a line", "does not begin as the file that was read before: early lines or line ends were changed"),
+        ("line ends", "does not begin as the file that was read before: early lines or line ends were changed"),
+        ("cut", "has 180 lines, but 201 of it were read before: it was cut short. Get the complete file"),
+        ("cut early", "is shorter than what was read before: it was cut, or it is another file"),
+        ("pipe", "is not the source that was read before, which was a pipe"),
+    ],
+)
+def test_a_source_that_was_changed_is_refused_and_nothing_is_learned_twice(tmp_path, change, message):
+    source, out, saved = table(tmp_path / "a.csv", 200), tmp_path / "o.csv", tmp_path / "m.sgp"
+    text = source.read_text()
+    given = {"input": text} if change == "pipe" else {}
+    streamgp("run", "-" if given else source, "--target", "y", "--out", out, "--save", saved, *SMALL, **given)
+    before = out.read_bytes(), saved.read_bytes()
+    lines = text.splitlines(keepends=True)
+    changed = {
+        "a line": [lines[0], lines[1].replace("a", "b"), *lines[2:]],
+        "cut": lines[:180],
+        "cut early": lines[:30],
+    }
+    text = "".join(changed.get(change, lines))
+    source.write_bytes(text.encode().replace(b"\n", b"\r\n" if change == "line ends" else b"\n"))
+    done = streamgp("run", source, "--load", saved, "--save", saved, "--out", out)
+    assert done.exit_code == 3
+    assert f"{source} {message}" in done.stderr
+    assert (out.read_bytes(), saved.read_bytes()) == before
+    again = streamgp("run", source, "--load", saved, "--new-source")
+    if change == "cut":  # all of it was learned
+        assert again.exit_code == 3
+    else:
+        assert (again.exit_code, len(again.stdout.splitlines())) == (0, text.count("\n"))
+
+
+def test_a_new_source_that_is_not_new_goes_on_where_the_run_stopped(tmp_path):
+    source, saved = table(tmp_path / "a.csv", 60), tmp_path / "m.sgp"
+    streamgp("run", source, "--target", "y", "--save", saved, *SMALL)
+    table(source, 70)
+    done = streamgp("run", source, "--load", saved, "--new-source")
+    assert (done.exit_code, len(done.stdout.splitlines())) == (0, 11)
+    assert "after line 61" in done.stderr
 
 
 def test_forecasts_of_rows_to_come_are_replaced_when_the_run_goes_on(tmp_path):
@@ -365,7 +404,7 @@ def test_a_loaded_run_keeps_its_target_settings_and_columns(tmp_path):
         assert done.exit_code == 2
         assert message in done.stderr
     (tmp_path / "b.csv").write_text("time,x,sort,y\n2024-02-01T00:00,1,a,2\n")
-    done = streamgp("run", tmp_path / "b.csv", "--load", saved)
+    done = streamgp("run", tmp_path / "b.csv", "--load", saved, "--new-source")
     assert done.exit_code == 3
     assert "the columns have changed: 'kind' is missing" in done.stderr
     saved.write_bytes(saved.read_bytes()[:-5])
@@ -403,8 +442,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
 def test_output_that_nobody_reads_any_more_ends_the_run_quietly(tmp_path):
     source = table(tmp_path / "a.csv", 600)
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "streamgp", "run", str(source), "--target", "y", *SMALL]
-    running = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    running = process("run", source, "--target", "y", *SMALL, stdout=writing)
     os.close(writing)
     os.read(reading, 10)
     os.close(reading)

@@ -8,18 +8,16 @@ import numpy as np
 
 from tests.contract.models import EXAMPLES, D
 
-ROWS = 45
 
-
-def predictions():
+def predictions(rows, *kinds):
     """By model and output: means, variances and noises of rows that are tracked, the last ones without targets."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(ROWS, D))
-    Y = np.sin(X[:, :2]) + 0.1 * rng.normal(size=(ROWS, 2))
+    X = rng.normal(size=(rows, D))
+    Y = np.sin(X[:, :2]) + 0.1 * rng.normal(size=(rows, 2))
     found = {}
     for name, build in EXAMPLES.items():
-        for kind, targets in (("scalar", Y[:, 0]), ("vector", Y)):
-            model = build()
+        for kind in kinds:
+            model, targets = build(), {"scalar": Y[:, 0], "vector": Y}[kind]
             said = [model.track(X[:-5], targets[:-5]), model.track(X[-5:]), model.predict_many(X[:3])]
             for part in ("mean", "variance", "noise"):
                 found[f"{name}, {kind}, {part}"] = np.concatenate([getattr(p, part) for p in said])
@@ -27,4 +25,4 @@ def predictions():
 
 
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **predictions())
+    np.savez(sys.argv[1], **predictions(int(sys.argv[2]), *sys.argv[3:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import streamgp as sg
 
@@ -150,6 +151,14 @@ EXAMPLES = {
     "RunningMean": lambda: sg.RunningMean(),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=8), columns=[0]),
     "Differenced": lambda: sg.Differenced(sg.SOGP(capacity=8), column=0),
+    "Auto": lambda: sg.Auto(warmup=50, candidates={"capacity": 8, "features": 8}, tune=False),
+    "Tuned": lambda: sg.Tuned(sg.KRLST(capacity=8), warmup=40),
+    "Ahead auto": lambda: sg.Ahead(sg.Auto(warmup=40, candidates={"capacity": 8}, tune=False, drift=False), horizon=2),
+    "Lagged": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), lags=2),
+    "Lagged memory": lambda: sg.Lagged(sg.OESGP(units=6, capacity=8, feedback=0.3), lags=1),
+    "Ahead": lambda: sg.Ahead(sg.Lagged(sg.Calibrated(sg.KRLST(capacity=8)), lags=2), horizon=3),
+    "Ahead reservoir": lambda: sg.Ahead(sg.OESGP(units=6, capacity=8, feedback=0.3), horizon=1),
+    "Delayed ahead": lambda: sg.Delayed(sg.Ahead(sg.Lagged(sg.SOGP(capacity=8), lags=2), horizon=2), pending=3),
     "Delayed": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
     "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(
@@ -171,3 +180,42 @@ CLASSES_AND_COUNTS = {
         sg.SOGP(capacity=8, likelihood=sg.Poisson(), outputs="separate"), columns=[0, 2]
     ),
 }
+
+# Wrappers around models that other examples have, too, or around wrappers: nothing here has code of its own.
+COMPOSITIONS = {
+    "Calibrated LWPR",
+    "Calibrated Student-t",
+    "Calibrated committee",
+    "Calibrated drift-aware",
+    "Calibrated reservoir",
+    "Calibrated separate",
+    "Calibrated standard",
+    "Columns of counts",
+    "Committee adapting",
+    "Committee of filters",
+    "Committee separate",
+    "DriftAware features",
+    "DriftAware injecting",
+    "DriftAware linear",
+    "DriftAware reservoir",
+    "DriftAware standard",
+    "DriftAware without variance",
+    "Encoded features",
+    "Encoded separate",
+    "Standardize LWPR",
+    "Standardize LocalGP",
+    "Standardize Student-t",
+    "Standardize adapting",
+    "Standardize calibrated",
+    "Standardize drift-aware",
+    "Standardize features",
+    "Standardize filter",
+    "Standardize of classes",
+    "Standardize reservoir",
+    "Standardize separate",
+}
+
+
+def parameters(examples):
+    """Names as parameters of tests; make test leaves compositions to make test-more."""
+    return [pytest.param(name, marks=pytest.mark.more if name in COMPOSITIONS else ()) for name in examples]

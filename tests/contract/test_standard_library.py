@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import EXAMPLES
+from tests.contract.models import EXAMPLES, parameters
 from tests.contract.test_contract import assert_same, stream
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", parameters(EXAMPLES))
 @pytest.mark.parametrize("rows", [0, 15, 40])
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "bytes"])
 def test_a_duplicate_goes_on_like_the_original_and_shares_nothing_with_it(name, rows, duplicate):

@@ -361,12 +361,11 @@ def test_a_module_of_ones_own_is_trained_in_a_copy():
     assert torch.equal(module.dense.weight, before)
 
 
-@pytest.mark.parametrize("solver", ["eigen", "cg"])
-def test_an_interpolated_process_is_trained_and_close_to_the_exact_one(solver):
+def test_an_interpolated_process_is_trained_and_close_to_the_exact_one():
     U, Y = plant(80)
     settings = TINY | {"embedding": 1, "training": FEW}
     exact = deep.GPLSTM(inference="exact", **settings).fit(U, Y)
-    grid = deep.GPLSTM(inference="interpolated", solver=solver, grid=100, **settings).fit(U, Y)
+    grid = deep.GPLSTM(inference="interpolated", grid=100, **settings).fit(U, Y)
     a, b = exact.predict(U, Y), grid.predict(U, Y)
     np.testing.assert_allclose(a.mean[4:], b.mean[4:], atol=0.02)
     np.testing.assert_allclose(a.std[4:], b.std[4:], atol=0.02)
@@ -485,8 +484,9 @@ def test_progress_is_shown(capsys):
 
 def test_settings_are_remembered_shown_and_cloned():
     model = deep.GPLSTM(units=8, training=FEW)
-    assert repr(model) == "GPLSTM(units=8, training=Training(epochs=3, batch=32))"
-    assert model.get_params()["units"] == 8
+    assert repr(model) == "DeepKernelGP(encoder=LSTM(units=8), training=Training(epochs=3, batch=32))"
+    assert repr(deep.GPLSTM(8, training=FEW)) == repr(model)
+    assert model.get_params(deep=True)["encoder__units"] == 8
     assert model.replaced(training__epochs=7).get_params()["training"] == FEW.replaced(epochs=7)
 
 
@@ -500,7 +500,6 @@ def test_settings_are_remembered_shown_and_cloned():
         (lambda: deep.GPLSTM(horizon=0), "horizon must be a whole number of at least 1"),
         (lambda: deep.GPLSTM(device="gpu"), "device must be one of 'auto', 'cpu', 'cuda'"),
         (lambda: deep.GPLSTM(inference="ski"), "inference must be one of"),
-        (lambda: deep.GPLSTM(solver="lu"), "solver must be one of 'eigen', 'cg'"),
         (lambda: deep.GPLSTM(grid=3), "grid must be a whole number of at least 12"),
         (lambda: deep.GPLSTM(unit=3), r"GPLSTM has no setting 'unit'. Did you mean 'units'\?"),
         (lambda: deep.GPNARX(activation="sine"), "activation must be one of 'relu', 'tanh'"),
@@ -528,11 +527,11 @@ def test_a_gpu_that_is_not_there_is_refused():
 def test_bad_data_get_a_sentence_and_change_nothing():
     U, Y = plant()
     model = deep.GPLSTM(training=FEW, **TINY)
-    with pytest.raises(ValueError, match=r"this GPLSTM has learnt nothing yet; call fit\(U, Y\) first"):
+    with pytest.raises(ValueError, match=r"this DeepKernelGP has learnt nothing yet; call fit\(U, Y\) first"):
         model.predict(U, Y)
-    with pytest.raises(ValueError, match="this GPLSTM has learnt nothing yet"):
+    with pytest.raises(ValueError, match="this DeepKernelGP has learnt nothing yet"):
         model.online()
-    with pytest.raises(ValueError, match="this GPLSTM has learnt nothing yet"):
+    with pytest.raises(ValueError, match="this DeepKernelGP has learnt nothing yet"):
         model.log_marginal_likelihood()
     model.fit(U, Y)
     before = model.predict(U, Y).mean

@@ -157,7 +157,7 @@ def test_a_tail_is_loaded_and_run_without_torch(tmp_path):
     online.save(tmp_path / "tail.sgp")
     expected = online.predict_one([0.5, 0.1]).mean
     done = run_without(
-        "torch gpytorch",
+        "torch",
         f"import streamgp as sg; m = sg.load({str(tmp_path / 'tail.sgp')!r}); print(m.predict_one([0.5, 0.1]).mean)",
     )
     assert done.stdout == f"{expected}\n", done.stderr
@@ -166,15 +166,7 @@ def test_a_tail_is_loaded_and_run_without_torch(tmp_path):
 def test_without_torch_the_library_works_and_deep_names_the_extra():
     attempt = "\ntry: sg.deep\nexcept ImportError as error: print(error)"
     done = run_without("torch", f"import streamgp as sg; print(sg.KRLST.__name__){attempt}")
-    assert done.stdout == 'KRLST\nstreamgp.deep needs PyTorch and GPyTorch: pip install "streamgp[deep]"\n', done.stderr
-
-
-def test_without_gpytorch_only_the_conjugate_gradients_are_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gpytorch", None)
-    U, Y = plant(80)
-    model = deep.GPLSTM(units=3, embedding=1, inference="interpolated", **SMALL).fit(U, Y)
-    with pytest.raises(ImportError, match=r'solver="cg" needs GPyTorch: pip install "streamgp\[deep\]"'):
-        model.replaced(solver="cg").fit(U, Y)
+    assert done.stdout == 'KRLST\nstreamgp.deep needs PyTorch: pip install "streamgp[deep]"\n', done.stderr
 
 
 def test_importing_the_core_does_not_import_torch():

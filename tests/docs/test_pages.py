@@ -43,7 +43,17 @@ def python_blocks(text):
         yield text[: match.start()].count("\n") + 1, match[1]
 
 
-@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if any(python_blocks(text))])
+FIRST = ("README.md", "docs/getting-started.md")  # which make test runs
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in FIRST else pytest.mark.more)
+        for page, text in TEXTS.items()
+        if any(python_blocks(text))
+    ],
+)
 def test_every_example_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

@@ -36,6 +36,7 @@ def test_every_tutorial_ends_with_a_picture_that_its_script_draws(tutorials):
         assert (tutorials.PICTURES / picture).stat().st_size < 200_000
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(path, tutorials, tmp_path, monkeypatch, capsys):
     if path.stem in tutorials.PAGES:

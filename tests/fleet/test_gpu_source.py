@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.cuda.exchange import Exchange
+from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices
 from streamgp.fleet.cuda import CudaEngine
-from streamgp.fleet.exchange import Exchange
-from streamgp.fleet.plain import PlainMemory
 
 CLOSE = 1e-8
 
@@ -111,6 +111,24 @@ def test_snapshots_go_on_bit_for_bit_and_move_between_devices(tmp_path):
     np.testing.assert_allclose(cores.track(X[25:], Y[25:]).mean, rest.mean, atol=CLOSE)
     back = sg.load(tmp_path / "fleet.sgp", device="cpu").to("cuda")
     np.testing.assert_allclose(back.track(X[25:], Y[25:]).mean, rest.mean, atol=CLOSE)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("there", ["cuda", "cpu"])
+def test_rows_that_wait_move_between_devices(name, there):
+    here = "cpu" if there == "cuda" else "cuda"
+    X, Y = rows(30, 3)
+    fleets = [sg.Fleet(RECIPES[name](), size=3, device=device, pending=20) for device in (there, here)]
+    for fleet in fleets:
+        fleet.learn(X[:20], Y[:20])
+        tickets = fleet.issue([0, 1, 2, 1], X[20:24, 0]).ticket
+    fleets[0] = fleets[0].to(here)
+    for fleet in fleets:
+        fleet.resolve(tickets[[3, 0, 1]], [0.5, -0.5, 1.0])
+        assert fleet.pending == 1
+    p, q = (fleet.track(X[24:], Y[24:]) for fleet in fleets)
+    np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE, rtol=CLOSE)
+    np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE, rtol=CLOSE)
 
 
 def test_a_fleet_moves_between_precisions():

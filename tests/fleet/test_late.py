@@ -161,3 +161,25 @@ def test_the_models_that_wait_under_tickets():
     assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 1, -1]
     with pytest.raises(TypeError, match="tickets must be whole numbers"):
         fleet.waiting([0.5])
+
+
+def test_tickets_go_on_when_every_model_has_left():
+    fleet = late(sg.KRLST(capacity=5))
+    X, Y = dense(np.random.default_rng(10), SIZE, 1)
+    fleet.issue(range(SIZE), X[:, 0])
+    fleet.remove(range(SIZE))
+    assert fleet.pending == 0
+    for resumed in (fleet.copy(), sg.from_bytes(fleet.to_bytes())):
+        resumed.add(1)
+        assert resumed.issue([0], X[0]).ticket.tolist() == [SIZE]
+        with pytest.raises(KeyError, match="no row waits under ticket 0"):
+            resumed.resolve([0], Y[0])
+
+
+def test_tickets_go_on_when_the_first_targets_have_two_outputs():
+    fleet = late(sg.KRLST(capacity=5))
+    X, Y = dense(np.random.default_rng(11), 2, SIZE, (2,))
+    fleet.issue([0], X[0, :1])
+    fleet.remove(0)
+    fleet.learn(X[:, 1:], Y[:, 1:])
+    assert fleet.issue([0], X[0, :1]).ticket.tolist() == [1]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
-from streamgp.job.auto import STAY
 from streamgp.tables.columns import recognise
 from streamgp.tables.formats import Chunk
 from tests.job.test_pipeline import assert_same, schema_of, taken
-from tests.job.test_selection import rows
+from tests.job.test_tuned import rows
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
 PROCESSES = ("fast KRLST", "KRLST", "SOGP", "ISSGPR")
@@ -48,11 +48,14 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     assert pipeline.chosen is None
     taken(pipeline, X[30:100], y[30:100])
     assert sorted(processes(pipeline)) == sorted(pipeline.chosen.names)
-    assert len(pipeline.chosen.names) == STAY[1]
-    assert pipeline.chosen.names == sorted(pipeline.chosen.scores, key=pipeline.chosen.scores.__getitem__)[: STAY[1]]
+    assert len(pipeline.chosen.names) == MOST_PROCESSES[1]
+    assert (
+        pipeline.chosen.names
+        == sorted(pipeline.chosen.scores, key=pipeline.chosen.scores.__getitem__)[: MOST_PROCESSES[1]]
+    )
     for start, times in ((100, 2), (200, 4)):
         taken(pipeline, X[start : times * 100], y[start : times * 100])
-        assert len(processes(pipeline)) == STAY[times]
+        assert len(processes(pipeline)) == MOST_PROCESSES[times]
         assert sorted(processes(pipeline)) == sorted(pipeline.chosen.names)
     assert {"previous value", "mean", "least squares 0.99 (lags)"} < set(pipeline.weights)
 
@@ -98,7 +101,7 @@ def test_a_slow_signal_is_predicted_as_well_as_by_its_previous_value(lags):
     assert np.sqrt(error[480:].mean()) < 1.02 * np.sqrt(previous[480:].mean())
 
 
-@pytest.mark.parametrize("horizon", [0, 3])
+@pytest.mark.parametrize("horizon", [0, pytest.param(3, marks=pytest.mark.more)])
 def test_a_committee_is_saved_and_continued_exactly(horizon):
     X, y = rows()
     whole = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
@@ -137,7 +140,7 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert 500 < row < 530
     assert sentence.startswith("the stream changed")
     assert any(name.endswith(f", from row {row + 1}") for name in pipeline.chosen.names)
-    assert len(processes(pipeline)) <= STAY[1]
+    assert len(processes(pipeline)) <= MOST_PROCESSES[1]
     fixed = Pipeline(schema_of(3), "auto", CHANGE | {"drift": False}, 0)
     without = taken(fixed, X, y)
     assert fixed.drift == []
@@ -145,7 +148,7 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
-@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), (2, ())])
+@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), pytest.param(2, (), marks=pytest.mark.more)])
 def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon, stops):
     X, y = changing(760)
     untuned = CHANGE | {"tune": False}
@@ -173,7 +176,7 @@ def test_a_change_soon_after_another_is_answered_too():
     said = taken(pipeline, X, y)
     assert [500 < pipeline.drift[0][0] < 530, 650 < pipeline.drift[-1][0] < 700] == [True, True]
     assert error(said, slice(800, None)) < 0.2
-    assert len(processes(pipeline)) <= STAY[1]
+    assert len(processes(pipeline)) <= MOST_PROCESSES[1]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

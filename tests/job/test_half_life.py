@@ -50,6 +50,30 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
     np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
 
 
+@pytest.mark.parametrize("change", ["2024-03-31T01:00+00:00", "2024-10-27T01:00+00:00"])
+def test_a_run_forgets_as_the_library_does_when_clocks_change(tmp_path, change):
+    """Clocks go forward in March and back in October: what elapses is that of UTC, and times are shown as written."""
+    rng = np.random.default_rng(1)
+    change = dt.datetime.fromisoformat(change)
+    before, after = (1, 2) if change.month == 3 else (2, 1)
+    times = [change + dt.timedelta(minutes=11 * i) for i in range(-60, 60)]
+    times = [t.astimezone(dt.timezone(dt.timedelta(hours=before if t < change else after))) for t in times]
+    x = rng.uniform(-3, 3, len(times))
+    y = np.sin(x) + 0.01 * np.arange(len(times))
+    written = [t.isoformat() for t in times]
+    path, out = tmp_path / "table.csv", tmp_path / "out.csv"
+    path.write_text(
+        "at,x,y\n"
+        + "".join(f"{row[0]},{row[1]!r},{row[2]!r}\n" for row in zip(written, x.tolist(), y.tolist(), strict=True))
+    )
+    pipeline = run(path, out=out).pipeline
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=40)
+    model.learn_many(x[:, None], y, time=times)
+    at = np.linspace(-3, 3, 9)[:, None]
+    np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
+    assert [line.split(",")[1] for line in out.read_text().splitlines()[1:]] == written
+
+
 @pytest.mark.parametrize("horizon", [0, 1, 3])
 def test_a_run_that_forgets_by_time_resumes_where_it_stopped(table, tmp_path, horizon):
     lines = table.read_text().splitlines()

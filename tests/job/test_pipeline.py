@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 
 import numpy as np
@@ -63,34 +64,77 @@ def test_predictions_do_not_depend_on_how_rows_are_handed_over(lags, horizon):
 @pytest.mark.parametrize("late", [0, 2])
 @pytest.mark.parametrize(("lags", "horizon"), [(0, 0), (1, 0), (3, 0), (3, 1), (3, 2), (0, 2), (25, 0)])
 def test_rows_with_lags_from_before_the_first_target_are_not_learnt_by_the_model_that_is_chosen(lags, horizon, late):
-    X, y = stream(55)
+    X, y = stream(60)
     y += 100.0
     if lags:
         y[:late] = np.nan
     settings = {"capacity": 60, "novelty": 0.0, "tune": False, "drift": False, "warmup": 50}
     unready = (late + (horizon == 0)) if lags else 0
     pipeline = Pipeline(schema_of(2), "SOGP", settings, lags, horizon)
-    lines = taken(pipeline, X[: 50 + unready], y[: 50 + unready], range(1, 50))
+    lines = taken(pipeline, X[: 50 + unready + horizon], y[: 50 + unready + horizon], range(1, 50))
     made_up = max(lags - 1, 0) if lags < 20 else 0  # fewer than 30 rows would be left
-    assert pipeline.model.size == 50 - horizon - made_up
+    assert pipeline.model.size == 50 - made_up
     assert np.all(np.isfinite(lines["mean"][unready + horizon :]))
     assert np.abs(lines["mean"] - lines["observed"])[unready + horizon + 2 : 20].max() < 10.0  # they know its size
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
-@pytest.mark.parametrize("stop", [1, 4, 29, 30, 55])
-def test_a_saved_run_goes_on_as_if_it_had_never_stopped(tmp_path, lags, horizon, stop):
+def test_a_saved_run_goes_on_as_if_it_had_never_stopped(tmp_path, lags, horizon):
     X, y = stream()
     pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
     whole = taken(pipeline, X, y)
-    first = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
-    before = taken(first, X[:stop], y[:stop])
+    for stop in (1, 4, 29, 30, 55):
+        first = Pipeline(schema_of(2), "KRLST", SETTINGS, lags, horizon)
+        before = taken(first, X[:stop], y[:stop])
+        first.save(tmp_path / "run.sgp")
+        second = Pipeline.load(tmp_path / "run.sgp")
+        after = taken(second, X[stop:], y[stop:])
+        assert_same(whole, {name: np.concatenate([before[name], after[name]]) for name in before})
+        assert second.to_bytes() == pipeline.to_bytes(), stop
+        assert vars(second.scores) == vars(pipeline.scores), stop
+
+
+TEN = np.linspace(1.0, 2.0, 10)
+
+
+@pytest.mark.parametrize("stop", [3, 40])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lengthscale": list(TEN)},
+        {"lengthscale": TEN},
+        {"kernel": sg.SquaredExponential(TEN)},
+        {"kernel": 2.0 * sg.Matern(2.5, lengthscale=TEN) + sg.LinearKernel()},
+        {"noise": np.float32(0.1), "warmup": np.int64(30), "level": np.float64(0.8)},
+        {"half_life": dt.timedelta(minutes=20)},
+        {"half_life": np.timedelta64(20, "m")},
+    ],
+    ids=["list", "array", "kernel", "sum", "numbers", "timedelta", "timedelta64"],
+)
+def test_a_run_with_settings_of_python_and_numpy_resumes_bit_for_bit(tmp_path, settings, stop):
+    X, y = stream(60, d=10)
+    times = [f"2024-01-01T{i // 60:02d}:{i % 60:02d}" for i in range(len(y))]
+
+    def part(pipeline, a, b):
+        return pipeline.take(EncodedRows(X[a:b].copy(), y[a:b].copy(), times[a:b], list(range(a, b)), []))
+
+    whole = Pipeline(schema_of(10, time=True), "KRLST", SETTINGS | settings)
+    expected = part(whole, 0, len(y)).mean[stop:]
+    first = Pipeline(schema_of(10, time=True), "KRLST", SETTINGS | settings)
+    part(first, 0, stop)
     first.save(tmp_path / "run.sgp")
     second = Pipeline.load(tmp_path / "run.sgp")
-    after = taken(second, X[stop:], y[stop:])
-    assert_same(whole, {name: np.concatenate([before[name], after[name]]) for name in before})
-    assert second.to_bytes() == pipeline.to_bytes()
-    assert vars(second.scores) == vars(pipeline.scores)
+    np.testing.assert_array_equal(part(second, stop, len(y)).mean, expected)
+    assert second.to_bytes() == whole.to_bytes()
+
+
+def test_a_run_keeps_its_settings_when_the_caller_changes_an_array():
+    lengthscale = TEN.copy()
+    pipeline = Pipeline(schema_of(10), "KRLST", SETTINGS | {"lengthscale": lengthscale})
+    lengthscale[:] = -1.0
+    X, y = stream(40, d=10)
+    taken(pipeline, X, y)
+    assert pipeline.request.settings["lengthscale"].tolist() == TEN.tolist()
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
@@ -121,14 +165,14 @@ def test_lines_are_those_of_the_library_used_by_hand(horizon):
     settings = {"capacity": 8, "warmup": 10**6, "tune": False}
     lines = taken(Pipeline(schema_of(2), "KRLST", settings, 0, horizon), X, y)
     pipeline = Pipeline(schema_of(2), "KRLST", settings, 0, horizon)
-    model = pipeline.model.clone()
+    model = sg.Delayed(pipeline._staged._model.clone(), pending=horizon + 1)
     made = []
     for t in range(len(y)):
         if t >= horizon > 0:
-            model.learn_one(X[t - horizon], y[t], issued=made[t - horizon] if horizon > 1 else None)
-        made.append(model.predict_one(X[t]))
+            model.resolve(t - horizon, y[t])
+        made.append(model.issue(X[t]))
         if horizon == 0:
-            model.learn_one(X[t], y[t])
+            model.resolve(t, y[t])
     for t in range(horizon, len(y)):
         p = made[t - horizon]
         assert (lines["mean"][t], lines["lower"][t], lines["upper"][t]) == (p.mean, p.lower, p.upper)
@@ -257,7 +301,7 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
         ({"rows": -1}, "rows must be a whole number of at least 0; got -1"),
         ({"scores": {"rows": "many"}}, "scores must be numbers"),
         ({"scores": {"other": 1}}, "does not describe a run"),
-        ({"lags": 3}, r"the array \w+ has shape .*, the run needs"),
+        ({"lags": 3}, r"the snapshot's (previous value|least squares|model) "),
         ({"gaps": {"x0": -1}}, "gaps must be a whole number"),
         ({"position": [1, 2, 3, 4]}, "does not describe a run"),
     ]:
@@ -272,10 +316,8 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: np.zeros((2, 2, 2))}))
         with pytest.raises(sg.SnapshotError, match="does not describe a run"):
             Pipeline.from_bytes(snapshot.packed(header, {k: v for k, v in tensors.items() if k != name}))
-    with pytest.raises(sg.SnapshotError, match="tickets must be different whole numbers"):
-        Pipeline.from_bytes(snapshot.packed(header, tensors | {"tickets": np.array([-2])}))
     other = sg.Calibrated(sg.KRLST())
     other.learn_one([1.0], 2.0)
     held = tensors | {"model": np.frombuffer(other.to_bytes(), dtype=np.uint8)}
-    with pytest.raises(sg.SnapshotError, match="model is not one of 4 inputs and one target"):
+    with pytest.raises(sg.SnapshotError, match="model is not the one that its settings say"):
         Pipeline.from_bytes(snapshot.packed(header, held))

@@ -136,7 +136,9 @@ def test_a_part_compares_all_on_the_same_rows():
         assert found["mean_width"] == pytest.approx(np.mean([2 * width[t] for t in counted]), abs=1e-12)
 
 
-@pytest.mark.parametrize(("model", "horizon"), [("KRLST", 0), ("KRLST", 3), ("auto", 0), ("auto", 1)])
+@pytest.mark.parametrize(
+    ("model", "horizon"), [("KRLST", 0), ("KRLST", 3), ("auto", 0), pytest.param("auto", 1, marks=pytest.mark.more)]
+)
 def test_parts_and_yardsticks_do_not_depend_on_blocks_and_are_resumed_exactly(model, horizon):
     X, y = stream(560)
     whole = pipeline_of(model, 2, horizon)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamgp.reproduce import catalogue
+from reproductions.framework import catalogue
 
 SCRIPT = """
-from streamgp.reproduce import Experiment, Table, Value
+from reproductions.framework import Experiment, Table, Value
 
 def cells(settings, rows):
     first = [{"stage": "first", "number": i} for i in range(settings["runs"])]
@@ -35,14 +35,14 @@ EXPERIMENT = Experiment("squares", {"runs": 3}, {"runs": 2}, cells, run, summari
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     """One experiment, paper-squares, whose sum the paper gives as 10; log.txt says which cells were run."""
-    folder = tmp_path / "reproductions" / "paper"
+    folder = tmp_path / f"experiments_{tmp_path.name}" / "paper"  # a package of its own for each test
     folder.mkdir(parents=True)
     log = tmp_path / "log.txt"
     (folder / "squares.py").write_text(f"log, fails = {str(log)!r}, None\n{SCRIPT}")
     (folder / "shared.py").write_text("NUMBER = 1\n")
     (folder / "expected.toml").write_text('[squares]\ntolerance = 0.1\n[squares.values]\n"sum" = 10.0\n')
     monkeypatch.setattr(catalogue, "ROOT", folder.parent)
-    monkeypatch.setattr(catalogue, "MODULES", f"reproductions_of_{tmp_path.name}")
+    monkeypatch.syspath_prepend(tmp_path)
     catalogue.find.cache_clear()
     yield tmp_path
     catalogue.find.cache_clear()

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from streamgp.cli.reproduce import reproduce
+from reproductions.__main__ import app
+from reproductions.framework import catalogue
 
 
 @pytest.fixture
 def call(workplace, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(workplace)
-    app = typer.Typer()
-    app.command()(reproduce)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
@@ -51,15 +47,8 @@ def test_a_wrong_name_or_setting_is_a_sentence(call):
         assert sentence in answer.output
 
 
-def test_a_missing_package_is_a_sentence(call, monkeypatch):
-    monkeypatch.setitem(sys.modules, "joblib", None)
-    answer = call("paper-squares")
-    assert answer.exit_code == 2
-    assert 'reproductions need joblib: pip install "streamgp[reproduce]"' in answer.output
-
-
 def test_a_run_that_is_stopped_keeps_its_cells_and_says_how_to_go_on(call, workplace):
-    script = workplace / "reproductions" / "paper" / "squares.py"
+    script = catalogue.ROOT / "paper" / "squares.py"
     healthy = script.read_text()
     script.write_text(healthy.replace("None", "2").replace("RuntimeError", "KeyboardInterrupt"))
     answer = call("paper-squares", "--out", "here")

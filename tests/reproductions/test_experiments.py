@@ -7,26 +7,42 @@ from pathlib import Path
 
 import pytest
 
-from streamgp import reproduce
-from streamgp.reproduce import catalogue, runner
+from reproductions import framework
+from reproductions.framework import catalogue, runner
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
 CLAIMS = PAGE.with_name("claims.md")
+# One quick run of each paper is in make test, if possible one without real data.
+FIRST = {
+    "alshedivat2017-online",
+    "extensions-factors",
+    "gijsberts2013-figure4",
+    "huber2013-figure1_growth",
+    "soh2014-table1",
+    "vanvaerenbergh2016-figure1",
+}
 
 
 def found(name):
     """The experiment; without the packages it needs, the test is skipped."""
     try:
-        return reproduce.find(name)
+        return framework.find(name)
     except ImportError as error:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("name", reproduce.names())
+def test_one_quick_run_of_each_paper_is_in_make_test():
+    assert set(framework.names()) >= FIRST
+    assert sorted(name.partition("-")[0] for name in FIRST) == sorted({n.partition("-")[0] for n in framework.names()})
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.more) for name in framework.names()]
+)
 def test_a_quick_run_gives_what_it_gave(name, tmp_path):
     experiment = found(name)
     try:
-        outcome = reproduce.reproduce(name, quick=True, out=tmp_path)
+        outcome = framework.reproduce(name, quick=True, out=tmp_path)
     except FileNotFoundError as error:
         pytest.skip(str(error))
     values = outcome.table.values()
@@ -36,7 +52,7 @@ def test_a_quick_run_gives_what_it_gave(name, tmp_path):
         assert values[key].ours == pytest.approx(reference.value, rel=reference.tolerance), key
 
 
-@pytest.mark.parametrize("name", reproduce.names())
+@pytest.mark.parametrize("name", framework.names())
 def test_committed_results_worse_than_the_paper_are_explained(name):
     experiment = found(name)
     rows = runner.finished(experiment, experiment.full, catalogue.ROOT)
@@ -45,17 +61,17 @@ def test_committed_results_worse_than_the_paper_are_explained(name):
 
 
 def test_committed_page_has_a_block_for_each_experiment():
-    assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == reproduce.names()
+    assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == framework.names()
 
 
 @pytest.mark.parametrize("page", [PAGE, CLAIMS], ids=lambda page: page.stem)
 def test_committed_page_is_that_of_the_results(page):
-    for name in reproduce.names():
+    for name in framework.names():
         found(name)
     text = page.read_text()
-    assert reproduce.refreshed(text, page.parent) == text, f"run: streamgp reproduce --page docs/{page.name}"
+    assert framework.refreshed(text, page.parent) == text, f"run: python -m reproductions --page docs/{page.name}"
 
 
 def test_committed_claims_count_every_paper():
-    papers = {name.partition("-")[0] for name in reproduce.names()} - {"extensions"}
+    papers = {name.partition("-")[0] for name in framework.names()} - {"extensions"}
     assert set(re.findall(r"<!-- compared (\w+) -->", CLAIMS.read_text())) == papers

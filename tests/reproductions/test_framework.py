@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streamgp import reproduce
-from streamgp.reproduce import catalogue, runner
-from streamgp.reproduce.experiment import Experiment, Reference, Table, Value
-from streamgp.reproduce.results import Results
+from reproductions import framework
+from reproductions.framework import catalogue, runner
+from reproductions.framework.experiment import Experiment, Reference, Table, Value
+from reproductions.framework.results import Results
 
 
 def run_cells(workplace):
@@ -20,26 +20,26 @@ def run_cells(workplace):
 
 @pytest.mark.usefixtures("workplace")
 def test_an_experiment_is_named_after_its_paper_and_its_script():
-    assert reproduce.names() == ["paper-squares"]
-    experiment = reproduce.find("paper-squares")
+    assert framework.names() == ["paper-squares"]
+    experiment = framework.find("paper-squares")
     assert (experiment.name, experiment.title) == ("paper-squares", "squares")
 
 
 @pytest.mark.usefixtures("workplace")
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="no reproduction 'paper-square'; did you mean 'paper-squares'"):
-        reproduce.find("paper-square")
+        framework.find("paper-square")
     with pytest.raises(ValueError, match="no reproduction 'xyz'; known are paper-squares"):
-        reproduce.find("xyz")
+        framework.find("xyz")
 
 
 def test_an_unknown_setting_is_refused(workplace):
     with pytest.raises(ValueError, match="paper-squares has no setting 'steps'; it has runs"):
-        reproduce.reproduce("paper-squares", steps=5, out=workplace)
+        framework.reproduce("paper-squares", steps=5, out=workplace)
 
 
 def test_later_cells_may_depend_on_what_earlier_ones_found(workplace):
-    outcome = reproduce.reproduce("paper-squares", out=workplace)
+    outcome = framework.reproduce("paper-squares", out=workplace)
     assert run_cells(workplace) == ["first 0", "first 1", "first 2", "second 4"]
     assert outcome.table.values()["sum"].ours == 0 + 1 + 4 + 16
     assert [path.name for path in outcome.files] == ["squares.csv", "squares.json", "squares.md", "squares.png"]
@@ -49,10 +49,10 @@ def test_later_cells_may_depend_on_what_earlier_ones_found(workplace):
 
 
 def test_finished_cells_are_kept(workplace):
-    reproduce.reproduce("paper-squares", out=workplace, runs=2)
+    framework.reproduce("paper-squares", out=workplace, runs=2)
     before = run_cells(workplace)
     progress: list[tuple[int, int]] = []
-    reproduce.reproduce("paper-squares", out=workplace, progress=lambda *counts: progress.append(counts))
+    framework.reproduce("paper-squares", out=workplace, progress=lambda *counts: progress.append(counts))
     assert run_cells(workplace)[len(before) :] == ["first 2", "second 4"]
     assert progress == [(2, 3), (3, 3), (3, 4), (4, 4)]
     recorded = json.loads((workplace / "paper" / "results" / "squares.json").read_text())["runs"]
@@ -61,19 +61,19 @@ def test_finished_cells_are_kept(workplace):
 
 
 def test_what_is_finished_can_be_shown_without_running_the_rest(workplace):
-    reproduce.reproduce("paper-squares", out=workplace, runs=2)
+    framework.reproduce("paper-squares", out=workplace, runs=2)
     before = run_cells(workplace)
-    outcome = reproduce.reproduce("paper-squares", out=workplace, compute=False)
+    outcome = framework.reproduce("paper-squares", out=workplace, compute=False)
     assert outcome.table.values()["sum"].ours == 0 + 1
     assert run_cells(workplace) == before
 
 
 def test_cells_finished_before_a_failure_are_kept(workplace):
-    script = workplace / "reproductions" / "paper" / "squares.py"
+    script = catalogue.ROOT / "paper" / "squares.py"
     healthy = script.read_text()
     script.write_text(healthy.replace("None", "2"))
     with pytest.raises(RuntimeError, match="this cell fails"):
-        reproduce.reproduce("paper-squares", out=workplace)
+        framework.reproduce("paper-squares", out=workplace)
     kept = Results(workplace / "paper" / "results" / "squares.csv")
     assert len(kept.finished([{"stage": "first", "number": number} for number in range(3)])) == 2
 
@@ -135,26 +135,28 @@ def test_a_table_marks_and_explains_what_is_worse():
     ]
 
 
-def test_one_note_explains_all_keys_of_a_pattern(workplace):
-    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+@pytest.mark.usefixtures("workplace")
+def test_one_note_explains_all_keys_of_a_pattern():
+    (catalogue.ROOT / "paper" / "expected.toml").write_text(
         "[squares]\ntolerance = 0.1\nsource = 'read off a figure'\n[squares.values]\n'a KLMS x' = 1.0\n"
         "'b KLMS x' = {value = 2.0, tolerance = 0.5, note = 'its own'}\n'c' = 3.0\n"
         "[squares.notes]\n'* KLMS *' = 'same'\n"
     )
     figure = "read off a figure"
-    assert catalogue.expected(reproduce.find("paper-squares")) == {
+    assert catalogue.expected(framework.find("paper-squares")) == {
         "a KLMS x": Reference(1.0, 0.1, figure, "same"),
         "b KLMS x": Reference(2.0, 0.5, figure, "its own"),
         "c": Reference(3.0, 0.1, figure),
     }
 
 
-def test_a_table_reproduced_in_another_way_has_the_same_references(workplace):
-    (workplace / "reproductions" / "paper" / "expected.toml").write_text(
+@pytest.mark.usefixtures("workplace")
+def test_a_table_reproduced_in_another_way_has_the_same_references():
+    (catalogue.ROOT / "paper" / "expected.toml").write_text(
         '[table]\nsource = "printed"\n[table.values]\nsum = { value = 3.0, tolerance = 0.5 }\n'
         '[squares]\nvalues_of = "table"\n[squares.notes]\n"*" = "why"\n'
     )
-    assert catalogue.expected(reproduce.find("paper-squares")) == {"sum": Reference(3.0, 0.5, "printed", "why")}
+    assert catalogue.expected(framework.find("paper-squares")) == {"sum": Reference(3.0, 0.5, "printed", "why")}
 
 
 def test_reasons_are_told_once():
@@ -165,14 +167,14 @@ def test_reasons_are_told_once():
 
 def test_a_page_is_rendered_from_the_results(workplace):
     page = "before\n<!-- result paper-squares -->\nold\n<!-- end -->\nafter\n"
-    assert "Not run yet." in reproduce.refreshed(page, workplace)
-    reproduce.reproduce("paper-squares", out=workplace / "reproductions")
-    text = reproduce.refreshed(page, workplace)
+    assert "Not run yet." in framework.refreshed(page, workplace)
+    framework.reproduce("paper-squares", out=catalogue.ROOT)
+    text = framework.refreshed(page, workplace)
     assert "| all | 21.0000 [10.0000] ▲ |" in text
-    assert "![squares](reproductions/paper/results/squares.png)" in text
+    assert f"![squares]({catalogue.ROOT.name}/paper/results/squares.png)" in text
     assert text.startswith("before\n<!-- result paper-squares -->\n|")
     assert text.endswith("\n<!-- end -->\nafter\n")
-    assert reproduce.refreshed(text, workplace) == text
+    assert framework.refreshed(text, workplace) == text
 
 
 def test_an_experiment_without_settings_says_so():
@@ -182,7 +184,7 @@ def test_an_experiment_without_settings_says_so():
 
 
 def test_experiments_that_share_cells_run_them_once(workplace):
-    script = (workplace / "reproductions" / "paper" / "squares.py").read_text()
+    script = (catalogue.ROOT / "paper" / "squares.py").read_text()
     again = script.replace(
         'EXPERIMENT = Experiment("squares"', 'EXPERIMENT = Experiment(shares="squares", title="again"'
     )
@@ -190,9 +192,9 @@ def test_experiments_that_share_cells_run_them_once(workplace):
         '{"runs": 3}, {"runs": 2}, cells, run, summarize, plot)',
         ('full={"runs": 3}, quick={"runs": 2}, cells=cells, run=run, summarize=summarize, plot=plot)'),
     )
-    (workplace / "reproductions" / "paper" / "again.py").write_text(again)
-    reproduce.reproduce("paper-squares", out=workplace / "out")
+    (catalogue.ROOT / "paper" / "again.py").write_text(again)
+    framework.reproduce("paper-squares", out=workplace / "out")
     before = run_cells(workplace)
-    outcome = reproduce.reproduce("paper-again", out=workplace / "out")
+    outcome = framework.reproduce("paper-again", out=workplace / "out")
     assert run_cells(workplace) == before
     assert [path.name for path in outcome.files] == ["squares.csv", "squares.json", "again.md", "again.png"]

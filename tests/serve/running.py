@@ -23,12 +23,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 @contextlib.contextmanager
-def in_process(folder, origins=(), **limits):
+def in_process(folder, origins=(), host="127.0.0.1", **limits):
     """A client of a server in this process."""
-    service = Service(folder, Limits(threads=4, **limits))
+    service = Service(folder, Limits(**{"threads": 4} | limits))
     urls = []
-    server = server_of(service, origins, urls.append)
-    listening = listening_on("127.0.0.1", 0)
+    listening = listening_on(host, 0)
+    server = server_of(service, listening, origins, urls.append)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

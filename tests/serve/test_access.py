@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
-from streamgp.serve import access
-from streamgp.serve.access import SCOPES, create_token, digest_of, is_loopback, list_tokens, revoke_token
+from streamgp.serve import access, server
+from streamgp.serve.access import SCOPES, Access, create_token, digest_of, is_loopback, list_tokens, revoke_token
 from streamgp.serve.journal import NAME
+from streamgp.serve.messages import RefusedError
 from streamgp.serve.routes import ROUTES
 from streamgp.serve.server import listening_on
 from tests.serve.running import QUICK, created, in_process, rows
@@ -107,14 +108,68 @@ def test_a_token_can_be_made_and_revoked_while_the_server_runs(tmp_path, monkeyp
         assert client.get("/v1/streams", headers=headers).status_code == 200
         (found,) = list_tokens(tmp_path)
         assert found.scope == "read"
-        revoke_token(tmp_path, found.id)
-        assert client.get("/v1/streams").status_code == 200
+        assert revoke_token(tmp_path, found.id) == 0
+        assert client.get("/v1/streams", headers=headers).status_code == 401
     with pytest.raises(ValueError, match="there is no token 7"):
         revoke_token(tmp_path, 7)
     with pytest.raises(ValueError, match="scope must be"):
         create_token(tmp_path, "root")
     with pytest.raises(OSError, match="holds no data"):
         list_tokens(tmp_path / "elsewhere")
+
+
+def test_a_folder_needs_tokens_from_the_first_one_on_also_when_all_are_revoked(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "LOOKED", 0.0)
+    create_token(tmp_path, "admin")
+    assert revoke_token(tmp_path, 1) == 0
+    assert list_tokens(tmp_path) == []
+    with in_process(tmp_path) as client:
+        for method, path in (("GET", "/v1/streams"), ("PUT", "/v1/streams/s"), ("DELETE", "/v1/streams/s")):
+            assert client.request(method, path, headers={"Host": "localhost"}).status_code == 401
+        assert client.get("/healthz").status_code == 200
+        token = create_token(tmp_path, "read")
+        assert [found.id for found in list_tokens(tmp_path)] == [2]  # a number means one token for ever
+        assert client.get("/v1/streams", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    with pytest.raises(ValueError, match="there is no token 1"):
+        revoke_token(tmp_path, 1)
+
+
+@pytest.mark.parametrize("given", ["", "Bearer sgp_nonsense"])
+def test_a_public_address_needs_a_token_also_where_there_never_was_one(tmp_path, monkeypatch, given):
+    monkeypatch.setattr(server, "is_public", lambda _: True)
+    with in_process(tmp_path) as client:
+        answer = client.get("/v1/streams", headers={"Host": "localhost", "Authorization": given})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+
+
+def test_a_socket_is_public_unless_its_address_is_loopback():
+    for host, public in (("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)):
+        with listening_on(host, 0) as bound:  # bound, and not listening
+            assert server.is_public(bound) is public
+
+
+def test_without_tokens_only_this_machine_is_answered_and_no_proxy(tmp_path):
+    with in_process(tmp_path) as client:
+        for name in access.PROXIED:
+            answer = client.get("/v1/streams", headers={name: "127.0.0.1"})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "foreign_machine")
+            assert "make a token first" in answer.json()["error"]["hint"]
+        rule = Access(client.service.journal)
+        rule.check("admin", {"host": "localhost"}, "127.0.0.1")
+        with pytest.raises(RefusedError, match="only requests that come from its own machine"):
+            rule.check("admin", {"host": "localhost"}, "192.0.2.1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1", "localhost"])
+def test_a_server_answers_at_any_loopback_address_that_it_prints(tmp_path, host):
+    try:
+        listening_on(host, 0).close()
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    with in_process(tmp_path, host=host) as client:
+        assert client.get("/v1/streams").status_code == 200
+        assert client.get("/v1/streams", headers={"Origin": str(client.base_url)}).status_code == 200
+        assert client.get("/v1/streams", headers={"Host": "127.0.0.2.example.org"}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -140,8 +195,10 @@ def test_answers_are_sent_at_once_and_not_after_40_ms():
 
 
 def test_loopback_is_known_by_its_names():
-    assert all(map(is_loopback, ["127.0.0.1", "localhost", "::1", "127.1.2.3"]))
-    assert not any(map(is_loopback, ["192.168.1.1", "example.org", "0.0.0.0", "", "127.0.0.1.example.org"]))
+    assert all(map(is_loopback, ["127.0.0.1", "localhost", "::1", "127.1.2.3", "::ffff:127.0.0.1"]))
+    assert not any(
+        map(is_loopback, ["192.168.1.1", "::ffff:192.168.1.1", "example.org", "0.0.0.0", "", "127.0.0.1.example.org"])
+    )
 
 
 def test_the_commands_print_sentences(tmp_path):
@@ -153,7 +210,12 @@ def test_the_commands_print_sentences(tmp_path):
     wrong = run("create", "--scope", "root")
     assert wrong.exit_code == 2
     assert "scope must be" in wrong.output
-    assert run("revoke", "1").exit_code == 0
+    assert run("create").exit_code == 0
+    assert run("revoke", "1").output == ""
+    last = run("revoke", "2")
+    assert last.exit_code == 0
+    assert "the last token: the server now refuses every request" in last.output
+    assert f"streamgp token create --data {tmp_path}" in last.output
     assert run("list").output == ""
     assert run("revoke", "1").exit_code == 2
 

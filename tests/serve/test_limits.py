@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from streamgp.serve import hosted, routes, service
-from streamgp.serve.learner import Learner
+from streamgp import Calibrated, DriftAware, Standardize
+from streamgp.job.expressions import value_of
+from streamgp.job.named import model_names
+from streamgp.process.memory import Reservoir
+from streamgp.serve import cost, hosted, routes, service
+from streamgp.serve.learner import Learner, check_settings
+from streamgp.serve.messages import RefusedError, StreamSettings
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 
 
@@ -70,10 +77,117 @@ def test_streams_are_limited(tmp_path):
         created(client, "c")
 
 
-def test_settings_that_would_take_all_memory_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "settings", "why"),
+    [
+        ("KRLST", {"capacity": "100000"}, "it takes 298 GiB of memory; a server allows 1 GiB"),
+        ("KRLST", {"capacity": 10**30}, "GiB of memory"),
+        ("OnlineGP", {"features": "Fourier(100000)"}, "it takes 596 GiB of memory"),
+        ("OnlineGP", {"features": "Basis()", "budget": "Budget(50000)"}, "GiB of memory"),
+        ("OnlineGP", {"features": "Basis()", "budget": "Budget()", "budget__capacity": 50000}, "GiB of memory"),
+        ("OnlineGP", {"features": "Basis()", "memory": "Window(1000000000)"}, "GiB of memory"),
+        ("LWPR", {"depth": 100_000}, "GiB of memory"),
+        ("LocalGP", {"capacity": 100_000}, "GiB of memory"),
+        ("auto", {"capacity": 4000}, "GiB of memory"),
+        ("OESGP", {"units": 3000}, "its reservoir has 3000 units; a server allows 1000"),
+        ("OESGP", {"reservoir": "Reservoir(3000)"}, "its reservoir has 3000 units"),
+        ("OESGP", {"reservoir": "Reservoir(10)", "reservoir__units": 3000}, "its reservoir has 3000 units"),
+        ("RLSESN", {"reservoir": "Reservoir(3000)"}, "its reservoir has 3000 units"),
+        ("SGDESN", {"units": 3000}, "its reservoir has 3000 units"),
+        ("SOGP", {"capacity": 2500, "adapt": "SNGD()"}, "adapt works on 2501 basis points or weights"),
+        ("SOGP", {"kernel": "+".join(["Constant()"] * 90), "depth": 1000}, "the terms of its kernel"),
+        ("KLMS", {"kernel": "+".join(["Constant()"] * 90), "capacity": 30_000, "depth": 100}, "multiplications"),
+    ],
+)
+def test_a_model_that_would_be_too_large_is_refused_whichever_part_makes_it_so(monkeypatch, model, settings, why):
+    monkeypatch.setattr(np.linalg, "eigvals", None)  # nothing is built
+    with pytest.raises(RefusedError, match=re.escape(why)) as refused:
+        check_settings(StreamSettings("y", model=model, settings=settings | {"tune": False}))
+    assert (refused.value.status, refused.value.code) == (422, "too_large")
+    assert refused.value.hint.startswith("use ")
+
+
+@pytest.mark.parametrize("model", ["auto", *model_names()])
+def test_every_model_is_allowed_with_its_own_settings(model):
+    needs = {
+        "OnlineGP": {"features": "Fourier()"},
+        "RecursiveGP": {"basis": "[[0.0], [1.0]]"},
+        "Encoded": {
+            "encoder": "TrainedEncoder('rnn', inputs=1, depth=2, units=1, weights=[1.0, 0.5, 0.0, 0.0])",
+            "model": "KRLST()",
+        },
+    }
+    check_settings(StreamSettings("y", model=model, settings=needs.get(model, {})))
+
+
+@pytest.mark.parametrize("model", ["KRLST()", "KLMS()", "LocalGP()", "LWPR()", "ISSGPR(20)", "RLSESN(units=20)"])
+def test_the_cost_of_a_model_is_what_it_allocates_and_measuring_allocates_nothing(monkeypatch, model):
+    whole = Calibrated(DriftAware(Standardize(value_of(model), warmup=50))) if model == "KRLST()" else value_of(model)
+    zeros = np.zeros
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "zeros", lambda *args, **rest: zeros(*args, **rest) if np.prod(args[0]) < 1000 else None)
+        said = cost.measured(whole, 3)
+    whole.learn_many(np.eye(3), np.arange(3.0))
+    state = sum(array.nbytes for array in whole._all_arrays().values())
+    assert 0.8 * state < said.bytes < 3 * state  # what outlives no row counts, too
+
+
+def test_rows_that_make_a_stream_too_large_are_refused_and_nothing_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "MEMORY", 2_000_000)
     with in_process(tmp_path) as client:
-        answer = client.put("/v1/streams/s", json=QUICK | {"settings": {"capacity": "100000"}})
-        assert "at most 2000 on a server" in answer.json()["error"]["message"]
+        path = created(client)
+        wide = [{f"x{i}": float(i * k) for i in range(200)} | {"y": float(k)} for k in range(3)]
+        answer = client.post(f"{path}/rows", json=wide)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "too_large")
+        assert "KRLST with 200 inputs is too large" in answer.json()["error"]["message"]
+        assert client.post(f"{path}/rows", json=rows(30)).json()["seen"] == 30
+
+
+def test_horizons_and_waiting_rows_count_as_memory():
+    with pytest.raises(RefusedError, match="GiB of memory"):
+        check_settings(StreamSettings("y", lags=999, horizon=100_000, model="KRLST"))
+    with pytest.raises(RefusedError, match="at most 100000 on a server"):
+        check_settings(StreamSettings("y", settings={"pending": 100_001}))
+
+
+def test_a_stream_that_has_become_too_large_fails_alone_and_is_never_built(tmp_path, monkeypatch):
+    ways = {"replayed": lambda: b"", "loaded": None}
+    with in_process(tmp_path) as client:
+        for name, save in ways.items():
+            path = created(client, name, model="SGDESN", settings={"units": 60, "tune": False, "warmup": 20})
+            client.post(f"{path}/rows", json=rows(30))
+            if save is not None:
+                client.service.streams[name].save = save  # as after kill -9: there is no snapshot
+        client.post(f"{created(client, 'other')}/rows", json=rows(30))
+    monkeypatch.setattr(cost, "UNITS", 50)
+    monkeypatch.setattr(Reservoir, "drawn_radius", None)
+    with in_process(tmp_path) as client:
+        assert client.post("/v1/streams/other/rows", json=rows(1)).status_code == 200
+        for name in ways:
+            answer = client.post(f"/v1/streams/{name}/rows", json=rows(1))
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "failed")
+            assert "its reservoir has 60 units; a server allows 50" in answer.json()["error"]["message"]
+            assert settled(client, name)["state"] == "failed"
+
+
+def test_what_takes_long_to_build_holds_up_no_other_stream(tmp_path, monkeypatch):
+    go, radius = threading.Event(), Reservoir.drawn_radius
+
+    def waiting(self):
+        assert go.wait(30)
+        return radius(self)
+
+    monkeypatch.setattr(Reservoir, "drawn_radius", waiting)
+    slow = {"target": "y", "model": "SGDESN", "settings": {"units": 110, "tune": False}}
+    with in_process(tmp_path, threads=1) as client, ThreadPoolExecutor(3) as many:
+        puts = [many.submit(client.put, f"/v1/streams/slow{i}", json=slow) for i in range(3)]
+        while len(client.service.streams) < 3:
+            time.sleep(0.01)
+        assert client.post(f"{created(client, 'other')}/rows", json=rows(5)).status_code == 200
+        assert not any(put.done() for put in puts)
+        go.set()
+        assert [put.result().status_code for put in puts] == [201] * 3
+        assert client.post("/v1/streams/slow0/rows", json=rows(30)).json()["seen"] == 30
 
 
 def test_many_clients_of_one_stream_get_every_row_number_once(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 
@@ -91,6 +92,53 @@ def test_refusals_are_sentences_with_the_lines(client, tmp_path):
     (tmp_path / "state").write_text(json.dumps({"id": "", "position": [0, 0, ""], "pending": 0}))
     with pytest.raises(PushError, match="push to another stream"):
         pushed(client, source, "refused2", state=tmp_path / "state")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "ndjson"])
+def test_nan_is_sent_as_a_missing_value_and_infinity_is_refused_by_its_row(client, tmp_path, ending):
+    some = rows(60)
+    some[5]["x"] = some[30]["y"] = math.nan
+    source = typed(tmp_path / f"a.{ending}", some)
+    assert pushed(client, source, f"nan-{ending}") == 60
+    observed = [None if math.isnan(row["y"]) else row["y"] for row in some]
+    assert seen(client, f"nan-{ending}") == observed
+    some[40]["y"] = math.inf
+    with pytest.raises(PushError, match="row 41 has an infinite number in the column 'y'"):
+        pushed(client, typed(tmp_path / f"b.{ending}", some), f"inf-{ending}")
+
+
+def typed(path, some):
+    """Rows as numbers, not as text."""
+    if path.suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pa.Table.from_pylist(some), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in some))
+    return path
+
+
+def test_a_file_that_was_changed_is_not_sent_again(client, tmp_path):
+    source = table(tmp_path / "a.csv", rows(1200))
+    assert pushed(client, source, "changed", batch=600) == 1200
+    table(source, rows(1300, 1))
+    with pytest.raises(PushError, match="does not begin as the file .* To send all rows of this one, delete .*[.]push"):
+        pushed(client, source, "changed")
+    table(source, rows(900))
+    with pytest.raises(PushError, match="has 901 lines, but 1201 of it were read before"):
+        pushed(client, source, "changed")
+    assert client.get("/v1/streams/changed").json()["rows"] == 1200
+
+
+def test_numbers_that_can_be_read_in_two_ways_are_refused_until_the_stream_says_how(client, tmp_path):
+    source = tmp_path / "a.csv"
+    source.write_text("x,y\n" + "".join(f'{i % 7},"{1000 + 96 * i:,}"\n' for i in range(60)))
+    with pytest.raises(PushError, match="'1,000', which may be 1000 or 1; say which with set decimal=. "):
+        pushed(client, source, "unclear")
+    settings = QUICK | {"settings": QUICK["settings"] | {"decimal": "."}}
+    assert Push(str(source), str(client.base_url).rstrip("/"), "clear", settings).run() == 60
+    assert seen(client, "clear") == [1000.0 + 96 * i for i in range(60)]
 
 
 def test_a_growing_file_is_followed_also_when_it_is_replaced(client, tmp_path):

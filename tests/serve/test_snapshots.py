@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 
+import numpy as np
 import pytest
 
+import streamgp as sg
 from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
+from streamgp.process.memory import Reservoir
+from streamgp.serve import cost
 from tests.serve.running import created, in_process, rows
 
 SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
@@ -43,6 +48,21 @@ def test_a_run_of_the_command_line_goes_on_in_the_service_and_back(client, tmp_p
     Job(whole, "y", model="KRLST", settings=SETTINGS, lags=2, out=tmp_path / "stayed.csv").run()
     moved, stayed = ((tmp_path / name).read_text().splitlines() for name in ("moved.csv", "stayed.csv"))
     assert moved[1:] == stayed[161:]
+
+
+def test_a_run_with_settings_of_numpy_goes_on_in_the_service(client, tmp_path):
+    kernel = sg.SquaredExponential(np.linspace(1.0, 2.0, 10))
+    first, whole = table(tmp_path / "a.csv", rows(60)), table(tmp_path / "whole.csv", rows(70))
+    settings = SETTINGS | {"kernel": kernel}
+    Job(first, "y", ["x"], model="KRLST", settings=settings, lags=9, save=tmp_path / "a.sgp").run()
+    answer = client.put("/v1/streams/numpy/snapshot", content=(tmp_path / "a.sgp").read_bytes())
+    assert answer.status_code == 201, answer.text
+    sent = client.post("/v1/streams/numpy/rows", json=rows(10, 60))
+    Job(whole, "y", ["x"], model="KRLST", settings=settings, lags=9, out=tmp_path / "whole.ndjson").run()
+    expected = [json.loads(line)["mean"] for line in (tmp_path / "whole.ndjson").read_text().splitlines()]
+    assert [row["mean"] for row in sent.json()["rows"]] == expected[60:]
+    assert client.post("/v1/streams/numpy/predict", json=[{"x": 1.0}]).status_code == 200
+    assert client.get("/v1/streams/numpy").json()["settings"]["settings"]["kernel"] == str(kernel)
 
 
 def test_a_snapshot_opens_in_a_notebook(client):
@@ -93,3 +113,36 @@ def test_a_run_with_a_ticket_column_goes_on_with_it(client, tmp_path):
     assert len(client.post(path, json=[{"id": "new", "x": 3.0, "y": None}]).json()["rows"]) == 1
     assert client.post(path, json=[{"id": "new", "y": 0.9}]).json()["rows"] == []
     assert client.get("/v1/streams/ticketed").json()["scores"]["rows"] == 61
+
+
+def test_a_snapshot_may_be_longer_than_other_bodies(tmp_path):
+    with in_process(tmp_path, body=20_000) as client:
+        path = created(client, settings={"tune": False, "capacity": 60})
+        client.post(f"{path}/rows", json=rows(60))
+        data = client.get(f"{path}/snapshot").content
+        assert len(data) > 20_000
+        assert client.put("/v1/streams/copy/snapshot", content=data).status_code == 201
+        assert client.get("/v1/streams/copy/snapshot").content == data
+        assert client.put("/v1/streams/copy", content=data).status_code == 413
+
+
+def test_a_snapshot_longer_than_any_stream_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "MEMORY", 1000)
+    with in_process(tmp_path, body=2000) as client:
+        answer = client.put("/v1/streams/s/snapshot", content=bytes(3001))
+        assert (answer.status_code, answer.json()["error"]["hint"]) == (413, "no stream of this server can be so large")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("UNITS", 20), ("MEMORY", 5000)])
+def test_a_snapshot_of_a_model_that_is_too_large_is_refused_before_it_is_built(tmp_path, monkeypatch, limit, most):
+    settings = {"units": 30, "tune": False, "warmup": 20}
+    with in_process(tmp_path) as client:
+        path = created(client, model="SGDESN", settings=settings)
+        client.post(f"{path}/rows", json=rows(30))
+        data = client.get(f"{path}/snapshot").content
+        monkeypatch.setattr(cost, limit, most)
+        monkeypatch.setattr(Reservoir, "drawn_radius", None)
+        answer = client.put("/v1/streams/copy/snapshot", content=data)
+        assert answer.status_code == 422
+        assert "a server allows" in answer.json()["error"]["message"]
+        assert client.get("/v1/streams/copy").status_code == 404

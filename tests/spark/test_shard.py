@@ -230,3 +230,17 @@ def test_states_of_another_format_are_refused(monkeypatch):
     monkeypatch.setattr("streamgp.spark.shard.FORMAT", 2)
     with pytest.raises(SnapshotError, match="format 1; this version of streamgp reads 2"):
         Shard.from_bytes(data)
+
+
+def test_a_ticket_of_a_key_that_has_left_never_meets_a_new_row():
+    shard = Shard(plan(RECIPES["KRLST"](), pending=4, ticket="ticket"))
+    row = Batch(["a"], np.array([0]), np.zeros((1, 2)), np.array([np.nan]), np.array([-1]))
+    (old,) = shard.take(row).ticket
+    assert [one.key for one in shard.expire(0)] == ["a"]
+    shard = Shard.from_bytes(shard.to_bytes())
+    (new,) = shard.take(row._replace(time=np.array([5]))).ticket
+    assert new > old
+    before = shard.snapshot("a")
+    shard.take(Batch(["a"], np.array([6]), np.zeros((1, 2)), np.ones(1), np.array([old])))
+    assert shard.unmatched == 1
+    assert shard.snapshot("a") == before

@@ -115,10 +115,24 @@ def test_cycles_of_the_time_are_inputs_where_some_hundred_rows_can_show_them(spa
 
 
 def test_seconds_of_dates_and_stamps():
-    assert seconds("1970-01-02") == seconds("1970-01-02T00:00:00+05:00") == 86400
+    assert seconds("1970-01-02") == seconds("1970-01-02T05:00:00+05:00") == seconds("1970-01-02T00:00Z") == 86400
     assert seconds("1700000000") == seconds("1700000000000") == 1.7e9
     assert seconds("12.5") is None
     assert seconds("soon") is None
+
+
+def test_the_time_of_day_goes_by_the_clock_and_the_spacing_of_rows_by_utc():
+    """Clocks go forward an hour before row 8, on a Sunday."""
+    offsets = [1 if i < 8 else 2 for i in range(48)]
+    hours = [i + 18 + (offset - 1) for i, offset in enumerate(offsets)]
+    at = [f"2024-03-{30 + h // 24}T{h % 24:02d}:00+0{o}:00" for h, o in zip(hours, offsets, strict=True) if h < 48]
+    assert at[7:9] == ["2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00"]
+    assert np.diff([seconds(text) for text in at]).tolist() == [3600] * (len(at) - 1)
+    rows, encoder = encoded(chunk(at=at, y=["1"] * len(at)))
+    assert encoder.schema.cycles == ("time of day", "day of week")
+    assert encoder.schema.seasons == (24, 168)
+    angle = 2 * np.pi * np.array([h % 24 for h in hours[: len(at)]]) / 24
+    np.testing.assert_allclose(rows.X[:, :2], np.stack([np.sin(angle), np.cos(angle)], axis=1), atol=1e-9)
 
 
 def test_a_bad_time_makes_a_bad_row_where_it_is_an_input():

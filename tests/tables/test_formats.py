@@ -3,14 +3,15 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 import threading
 import time
 
 import pytest
 
-from streamgp.tables import BadRow, RowsError, read_rows, source
-from streamgp.tables.source import same_source
+from streamgp.tables import BadRow, RowsError, formats, read_rows, source
+from streamgp.tables.source import OtherSourceError, lines_to_pass
 
 
 def everything(reader):
@@ -147,13 +148,155 @@ def test_reading_goes_on_after_the_line_where_it_stopped_if_it_is_the_same_file(
     reader = read_rows(path)
     everything(reader)
     position = reader.position(4)
-    assert same_source(str(path), position)
+    assert lines_to_pass(str(path), position) == 4
     assert everything(read_rows(path, after=position))[:2] == ({"x": ["6"], "y": ["7"]}, [5])
     with open(path, "a") as file:
         file.write("8,9\n")
     assert everything(read_rows(path, after=position))[1] == [5, 6]
-    other = written(tmp_path / "b.csv", "x,y\n3,2\n3,4\n5,6\n6,7\n")
-    assert everything(read_rows(other, after=position))[1] == [2, 3, 4, 5]
+    text = path.read_bytes()
+    for changed in (b"x,y\n3,2\n3,4\n5,6\n6,7\n", text.replace(b"1,2", b"1,3"), text.replace(b"\n", b"\r\n")):
+        path.write_bytes(changed)
+        with pytest.raises(OtherSourceError, match="a.csv does not begin as the file that was read before"):
+            read_rows(path, after=position)
+    path.write_bytes(text[:8])
+    with pytest.raises(OtherSourceError, match="a.csv is shorter than what was read before: it was cut, or it is"):
+        read_rows(path, after=position)
+    path.write_bytes(text)
+    with pytest.raises(OtherSourceError, match="a.csv is not the source that was read before, which was a pipe"):
+        read_rows(path, after=source.Position(4))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_file_of_which_more_was_read_before_was_cut_short(tmp_path, monkeypatch, follow):
+    monkeypatch.setattr(source, "POLL", 0.01)
+    monkeypatch.setattr(source, "FINGERPRINT", 20)
+    path = written(tmp_path / "a.csv", "x,y\n" + "1,2\n" * 9 + "3,4")
+    reader = read_rows(path)
+    everything(reader)
+    position = reader.position(11)
+    if not follow:  # the last line may still wait for its end
+        assert everything(read_rows(path, after=position))[1] == []
+    written(path, "x,y\n" + "1,2\n" * 6)
+    with pytest.raises(OtherSourceError, match="a.csv has 7 lines, but 11 of it were read before: it was cut short"):
+        everything(read_rows(path, after=position, follow=follow))
+
+
+def test_a_parquet_file_that_has_fewer_rows_was_cut_short(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": [1.0, 2.0]}), path)
+    reader = read_rows(path)
+    reader.close()
+    position = reader.position(3)
+    with pytest.raises(OtherSourceError, match="a.parquet has 2 rows, but 3 of it were read before"):
+        read_rows(path, after=position)
+
+
+# JSON arrays
+
+ROWS = [{"x": i, "s": 'a "]}, {[' + "é" * (i % 3), "deep": {"k": [i, {"l": 1}]}, "y": i / 2} for i in range(50)]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a.csv", "a.json.gz"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(ROWS),
+        json.dumps(ROWS, indent=2),
+        "\ufeff\n [" + ",\n".join(map(json.dumps, ROWS)) + "]\n\n",
+        "[\r\n" + "\r\n,".join(json.dumps(row, ensure_ascii=False) for row in ROWS) + "\r\n]",
+    ],
+    ids=["one line", "indented", "one row a line", "crlf"],
+)
+@pytest.mark.parametrize("block", [7, 100, 1 << 17])
+def test_a_json_array_of_objects_is_a_table(tmp_path, monkeypatch, name, text, block):
+    monkeypatch.setattr(source, "BLOCK", block)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    reader = read_rows(path)
+    columns, numbers, bad = everything(reader)
+    assert columns == {key: [row[key] for row in ROWS] for key in ROWS[0]}
+    assert (numbers, bad, reader.unit) == (list(range(1, 51)), [], "row")
+    assert everything(read_rows(path, after=reader.position(30)))[1] == list(range(31, 51))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_that_has_grown_is_the_same_file(tmp_path, indent):
+    path = written(tmp_path / "a.json", json.dumps(ROWS[:3], indent=indent))
+    reader = read_rows(path)
+    everything(reader)
+    position = reader.position(3)
+    written(path, json.dumps(ROWS[:5], indent=indent))
+    assert everything(read_rows(path, after=position))[1] == [4, 5]
+    written(path, json.dumps(ROWS[1:5], indent=indent))
+    with pytest.raises(OtherSourceError, match="a.json does not begin as the file"):
+        read_rows(path, after=position)
+    written(path, json.dumps([{**ROWS[0], "y": 9}, *ROWS[1:]], indent=indent))
+    with pytest.raises(OtherSourceError, match="a.json does not begin as the file"):
+        read_rows(path, after=position)
+
+
+def test_an_array_is_read_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "LONGEST_LINE", 1 << 12)
+    path = written(tmp_path / "a.json", json.dumps(ROWS * 40))
+    reader = read_rows(path)
+    monkeypatch.setattr(source, "BLOCK", 1 << 10)
+    assert path.stat().st_size > 100_000
+    assert max(len(chunk) for chunk in reader.chunks()) < 20
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "message"),
+    [
+        ('[{"x": 1}, {"x": 2}', 2, "ends inside its JSON array, after row 2; the ] is missing"),
+        ('[{"x": 1}, {"x": 2', 1, "row 2 is not JSON, or cut short: '{\"x\": 2'"),
+        ('[{"x": 1}, {"x": ]}, {"x": 2}]', 1, 'row 2 is not JSON, or cut short: \'{"x": ]}, {'),
+        ('[{"x": 1}, {"x": ]}, ' + "0," * 600_000, 1, 'row 2 is not JSON: \'{"x": ]}, 0,0'),
+        ('[{"x": 1}] {"x": 2}', 1, "goes on after the end of its JSON array: '{\"x\": 2}'"),
+        ('[{"x": 1}, {"x": ' + "[" * 99_999 + "]" * 99_999 + "}]", 1, "row 2 is nested too deeply for a row"),
+        ('[{"x": 1}, {"x": "\xe9"}]', 0, "a.json is not UTF-8 text"),
+    ],
+    ids=["no end", "cut", "broken", "broken and long", "more", "nested", "latin-1"],
+)
+def test_an_array_that_is_cut_or_broken_is_told_by_its_row(tmp_path, text, kept, message):
+    path = tmp_path / "a.json"
+    path.write_bytes(text.encode("latin-1"))
+    reader, rows = read_rows(path), []
+    with pytest.raises(RowsError, match=re.escape(message)):
+        rows.extend(chunk.lines for chunk in reader.chunks())
+    reader.close()
+    assert sum(map(len, rows)) == kept
+
+
+def test_elements_that_are_no_objects_are_bad_rows(tmp_path):
+    path = written(tmp_path / "a.json", '[{"x": 1}, 2, {"x": 3}, [4]]')
+    columns, numbers, bad = everything(read_rows(path))
+    assert (columns, numbers) == ({"x": [1, 3]}, [1, 3])
+    assert bad == [BadRow(2, "is not a JSON object: '2'"), BadRow(4, "is not a JSON object: '[4]'")]
+    assert everything(read_rows(written(path, "[]"))) == ({}, [], [])
+
+
+def test_an_array_that_is_no_table_is_refused_in_a_few_words(tmp_path):
+    path = written(tmp_path / "a.json", json.dumps([[i, i + 1] for i in range(5000)]))
+    ((line, reason),) = everything(read_rows(path))[2]
+    assert (line, reason[:25], len(reason) < 100) == (1, "is not a JSON object: '[[", True)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blank_lines_are_counted_and_passed_over_in_whole_blocks(tmp_path, monkeypatch, end):
+    """Of which a compressed file may have millions."""
+    decoded = []
+    decode = formats._decoded
+    monkeypatch.setattr(formats, "_decoded", lambda block, line: decoded.append(len(block)) or decode(block, line))
+    path = tmp_path / "a.csv.gz"
+    blank = (end * 500_000).encode()
+    path.write_bytes(gzip.compress(blank + b"x,y\n" + blank + b"1,2\n" + blank, 1))
+    columns, lines, bad = everything(read_rows(path))
+    assert (columns, lines, bad) == ({"x": ["1"], "y": ["2"]}, [1_000_002], [])
+    assert sum(decoded) < 4 * source.BLOCK
 
 
 def test_standard_input_is_read_as_it_comes(monkeypatch):
@@ -161,7 +304,7 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
     reader = read_rows("-")
     assert reader.live
     assert everything(reader)[0] == {"x": ["1"], "y": ["2"]}
-    assert not same_source("-", reader.position(2))
+    assert lines_to_pass("-", reader.position(2)) == 0
 
 
 def test_a_file_that_grows_is_followed_until_it_is_told_to_stop(tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import streamgp as sg
-from streamgp.batch import FITC, SSGPR, BayesianCommitteeMachine, FullGP, SubsetOfRegressors
+from streamgp.batch import FITC, SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
+from streamgp.process.memory import remembered
 
 RNG = np.random.default_rng(0)
 X, X_NEW = RNG.uniform(-2.0, 2.0, (25, 2)), RNG.uniform(-2.0, 2.0, (7, 2))
@@ -95,16 +96,6 @@ def test_full_gp_takes_any_kernel_expression():
     ]
 
 
-def test_subset_of_regressors_equals_its_dense_formula():
-    model = SubsetOfRegressors(kernel(), noise=NOISE, points=POINTS, jitter=1e-3).fit(X, Y)
-    inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
-    q = lambda A, B: se(A, POINTS) @ inverse @ se(POINTS, B)  # noqa: E731
-    S = q(X, X) + NOISE * np.eye(25)
-    mean, covariance = condition(S, q(X_NEW, X), q(X_NEW, X_NEW), Y)
-    assert_predicts(model, X_NEW, mean, np.diag(covariance))
-    assert model.log_marginal_likelihood() == pytest.approx(log_evidence(S, Y), abs=1e-8)
-
-
 def test_fitc_equals_its_dense_formula():
     model = FITC(kernel(), noise=NOISE, points=POINTS, jitter=1e-3).fit(X, Y)
     inverse = np.linalg.inv(se(POINTS, POINTS) + 1e-3 * VARIANCE * np.eye(6))
@@ -116,12 +107,12 @@ def test_fitc_equals_its_dense_formula():
     np.testing.assert_array_equal(model.points, POINTS)
 
 
-def test_fitc_and_subset_of_regressors_on_all_rows_are_the_exact_process():
+@pytest.mark.parametrize("kind", [FITC])
+def test_a_sparse_process_on_all_rows_is_the_exact_one(kind):
     exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
-    for kind in (FITC, SubsetOfRegressors):
-        sparse = kind(kernel(), noise=NOISE, points=X, jitter=0.0).fit(X, Y)
-        assert sparse.log_marginal_likelihood() == pytest.approx(exact.log_marginal_likelihood(), abs=1e-7)
-        np.testing.assert_allclose(sparse.predict(X_NEW).mean, exact.predict(X_NEW).mean, atol=1e-7)
+    sparse = kind(kernel(), noise=NOISE, points=X, jitter=0.0).fit(X, Y)
+    assert sparse.log_marginal_likelihood() == pytest.approx(exact.log_marginal_likelihood(), abs=1e-7)
+    np.testing.assert_allclose(sparse.predict(X_NEW).mean, exact.predict(X_NEW).mean, atol=1e-7)
 
 
 def test_fitc_equals_recursive_gp_one_by_one():
@@ -131,31 +122,6 @@ def test_fitc_equals_recursive_gp_one_by_one():
     expected, got = batch.predict(X_NEW), stream.predict_many(X_NEW)
     np.testing.assert_allclose(got.mean, expected.mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(got.variance, expected.variance, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("queries", [1, 3, 7, 20])
-def test_committee_equals_tresps_combination_of_its_experts(queries):
-    model = BayesianCommitteeMachine(kernel(), noise=NOISE, experts=4, queries=queries, seed=2).fit(X, Y)
-    parts = np.array_split(np.random.default_rng(2).permutation(25), 4)
-    evidence = sum(log_evidence(se(X[i], X[i]) + NOISE * np.eye(len(i)), Y[i]) for i in parts)
-    assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-8)
-    means, variances = [], []
-    for first in range(0, 7, queries):
-        Q = X_NEW[first : first + queries]
-        precision, weighted = -3.0 * np.linalg.inv(se(Q, Q)), 0.0
-        for i in parts:
-            mean, covariance = condition(se(X[i], X[i]) + NOISE * np.eye(len(i)), se(Q, X[i]), se(Q, Q), Y[i])
-            precision = precision + np.linalg.inv(covariance)
-            weighted = weighted + np.linalg.solve(covariance, mean)
-        means.append(np.linalg.solve(precision, weighted))
-        variances.append(np.diag(np.linalg.inv(precision)))
-    assert_predicts(model, X_NEW, np.concatenate(means), np.concatenate(variances))
-
-
-def test_a_committee_of_one_is_the_exact_process():
-    exact = FullGP(kernel(), noise=NOISE).fit(X, Y)
-    one = BayesianCommitteeMachine(kernel(), noise=NOISE, experts=1).fit(X, Y)
-    assert_predicts(one, X_NEW, exact.predict(X_NEW).mean, exact.predict(X_NEW).variance[:, 0])
 
 
 def spectrum(A, B, frequencies, variance):
@@ -242,12 +208,10 @@ def assert_gradient(objective, at, tolerance=2e-7):
     "build",
     [
         lambda k, _: FullGP(k, noise=0.2, jitter=1e-3),
-        lambda k, _: BayesianCommitteeMachine(k, noise=0.2, experts=3),
-        lambda k, U: SubsetOfRegressors(k, noise=0.2, points=U, tune_points=True, jitter=1e-3),
         lambda k, U: FITC(k, noise=0.2, points=U, tune_points=True, jitter=1e-3),
         lambda k, _: FITC(k, noise=0.2, points=5, jitter=1e-3),
     ],
-    ids=["full", "committee", "sor-points", "fitc-points", "fitc"],
+    ids=["full", "fitc-points", "fitc"],
 )
 def test_gradient_of_the_log_marginal_likelihood_by_differences(build, kernel, depth):
     rng = np.random.default_rng(depth)
@@ -319,13 +283,7 @@ def test_weights_of_another_shape_are_refused():
 # One interface.
 
 
-MODELS = [
-    FullGP(),
-    SubsetOfRegressors(points=8),
-    FITC(points=8),
-    BayesianCommitteeMachine(experts=3),
-    SSGPR(features=10),
-]
+MODELS = [FullGP(), FITC(points=8), SSGPR(features=10)]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -407,19 +365,12 @@ def test_points_and_frequencies_can_be_read_before_and_after_fit():
         (lambda: FITC(points=[1.0, 2.0]), ValueError, r"points must have shape \(m, d\)"),
         (lambda: FITC(points=100).fit(X, Y), ValueError, "points=100 are to be drawn from the rows.*there are 25"),
         (lambda: FITC(points=POINTS[:, :1]).fit(X, Y), ValueError, "points have 1 columns, but the inputs have 2"),
-        (lambda: BayesianCommitteeMachine(experts=0), ValueError, "experts must be a whole number"),
-        (lambda: BayesianCommitteeMachine(experts=30).fit(X, Y), ValueError, "30 experts need as many rows"),
         (lambda: SSGPR(frequencies=POINTS[:, :1]).fit(X, Y), ValueError, "frequencies have 1 columns"),
         (lambda: SSGPR(lengthscale=[1.0, 1.0, 1.0]).fit(X, Y), ValueError, "lengthscale has 3 values"),
         (
             lambda: FITC(kernel(), points=np.zeros((2, 2)), jitter=0.0).fit(X, Y),
             ValueError,
             "not positive definite.*Raise the noise or the jitter",
-        ),
-        (
-            lambda: BayesianCommitteeMachine(kernel(), experts=2, queries=2).fit(X, Y).predict(np.zeros((2, 2))),
-            ValueError,
-            "rows to predict is not positive definite.*Use jitter=1e-6",
         ),
     ],
 )
@@ -428,19 +379,17 @@ def test_bad_settings_and_data_are_refused(build, error, message):
         build()
 
 
-def test_esgp_is_the_exact_gp_on_reservoir_states_and_oesgp_with_room_equals_it():
+def test_oesgp_with_room_is_the_exact_gp_on_reservoir_states():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(60, 2)), rng.normal(size=60)
     reservoir = sg.Reservoir(8, seed=3)
-    esgp = sg.ESGP(reservoir, lengthscale=2.0, noise=0.05).fit(X[:50], Y[:50])
+    states = remembered(reservoir, X, np.zeros((60, 1)))
+    exact = FullGP(lengthscale=2.0, noise=0.05).fit(states[:50], Y[:50])
     oesgp = sg.OESGP(reservoir, lengthscale=2.0, noise=0.05, capacity=60, novelty=0)
     oesgp.learn_many(X[:50], Y[:50])
-    p, q = esgp.predict(X[50:]), oesgp.track(X[50:])
+    p, q = exact.predict(states[50:]), oesgp.track(X[50:])
     np.testing.assert_allclose(p.mean, q.mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, q.variance, atol=1e-8)
     oesgp.reset_memory()
-    np.testing.assert_allclose(esgp.predict(X[50:], follows=False).mean, oesgp.track(X[50:]).mean, atol=1e-8)
-    with pytest.raises(ValueError, match="cannot feed targets back; use OESGP"):
-        sg.ESGP(sg.Reservoir(5, feedback=0.1))
-    with pytest.raises(ValueError, match=r"call fit\(X, Y\) first"):
-        sg.ESGP().predict(X)
+    again = remembered(reservoir, X[50:], np.zeros((10, 1)))
+    np.testing.assert_allclose(exact.predict(again).mean, oesgp.track(X[50:]).mean, atol=1e-8)

@@ -227,33 +227,20 @@ def test_coverage_and_width_are_those_of_the_intervals_given():
 
 def test_of_a_late_target_the_prediction_that_was_issued_counts():
     X, y = wrong_model_data(600)
-    model, prompt = sg.Calibrated(sg.KRLST()), sg.Calibrated(sg.KRLST())
+    model, prompt = (sg.Delayed(sg.Calibrated(sg.KRLST()), pending=20) for _ in range(2))
     waiting, inside = [], []
     for t in range(600):
         if t >= 12:
-            x, target, issued = waiting.pop(0)
-            model.learn_one(x, target, issued=issued)
+            target, issued = waiting.pop(0)
+            model.resolve(issued.ticket, target)
             inside.append(issued.lower <= target <= issued.upper)
-        waiting.append((X[t], y[t], model.predict_one(X[t])))
-        prompt.learn_one(X[t], y[t], issued=prompt.predict_one(X[t]))
-    assert model.coverage == pytest.approx(np.mean(inside), abs=1e-12)
+        waiting.append((y[t], model.issue(X[t])))
+        prompt.resolve(prompt.issue(X[t]).ticket, y[t])
+    assert model.inner.coverage == pytest.approx(np.mean(inside), abs=1e-12)
     direct = sg.Calibrated(sg.KRLST())
     direct.learn_many(X, y)
-    assert prompt.coverage == direct.coverage
+    assert prompt.inner.coverage == direct.coverage
     np.testing.assert_allclose(prompt.predict_one(X[0]).interval(), direct.predict_one(X[0]).interval(), rtol=1e-9)
-
-
-def test_an_issued_prediction_must_be_one_of_this_kind_and_row():
-    model = sg.Calibrated(sg.KRLST())
-    model.learn_one([1.0], 2.0)
-    before = model.to_bytes()
-    with pytest.raises(TypeError, match="issued must be a prediction that this model made of the row"):
-        model.learn_one([1.0], 2.0, issued=sg.Prediction(0.0, 1.0, 0.1))
-    with pytest.raises(
-        ValueError, match="issued must be the prediction of one row with 1 output; got one of 3 numbers"
-    ):
-        model.learn_one([1.0], 2.0, issued=model.predict_many([[1.0], [2.0], [3.0]]))
-    assert model.to_bytes() == before
 
 
 # The prediction.

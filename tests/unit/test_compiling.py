@@ -29,6 +29,7 @@ def test_numba_has_the_private_parts_that_the_cache_needs():
     assert stream.run_growing.types in stream.run_growing.overloads
 
 
+@pytest.mark.more
 def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_one(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     cold, warm = (
@@ -41,6 +42,7 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+@pytest.mark.more
 def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     entry = "streamgp.process.stream:run_kept"

@@ -197,7 +197,7 @@ def test_an_encoded_models_trajectories_begin_with_its_predictions():
 @pytest.mark.parametrize("steps", [1, 10])
 def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
     """y_t = w y_(t-1) with w ~ N(m, s2): after k steps w^k, whose moments are those of a Gaussian."""
-    model = sg.OnlineGP(sg.Linear(constant=False), noise=1e-6)
+    model = sg.OnlineGP(sg.Linear(constant=False), noise=1e-6, form="covariance")
     model._prepare(Shape(1, 1, certain=True))
     model._state.mu[:], model._state.covariance[:], model._state.last_target[:] = 0.95, 0.01, 1.0
     w = 0.95 + 0.1 * np.polynomial.hermite_e.hermegauss(30)[0]

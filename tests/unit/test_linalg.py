@@ -97,10 +97,21 @@ def test_rotating_a_row_in_equals_factoring_anew(n):
     A, phi, y = positive(n), rng.normal(size=n), rng.normal(size=2)
     z = rng.normal(size=(n, 2))
     R = padded_upper(factor(A))
-    triangular.rotate_in(R, z_new := z.copy(), phi.copy(), y.copy(), n)
-    new = A + np.outer(phi, phi)
+    triangular.rotate_in(R, z_new := z.copy(), 0.5, phi, 3.0, y.copy(), n, np.empty(n))
+    new = 0.25 * A + 9.0 * np.outer(phi, phi)
     np.testing.assert_allclose(np.triu(R[:n, :n]), factor(new), atol=1e-12)
-    np.testing.assert_allclose(factor(new).T @ z_new, factor(A).T @ z + np.outer(phi, y), atol=1e-12)
+    np.testing.assert_allclose(factor(new).T @ z_new, 0.25 * factor(A).T @ z + 9.0 * np.outer(phi, y), atol=1e-12)
+
+
+def test_a_row_that_repeats_others_says_nothing_of_other_directions():
+    rng = np.random.default_rng(0)
+    phi, R, z = 1e9 * rng.normal(size=4), 0.1 * np.eye(4), np.zeros((4, 1))
+    for k in range(100):
+        triangular.rotate_in(R, z, 1.0, phi, 1.0, rng.normal(size=1), 4, np.empty(4))
+        if k == 0:
+            before = R[1:].copy(), z[1:].copy()
+    np.testing.assert_array_equal(R[1:], before[0])
+    np.testing.assert_array_equal(z[1:], before[1])
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -238,8 +238,8 @@ def test_one_field_equals_weighted_pls_from_sums_over_all_rows(d, directions):
     "settings",
     [
         {"init_alpha": 250.0},
-        {"init_alpha": 100.0, "diag_only": False},
-        {"init_alpha": 20.0, "meta": True},
+        pytest.param({"init_alpha": 100.0, "diag_only": False}, marks=pytest.mark.more),
+        pytest.param({"init_alpha": 20.0, "meta": True}, marks=pytest.mark.more),
         {"init_alpha": 20.0, "meta": True, "diag_only": False, "penalty": 1e-3},
     ],
     ids=["diagonal", "full", "meta diagonal", "meta full"],

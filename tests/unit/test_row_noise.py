@@ -257,9 +257,9 @@ def test_driftaware_ranks_an_error_by_the_noise_of_its_row():
 
 
 def test_a_late_target_is_learnt_with_its_noise():
-    late, plain = (sg.Calibrated(sg.KRLST(capacity=10)) for _ in range(2))
+    late, plain = sg.Delayed(sg.Calibrated(sg.KRLST(capacity=10))), sg.Calibrated(sg.KRLST(capacity=10))
     for x, y, noise in zip(X, Y, NOISE, strict=True):
-        late.learn_one(x, y, issued=late.predict_one(x), noise=noise)
+        late.resolve(late.issue(x).ticket, y, noise=noise)
         plain.learn_one(x, y, noise=noise)
     np.testing.assert_array_equal(late.predict_many(Z).mean, plain.predict_many(Z).mean)
 

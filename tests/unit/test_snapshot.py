@@ -38,7 +38,7 @@ def repacked(header, tensors):
 
 def test_the_file_is_safetensors_with_a_json_header():
     header, tensors = header_and_tensors()
-    assert header["format"] == 2
+    assert header["format"] == 3
     assert header["model"] == "SOGP"
     assert header["library"] == sg.__version__
     assert header["settings"]["capacity"] == 6
@@ -74,7 +74,7 @@ def test_another_format_version_is_refused():
     header, tensors = header_and_tensors()
     header["format"] = 1
     with pytest.raises(
-        sg.SnapshotError, match="has format 1, this version of streamgp reads format 2.*learn the stream"
+        sg.SnapshotError, match="has format 1, this version of streamgp reads format 3.*learn the stream"
     ):
         sg.from_bytes(repacked(header, tensors))
 

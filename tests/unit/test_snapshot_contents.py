@@ -18,7 +18,7 @@ import streamgp as sg
 from streamgp import job, tables
 from streamgp.contract import snapshot
 from streamgp.job.description import described
-from tests.contract.models import EXAMPLES, D
+from tests.contract.models import EXAMPLES, D, parameters
 
 
 def opened(data):
@@ -153,7 +153,7 @@ def try_to_run(data):
     return True
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_array_is_refused_or_runs(example):
     data = learnt(example, p=2).to_bytes()
     header, tensors = opened(data)
@@ -179,7 +179,7 @@ def settings_of(described):
                 yield from settings_of(part)
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_setting_is_refused_or_runs(example):
     header, tensors = opened(learnt(example, p=2).to_bytes())
     rng = np.random.default_rng(len(example))

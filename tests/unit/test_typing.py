@@ -24,6 +24,7 @@ print(one.mean + 1.0, one.std, first, p[0].mean)
 """
 
 
+@pytest.mark.more
 def test_predictions_are_arrays_of_many_rows_and_whatever_they_are_of_one(tmp_path):
     script = tmp_path / "user.py"
     script.write_text(CODE)

@@ -1,4 +1,4 @@
-"""Sparse Gaussian processes on inducing points: subset of regressors and FITC."""
+"""The sparse Gaussian process on inducing points."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from streamgp.batch.model import KernelModel, extent
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, OneNoise, Seed, ShortLengthscale, ShortVariance
-
-Points = Annotated[
-    Any, Setting("an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data", INPUTS)
-]
-TunePoints = Annotated[bool, Setting("whether evidence maximization moves the points too")]
-PointSeed = Annotated[Seed, Setting("of the drawn points")]
 
 
 class LowRank(NamedTuple):
@@ -33,18 +27,49 @@ class LowRank(NamedTuple):
     value: float
 
 
-class InducingModel(KernelModel):
-    """Everything that the two approximations share; they differ in whether the residual of the points counts."""
+class FITC(KernelModel):
+    """Fully independent training conditional, the sparse process with pseudo-inputs [Snelson and Ghahramani 2006].
+
+    What the points cannot express counts as noise of its own for every row, so the prior variance is right everywhere.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> from streamgp.batch import FITC
+        >>> X = np.linspace(0.0, 6.0, 200)
+        >>> model = FITC(sg.SquaredExponential(1.0), noise=0.01, points=15).fit(X, np.sin(X))
+        >>> round(float(model.predict([1.5]).mean[0]), 1)
+        1.0
+    """
 
     free_name = "points"
-    _residual_counts: bool
+    _residual_counts = True  # without it, this is the subset of regressors
 
-    def _compose_points(self, points: Any, tune_points: bool, seed: int) -> None:
-        scalar = isinstance(points, int | np.integer) and not isinstance(points, bool)
-        self._given = None if scalar else real_matrix("points", points, "(m, d), or be a number of rows to draw")
-        self._m = whole("points", points) if scalar else len(self._given)  # type: ignore[arg-type]
-        self._tuned = bool(tune_points)
-        self._seed = seed
+    def __init__(
+        self,
+        kernel: KernelSetting = SquaredExponential(),
+        *,
+        lengthscale: ShortLengthscale = None,
+        variance: ShortVariance = None,
+        noise: OneNoise = 0.01,
+        points: Annotated[
+            Any,
+            Setting(
+                "an (m, d) array ((m, depth * d) for windows), or the number m of rows drawn from the data", INPUTS
+            ),
+        ] = 100,
+        tune_points: Annotated[bool, Setting("whether evidence maximization moves the points too")] = False,
+        jitter: Jitter = 1e-6,
+        seed: Annotated[Seed, Setting("of the drawn points")] = 0,
+    ) -> None:
+        self._compose(kernel, lengthscale, variance, noise, jitter)
+        self._given: FloatArray | None = None
+        if isinstance(points, int | np.integer) and not isinstance(points, bool):
+            self._m = whole("points", points)
+        else:
+            self._given = real_matrix("points", points, "(m, d), or be a number of rows to draw")
+            self._m = len(self._given)
+        self._tuned, self._seed = bool(tune_points), seed
 
     @property
     def points(self) -> FloatArray:
@@ -129,69 +154,3 @@ class InducingModel(KernelModel):
         V = solve_triangular(solution.L, kernel(solution.points, X), lower=True, check_finite=False)
         U = solve_triangular(solution.M, V, lower=True, check_finite=False)
         return U.T @ solution.b, np.sum(U * U, axis=0) + self._residual(kernel, X, V)
-
-
-class SubsetOfRegressors(InducingModel):
-    """A finite linear model in the kernel functions of some points (SoR) [Smola and Bartlett 2001].
-
-    Its variance vanishes far from the points: it is too sure there.
-
-    Example:
-        >>> import numpy as np
-        >>> import streamgp as sg
-        >>> from streamgp.batch import SubsetOfRegressors
-        >>> X = np.linspace(0.0, 6.0, 200)
-        >>> model = SubsetOfRegressors(sg.SquaredExponential(1.0), noise=0.01, points=15).fit(X, np.sin(X))
-        >>> round(float(model.predict([1.5]).mean[0]), 1)
-        1.0
-    """
-
-    _residual_counts = False
-
-    def __init__(
-        self,
-        kernel: KernelSetting = SquaredExponential(),
-        *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        noise: OneNoise = 0.01,
-        points: Points = 100,
-        tune_points: TunePoints = False,
-        jitter: Jitter = 1e-6,
-        seed: PointSeed = 0,
-    ) -> None:
-        self._compose(kernel, lengthscale, variance, noise, jitter)
-        self._compose_points(points, tune_points, seed)
-
-
-class FITC(InducingModel):
-    """Fully independent training conditional, the sparse process with pseudo-inputs [Snelson and Ghahramani 2006].
-
-    What the points cannot express counts as noise of its own for every row, so the prior variance is right everywhere.
-
-    Example:
-        >>> import numpy as np
-        >>> import streamgp as sg
-        >>> from streamgp.batch import FITC
-        >>> X = np.linspace(0.0, 6.0, 200)
-        >>> model = FITC(sg.SquaredExponential(1.0), noise=0.01, points=15).fit(X, np.sin(X))
-        >>> round(float(model.predict([1.5]).mean[0]), 1)
-        1.0
-    """
-
-    _residual_counts = True
-
-    def __init__(
-        self,
-        kernel: KernelSetting = SquaredExponential(),
-        *,
-        lengthscale: ShortLengthscale = None,
-        variance: ShortVariance = None,
-        noise: OneNoise = 0.01,
-        points: Points = 100,
-        tune_points: TunePoints = False,
-        jitter: Jitter = 1e-6,
-        seed: PointSeed = 0,
-    ) -> None:
-        self._compose(kernel, lengthscale, variance, noise, jitter)
-        self._compose_points(points, tune_points, seed)

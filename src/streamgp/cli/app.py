@@ -15,7 +15,6 @@ from streamgp.cli.doctor import doctor
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
 from streamgp.cli.push import push
-from streamgp.cli.reproduce import reproduce
 from streamgp.cli.run import run
 from streamgp.cli.serve import serve, token
 from streamgp.version import __version__
@@ -61,7 +60,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, serve, push, demo, compare, models, inspect, reproduce, cite, doctor]
+commands: list[Any] = [run, serve, push, demo, compare, models, inspect, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

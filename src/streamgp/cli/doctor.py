@@ -18,7 +18,7 @@ import typer
 from streamgp.cli.errors import reported
 
 NEEDED = ("numpy", "scipy", "numba", "llvmlite", "safetensors", "typer", "rich")
-OPTIONAL = ("pyarrow", "pandas", "matplotlib", "scikit-learn", "river", "skpro", "torch", "gpytorch")
+OPTIONAL = ("pyarrow", "pandas", "matplotlib", "scikit-learn", "river", "skpro", "torch")
 ROWS, TOLERANCE = 200, 1e-8
 
 

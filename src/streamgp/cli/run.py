@@ -12,7 +12,7 @@ from streamgp.cli.errors import INTERRUPTED, reported
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SOURCE", help="A CSV, NDJSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
+        metavar="SOURCE", help="A CSV, NDJSON, JSON or Parquet file (.gz, .bz2, .xz too), or - for standard input."
     ),
 ]
 Inputs = Annotated[
@@ -76,6 +76,10 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Save the run every minute and at the end, such as model.sgp.")
     ] = None,
     load: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume a saved run where it stopped.")] = None,
+    new_source: Annotated[
+        bool,
+        typer.Option("--new-source", help="With --load: if SOURCE is not the run's own, learn it from its first row."),
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
     ] = False,
@@ -87,10 +91,13 @@ def run(
         from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job import Job
         from streamgp.job.recorder import Recorder
+        from streamgp.job.report import refuse_plot
         from streamgp.tables.places import refuse_same
 
         files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
         refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
+        if plot is not None:
+            refuse_plot(plot)
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
         recorder = Recorder() if report or plot else None
@@ -109,6 +116,7 @@ def run(
                 as_json=as_json,
                 save=save,
                 load=load,
+                new_source=new_source,
                 follow=follow,
                 on_error=on_error,
                 rescue=rescue,

@@ -130,8 +130,9 @@ def sentences(summary: Summary) -> list[str]:
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
     health = pipeline.model.health
-    if health.repairs > health.capped_directions:  # which injected uncertainty reaches as a matter of course
-        kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in health._asdict().items() if count)
+    if health.repairs:
+        repaired = health._replace(capped_directions=0)  # which is no repair
+        kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in repaired._asdict().items() if count)
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"

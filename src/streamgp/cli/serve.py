@@ -84,7 +84,12 @@ def revoke(
     with reported(), installed():
         from streamgp.serve.access import revoke_token
 
-        revoke_token(data, number)
+        if not revoke_token(data, number):
+            typer.echo(
+                "this was the last token: the server now refuses every request, on loopback too. Make a new one: "
+                f"streamgp token create --data {data}",
+                err=True,
+            )
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed:
     if not len(rows):
         raise ValueError("U has no rows: there is nothing to simulate")
     p = model._p or 1
-    columns = _columns(feedback, rows.shape[1], p)
+    columns = _columns(model, feedback, rows.shape[1], p)
     model._refuse_unfit(rows, many=True)
     count = whole("trajectories", trajectories) if model.has_variance else 1
     rng = np.random.default_rng(whole("seed", seed, at_least=0))
@@ -166,7 +166,7 @@ def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> Flo
             "forecast goes on from the last row and target: learn some rows first, or use simulate(U, ...)"
         )
     d, p = model._d, model._p or 1
-    columns = _columns(feedback, d, p)
+    columns = _columns(model, feedback, d, p)
     others = [column for column in range(d) if column not in columns]
     rows = np.zeros((steps, d))
     if others:
@@ -179,6 +179,8 @@ def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> Flo
         if len(values) != steps:
             raise ValueError(f"inputs must have {steps} rows, one for each step; got {len(values)}")
         rows[:, others] = values
+    if not columns:
+        return rows
     last_x, last_y = model._last_row()
     past = [last_y] + [last_x[columns[lag * p : (lag + 1) * p]] for lag in range(len(columns) // p)]
     for t in range(min(steps, len(columns) // p)):
@@ -189,8 +191,10 @@ def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> Flo
     return rows
 
 
-def _columns(feedback: Any, d: int, p: int) -> list[int]:
+def _columns(model: StreamModel, feedback: Any, d: int, p: int) -> list[int]:
     columns = [feedback] if isinstance(feedback, int | np.integer) else list(feedback)
+    if not columns and model._feeds_itself:
+        return []
     if not columns or len(columns) % p or len(set(columns)) != len(columns):
         raise ValueError(
             f"feedback must list different input columns, {p} for each lag, newest lag first; got {feedback!r}"

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamgp.contract import checks
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, unix_seconds
+from streamgp.vocabulary import LEAST_NOISE
 
 
 def row(x: Any, d: int | None) -> FloatArray:
@@ -106,6 +107,13 @@ def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> Float
             f"got {values[at].tolist()}; nothing was learnt. Leave a row out that is to count for nothing, or make its "
             "target missing."
         )
+    small = (learnt & (values < LEAST_NOISE)).any(axis=1)
+    if small.any():
+        at = int(np.argmax(small))
+        raise ValueError(
+            f"noise must be at least {LEAST_NOISE:g}{f' in row {at}' if many else ''}, below which arithmetic cannot "
+            f"tell it from 0; got {values[at].tolist()}; nothing was learnt. Give a larger one, or use other units."
+        )
     return np.where(learnt if values.shape[1] == p else learnt.any(axis=1, keepdims=True), values, np.nan)
 
 
@@ -130,7 +138,7 @@ def _moment(item: Any) -> float:
     if _is_missing(item):
         return np.nan
     if isinstance(item, dt.datetime) and item == item:  # NaT of pandas does not equal itself
-        return (item if item.tzinfo else item.replace(tzinfo=dt.UTC)).timestamp()
+        return unix_seconds(item)
     if isinstance(item, np.datetime64):
         return float((item - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     if item != item:
@@ -262,13 +270,18 @@ def _wanted(d: int | None) -> str:
 
 
 def _check_width(values: FloatArray, d: int | None, name: str) -> None:
-    if values.shape[1] == 0:
-        raise ValueError(f"{name} is empty: expected {_wanted(d)}")
+    if values.shape[1] == 0 and d:
+        refuse_empty(name, d)
     if d is not None and values.shape[1] != d:
         raise ValueError(
             f"{name} must have {d} column{'s' if d > 1 else ''}, as the first row had; got {values.shape[1]}. "
             "A model keeps the width of its first row: use another model for other inputs."
         )
+
+
+def refuse_empty(name: str, d: int | None = None) -> NoReturn:
+    """Refuse rows without columns."""
+    raise ValueError(f"{name} is empty: expected {_wanted(d)}")
 
 
 def _refuse_shape(shape: tuple[int, ...], p: int, scalar: bool) -> None:

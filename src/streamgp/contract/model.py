@@ -41,16 +41,17 @@ QUICK = {"predict_one", "learn_one"}
 
 
 class Health(NamedTuple):
-    """Numerical repairs so far; all zero is the normal case.
+    """What arithmetic did so far that exact numbers would not need; ``repairs`` counts all but ``capped_directions``.
 
     Args:
         skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
-        unresolved_rows: rows learnt with a noise so small against the prior variance (below 1e-9 of it) that rounding
-            of the kernel may show in the mean.
+        unresolved_rows: rows learnt with a noise so small against the prior variance that rounding may show in the
+            mean (docs/numerics.md).
         indistinct_points: basis points that left, at a move of hyperparameters or though the budget never evicts,
             because the others explain them as well as arithmetic can tell; no repair.
         negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
-        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it.
+        capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it,
+            which is part of forgetting by injection and no repair.
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
             points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
@@ -66,7 +67,8 @@ class Health(NamedTuple):
 
     @property
     def repairs(self) -> int:
-        return sum(self) - self.indistinct_points - self.reduced_steps
+        """How often rounding had to be made good; 0 is the normal case."""
+        return sum(self) - self.indistinct_points - self.capped_directions - self.reduced_steps
 
 
 class Change(NamedTuple):
@@ -113,6 +115,8 @@ class StreamModel(Saved):
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
     _observes: str = "numbers"  # or "classes", "counts"
+    _without_inputs: bool = False  # rows may have no columns
+    _feeds_itself: bool = False  # past targets are inputs without being handed over
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -134,6 +138,25 @@ class StreamModel(Saved):
     def _predict(self, X: FloatArray) -> Prediction:
         """Predict rows that would each come next."""
 
+    # A row whose target comes late is issued, and resolved when the target is there. What was predicted counts then.
+
+    def _issued_width(self, p: int) -> int:
+        """How many numbers a row with p outputs keeps from its issue until it is resolved."""
+        return 0
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        """Predict rows that would each come next; the numbers by which they are judged later, (n, issued width)."""
+        return self._predict(X), np.empty((len(X), 0))
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        """Learn one row, (1, d), that was issued before other rows were learned."""
+        self._advance(X, Y, False, conditions)
+
+    def _expect_late(self, rows: int, pending: int) -> None:
+        """Be told, before the first row, that targets come so many rows late, or up to so many in any order."""
+        for child in self._children().values():
+            child._expect_late(rows, pending)
+
     @abc.abstractmethod
     def _arrays(self) -> dict[str, np.ndarray]:
         """The state by name, without that of the models within, as arrays that can be written to."""
@@ -150,6 +173,11 @@ class StreamModel(Saved):
         """Remember y as the last target, where the memory is fed with targets."""
         for child in self._children().values():
             child._recall(y)
+
+    def _note_target(self, y: FloatArray) -> None:
+        """A target, (p,), has come late, or without a row that waits for it."""
+        for child in self._children().values():
+            child._note_target(y)
 
     def _remember(self, X: FloatArray) -> None:
         """Advance the memory by one row, (1, d), and change nothing else."""
@@ -326,12 +354,13 @@ class StreamModel(Saved):
         prediction = self._take_many(X, Y, report=True, noise=noise, time=time)
         return self._empty() if prediction is None else self._shaped(prediction, many=True)
 
-    def simulate(self, U: Any, feedback: Any, trajectories: int = 100, seed: int = 0) -> Prediction:
+    def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
         """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
 
         Args:
             U: (n, d) rows; lagged targets from before the first row are taken from it.
-            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within
+                Lagged, which feeds its own.
             trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
                 the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
@@ -342,13 +371,14 @@ class StreamModel(Saved):
         return freerun.simulate(self, U, feedback, trajectories, seed)
 
     def forecast(
-        self, steps: int, feedback: Any, inputs: Any = None, trajectories: int = 100, seed: int = 0
+        self, steps: int, feedback: Any = (), inputs: Any = None, trajectories: int = 100, seed: int = 0
     ) -> Prediction:
         """Predict the next rows after the last one learnt, fed with the model's own predictions; nothing is learnt.
 
         Args:
             steps: rows ahead.
-            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag).
+            feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within
+                Lagged, which feeds its own.
             inputs: (steps, others) future values of the other columns, where there are any.
             trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
                 the model has a joint posterior (docs/forecasts.md); models without a variance run one.
@@ -397,6 +427,20 @@ class StreamModel(Saved):
         for name, child in self._children().items():
             named |= {f"{name}.{inner}": array for inner, array in child._all_arrays().items()}
         return named
+
+    def _structure(self) -> dict[str, Any]:
+        """What a snapshot says beside settings and arrays: models within that come and go, by name."""
+        return {
+            f"{name}.{inner}": value
+            for name, child in self._children().items()
+            for inner, value in child._structure().items()
+        }
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        """Make the models within those of a snapshot, before their arrays are restored."""
+        for name, child in self._children().items():
+            head = f"{name}."
+            child._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
 
     def _family(self) -> Iterator[StreamModel]:
         """This model and all within it."""
@@ -489,6 +533,8 @@ class StreamModel(Saved):
 
     def _refuse_unfit(self, X: FloatArray, Y: FloatArray | None = None, *, many: bool | None = None) -> None:
         """Refuse rows that no model of this kind takes."""
+        if X.shape[1] == 0 and not self._without_inputs:
+            inputs.refuse_empty("X" if many else "x")
         several = len(X) > 1 if many is None else many
         status, at = check(X, X[:0] if Y is None else Y, self._shared, self._largest)
         inputs.refuse(status, at, many=several)
@@ -518,18 +564,25 @@ class StreamModel(Saved):
         return self._shape.p
 
     def _empty(self) -> Prediction:
-        """The prediction of no rows."""
-        empty = np.empty((0,) if self._shape.scalar else (0, self._p or 1))
-        return Prediction(empty, empty.copy(), empty.copy())
+        """The prediction of no rows, of the kind that this model makes."""
+        return self._empty_like(Prediction(*(np.empty((0, 1)) for _ in range(3))))
+
+    def _empty_like(self, prediction: Prediction) -> Prediction:
+        """No rows of another model's predictions, in the shape of this one's."""
+        shape = (0,) if self._shape.scalar else (0, self._p or 1)
+        return prediction._each(lambda _: np.empty(shape))
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
-        if self._shape.scalar:
-            return prediction._each(lambda part: part[:, 0] if many else float(part[0, 0]))
         p = prediction.mean.shape[1]
-        if prediction.variance.shape[1] != p:
-            prediction = prediction._each(lambda part: part if part.shape[1] == p else np.repeat(part, p, axis=1))
-        return prediction if many else prediction._each(lambda part: part[0])
+
+        def shaped(part: FloatArray) -> Any:
+            if self._shape.scalar:
+                return part[:, 0] if many else float(part[0, 0])
+            part = part if part.shape[1] == p else np.repeat(part, p, axis=1)
+            return part if many else part[0]
+
+        return prediction._each(shaped)
 
 
 guard(StreamModel, AT_ANY_TIME | QUICK)

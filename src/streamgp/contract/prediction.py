@@ -160,6 +160,25 @@ class CalibratedPrediction(Prediction[Values]):
         raw = self.raw._each(change, *(p.raw for p in others))
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
 
+    def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
+        moved = Prediction._moved(self, shift, scale)
+        lower, upper = shift + scale * self.lower, shift + scale * self.upper
+        raw = self.raw._moved(shift, scale)
+        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw)
+
+
+def packed(prediction: Prediction, p: int) -> FloatArray:
+    """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
+    parts: list[FloatArray] = []
+    prediction._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+    return np.hstack(parts)
+
+
+def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
+    """The prediction of which packed() gave these numbers, of the same kind as another one."""
+    parts = iter(np.split(numbers, numbers.shape[1] // p, axis=1))
+    return like._each(lambda _: np.ascontiguousarray(next(parts)))
+
 
 def checked_level(level: float) -> float:
     """A probability that is neither 0 nor 1."""

@@ -82,9 +82,17 @@ class Saved(Configured, abc.ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (type(self), self._settings, *self._knowledge())
 
-    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """What makes a model of the same settings the same model; a copy and a snapshot have it."""
-        return self._shape, {} if self._shape.d is None else self._all_arrays()
+        known = self._shape.d is not None
+        return self._shape, self._all_arrays() if known else {}, self._structure() if known else {}
+
+    def _structure(self) -> dict[str, Any]:
+        """What a snapshot says beside settings and arrays, by name, as settings are."""
+        return {}
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        """Take over what _structure() said."""
 
     def __sklearn_clone__(self) -> Self:
         return self.clone()
@@ -105,11 +113,18 @@ class Saved(Configured, abc.ABC):
 guard(Saved, {"clone", "size"})
 
 
-def restored(kind: type[Any], settings: dict[str, Any], shape: Shape, arrays: dict[str, np.ndarray]) -> Any:
+def restored(
+    kind: type[Any],
+    settings: dict[str, Any],
+    shape: Shape,
+    arrays: dict[str, np.ndarray],
+    structure: dict[str, Any] | None = None,
+) -> Any:
     """A model of these settings in this state."""
     model = kind(**settings)
     if shape.d is not None:
         model._prepare(shape)
+        model._rebuild(structure or {})
         model._restore(arrays)
     return model
 

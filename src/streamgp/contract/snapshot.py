@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from streamgp.version import __version__
 if TYPE_CHECKING:
     from streamgp.contract.saved import Saved
 
-FORMAT = 2
+FORMAT = 3
 _KEY = "streamgp"
 _LONGEST = 100_000_000  # bytes of a header: safetensors reads no longer one
 _FOREIGN = "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
@@ -33,18 +34,25 @@ class SnapshotError(ValueError):
 
 def to_bytes(model: Saved) -> bytes:
     """The snapshot of a model."""
-    shape, arrays = model._knowledge()
+    shape, arrays, structure = model._knowledge()
     header, tensors = described(model)
     header["shape"] = shape
+    if structure:
+        header["structure"] = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
     tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
     return packed(header, tensors)
 
 
 def described(model: Saved) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Which model it is: its class and its settings, and the arrays among them."""
-    tensors: dict[str, np.ndarray] = {}
-    settings = {name: _encoded(value, f"setting.{name}", tensors) for name, value in model._settings.items()}
+    settings, tensors = encoded(model._settings)
     return {"model": registered_name(type(model)), "settings": settings}, tensors
+
+
+def encoded(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Settings for a header, and the arrays among them; loading.decoded reads them."""
+    tensors: dict[str, np.ndarray] = {}
+    return {name: _encoded(value, f"setting.{name}", tensors) for name, value in settings.items()}, tensors
 
 
 def write(path: str | Path, data: bytes) -> None:
@@ -178,6 +186,8 @@ def _encoded(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
         return value
     if isinstance(value, list | tuple):
         return {"list": [_encoded(v, f"{name}.{i}", tensors) for i, v in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": {key: _encoded(v, f"{name}.{key}", tensors) for key, v in value.items()}}
     if callable(value):
         return {"function": getattr(value, "__name__", "function")}
     raise TypeError(f"the setting {name.removeprefix('setting.')} cannot be saved: {value!r}")

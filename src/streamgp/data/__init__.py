@@ -1,4 +1,4 @@
-"""Data: seeded generators of the papers' benchmark series, and loaders of real tables."""
+"""Data: seeded generators of the papers' benchmark series."""
 
 from streamgp.data.functions import cross, cross_grid, huber_function
 from streamgp.data.series import (
@@ -6,30 +6,23 @@ from streamgp.data.series import (
     channel_switch,
     henon,
     ikeda,
-    laser,
     lorenz,
     mackey_glass,
     narma10,
     np1,
     np2,
 )
-from streamgp.data.tables import Table, available, load, names
 
 __all__ = [
     "Series",
-    "Table",
-    "available",
     "channel_switch",
     "cross",
     "cross_grid",
     "henon",
     "huber_function",
     "ikeda",
-    "laser",
-    "load",
     "lorenz",
     "mackey_glass",
-    "names",
     "narma10",
     "np1",
     "np2",

@@ -7,14 +7,12 @@ more irrelevant columns leave the system's path as it was.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.compiled import as_written
-from streamgp.data.tables import load
 from streamgp.settings import FloatArray, number, whole
 
 Array = NDArray
@@ -72,7 +70,7 @@ def mackey_glass(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int
     history = 1.2 + draws(seed, START).uniform(-0.1, 0.1, 171)
     x = np.empty(BURN_IN + n + 1)
     _mackey_glass(history, 0.1, 10, x)
-    return _one_step(np.tanh(x[BURN_IN:, None] - 1.0), ("x",), seed, noise_std, irrelevant)
+    return one_step(np.tanh(x[BURN_IN:, None] - 1.0), ("x",), seed, noise_std, irrelevant)
 
 
 def henon(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -93,7 +91,7 @@ def henon(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
     start = draws(seed, START).uniform(-0.1, 0.1, 2)
     x = np.empty(BURN_IN + n + 1)
     _henon(start[0], start[1], x)
-    return _one_step(x[BURN_IN:, None] * (SPREAD / HENON_SD), ("x",), seed, noise_std, irrelevant)
+    return one_step(x[BURN_IN:, None] * (SPREAD / HENON_SD), ("x",), seed, noise_std, irrelevant)
 
 
 def ikeda(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -116,7 +114,7 @@ def ikeda(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -
     start = draws(seed, START).uniform(-0.1, 0.1, 2)
     z = np.empty((BURN_IN + n + 1, 2))
     _ikeda(start[0], start[1], z)
-    return _one_step(np.tanh(z[BURN_IN:] - IKEDA_MEAN), ("re", "im"), seed, noise_std, irrelevant)
+    return one_step(np.tanh(z[BURN_IN:] - IKEDA_MEAN), ("re", "im"), seed, noise_std, irrelevant)
 
 
 def lorenz(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -140,35 +138,7 @@ def lorenz(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) 
     states = np.empty((BURN_IN + n + 1, 3))
     _lorenz(start, 0.1, states)
     states = (states[BURN_IN:] - LORENZ_MEAN) * (SPREAD / LORENZ_SD)
-    return _one_step(states, ("x", "y", "z"), seed, noise_std, irrelevant)
-
-
-def laser(
-    n: int | None = None,
-    seed: int = 0,
-    noise_std: float = 0.05,
-    irrelevant: int = 0,
-    root: str | Path | None = None,
-) -> Series:
-    """Santa Fe laser A, intensity one step ahead, divided by its maximum and centred [soh2014 VI].
-
-    The series is measured: ``truth`` is the next value as recorded, to which the benchmark adds noise.
-
-    Args:
-        n: rows from the beginning, at most 10 092; None: all.
-        seed: of the noise and the irrelevant columns.
-        noise_std: standard deviation (not variance) of the noise that is added to inputs and targets.
-        irrelevant: columns of U(-1, 1) appended to the inputs.
-        root: the folder of data; None: the environment variable STREAMGP_DATA.
-    """
-    table = load("santafe_laser", root)
-    rows = len(table.X)
-    n = rows if n is None else whole("n", n)
-    if n > rows:
-        raise ValueError(f"n must be at most {rows}, the length of the laser series less one; got {n}")
-    x = np.append(table.X[:, 0], table.Y[-1])
-    x /= x.max()
-    return _one_step((x - x.mean())[: n + 1, None], ("intensity",), seed, noise_std, irrelevant)
+    return one_step(states, ("x", "y", "z"), seed, noise_std, irrelevant)
 
 
 def np1(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> Series:
@@ -191,7 +161,7 @@ def np1(n: int, seed: int = 0, noise_std: float = 0.05, irrelevant: int = 0) -> 
     n = whole("n", n)
     d = np.full(n + 2, 0.1)
     _np1(d)
-    return _one_step(d[:, None], ("d",), seed, noise_std, irrelevant, lags=2)
+    return one_step(d[:, None], ("d",), seed, noise_std, irrelevant, lags=2)
 
 
 def np2(n: int, seed: int = 0, noise_std: float = 1.0, irrelevant: int = 0) -> Series:
@@ -278,7 +248,7 @@ def draws(seed: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng([whole("seed", seed, at_least=0), *stream])
 
 
-def _one_step(
+def one_step(
     states: FloatArray, names: tuple[str, ...], seed: int, noise_std: float, irrelevant: int, lags: int = 1
 ) -> Series:
     """Of (n + lags, p) states: the next one from the last ``lags``, all seen through the same noise."""

@@ -1,14 +1,12 @@
 """Gaussian processes on what a recurrent network remembers: GP-LSTM, GP-RNN, GP-NARX [alshedivat2017].
 
-Needs PyTorch, and GPyTorch for the interpolated process: pip install "streamgp[deep]".
+Needs PyTorch: pip install "streamgp[deep]".
 """
 
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        'streamgp.deep needs PyTorch and GPyTorch: pip install "streamgp[deep]"', name=error.name
-    ) from error
+    raise ImportError('streamgp.deep needs PyTorch: pip install "streamgp[deep]"', name=error.name) from error
 
 from streamgp.deep.encoders import GRU, LSTM, NARX, RNN, Encoder
 from streamgp.deep.models import GPGRU, GPLSTM, GPNARX, GPRNN, DeepKernelGP, Network

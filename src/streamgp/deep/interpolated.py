@@ -8,9 +8,8 @@ exact, and take O(n r^2). Predictions do not depend on n.
 
 from __future__ import annotations
 
-import abc
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +22,25 @@ MOST_POINTS = 1_000_000
 DROPPED = 1e-9  # part of the prior variance, on average over the grid, that the dropped directions hold
 
 
-class GridHead(ProcessHead):
-    """A process interpolated from a grid that covers the embeddings."""
+class Directions(NamedTuple):
+    """The leading eigenvectors of K_UU: products of those of each axis."""
+
+    along: list[Tensor]  # of each axis, (points, r_i)
+    which: list[Tensor]  # (r,) column of each axis
+    scale: Tensor  # (r,) roots of the eigenvalues
+
+
+class Solution(NamedTuple):
+    """The posterior of the weights of Phi = P diag(scale), with K = Phi Phi'."""
+
+    Phi: Tensor  # (n, r)
+    L: Tensor  # of B = I + Phi' Phi / noise
+    weights: Tensor  # (r,) mean
+    alpha: Tensor  # (n,)
+
+
+class InterpolatedHead(ProcessHead):
+    """A process interpolated from a grid that covers the embeddings, by the eigenvectors of the grid."""
 
     def __init__(self, theta: Tensor, grid: int) -> None:
         self.theta = theta
@@ -39,6 +55,30 @@ class GridHead(ProcessHead):
 
     def tensors(self) -> dict[str, Tensor]:
         return {"theta": self.theta, "box": self._box}
+
+    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        self._cover(h)
+        n = len(Y)
+        value, along = h.new_zeros(()), h.new_zeros(())
+        for own, y in zip(theta, Y.T, strict=True):
+            directions = self._directions(own)
+            noise = float(own.detach()[-1].exp())
+            P = self._project(h, directions)
+            Phi, L, _, alpha = _solve(P.detach(), directions.scale, noise, y)
+            r = len(L)
+            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
+            value = value + 0.5 * (y @ alpha + n * (math.log(noise) + LOG_2PI)) + L.diagonal().log().sum()
+            inverse = torch.cholesky_inverse(L)
+            # Eq. (10) by Phi: (K^-1 - alpha alpha') Phi, with K^-1 Phi = Phi B^-1 / noise
+            by_Phi = Phi @ inverse / noise - torch.outer(alpha, alpha @ Phi)
+            along = along + (by_Phi * directions.scale * P).sum()
+            # Eq. (9): the kernel within the directions is P D P', and Phi' K^-1 Phi = I - B^-1
+            data = alpha @ P.detach()
+            rest = torch.eye(r, dtype=torch.double, device=h.device) - inverse
+            S = 0.5 * (rest / torch.outer(directions.scale, directions.scale) - torch.outer(data, data))
+            trace = 0.5 * ((n - r + inverse.trace()) / noise - alpha @ alpha)
+            along = along + (S * self._within(own, directions)).sum() + trace * own[-1].exp()
+        return value, along
 
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._cover(H)
@@ -59,13 +99,17 @@ class GridHead(ProcessHead):
             rho2 = torch.exp(-away)
             return rho2.sqrt() * mean, rho2 * variance + (1.0 - rho2) * prior
 
-    @abc.abstractmethod
-    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> Any:
+    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> tuple[Directions, Solution]:
         """What predictions of one output need."""
+        directions = self._directions(theta)
+        return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
 
-    @abc.abstractmethod
-    def _known(self, learnt: Any, H: Tensor) -> tuple[Tensor, Tensor]:
+    def _known(self, learnt: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
         """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""
+        directions, solution = learnt
+        Phi = self._project(H, directions) * directions.scale
+        v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
+        return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)
 
     def _cover(self, H: Tensor) -> None:
         """Move the grid where embeddings lie beyond it, or in less than half of it."""
@@ -97,61 +141,6 @@ class GridHead(ProcessHead):
         near = (1.5 * s - 2.5) * s * s + 1.0
         far = ((-0.5 * s + 2.5) * s - 4.0) * s + 2.0
         return around, torch.where(s <= 1.0, near, far)
-
-
-class Directions(NamedTuple):
-    """The leading eigenvectors of K_UU: products of those of each axis."""
-
-    along: list[Tensor]  # of each axis, (points, r_i)
-    which: list[Tensor]  # (r,) column of each axis
-    scale: Tensor  # (r,) roots of the eigenvalues
-
-
-class Solution(NamedTuple):
-    """The posterior of the weights of Phi = P diag(scale), with K = Phi Phi'."""
-
-    Phi: Tensor  # (n, r)
-    L: Tensor  # of B = I + Phi' Phi / noise
-    weights: Tensor  # (r,) mean
-    alpha: Tensor  # (n,)
-
-
-class InterpolatedHead(GridHead):
-    """The interpolated process by the eigenvectors of the grid."""
-
-    def _objective(self, h: Tensor, theta: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        self._cover(h)
-        n = len(Y)
-        value, along = h.new_zeros(()), h.new_zeros(())
-        for own, y in zip(theta, Y.T, strict=True):
-            directions = self._directions(own)
-            noise = float(own.detach()[-1].exp())
-            P = self._project(h, directions)
-            Phi, L, _, alpha = _solve(P.detach(), directions.scale, noise, y)
-            r = len(L)
-            # [alshedivat2017] Eq. (8), with the factor 1/2 that its gradients have.
-            value = value + 0.5 * (y @ alpha + n * (math.log(noise) + LOG_2PI)) + L.diagonal().log().sum()
-            inverse = torch.cholesky_inverse(L)
-            # Eq. (10) by Phi: (K^-1 - alpha alpha') Phi, with K^-1 Phi = Phi B^-1 / noise
-            by_Phi = Phi @ inverse / noise - torch.outer(alpha, alpha @ Phi)
-            along = along + (by_Phi * directions.scale * P).sum()
-            # Eq. (9): the kernel within the directions is P D P', and Phi' K^-1 Phi = I - B^-1
-            data = alpha @ P.detach()
-            rest = torch.eye(r, dtype=torch.double, device=h.device) - inverse
-            S = 0.5 * (rest / torch.outer(directions.scale, directions.scale) - torch.outer(data, data))
-            trace = 0.5 * ((n - r + inverse.trace()) / noise - alpha @ alpha)
-            along = along + (S * self._within(own, directions)).sum() + trace * own[-1].exp()
-        return value, along
-
-    def _learn(self, theta: Tensor, H: Tensor, y: Tensor) -> tuple[Directions, Solution]:
-        directions = self._directions(theta)
-        return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
-
-    def _known(self, learnt: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
-        directions, solution = learnt
-        Phi = self._project(H, directions) * directions.scale
-        v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
-        return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)
 
     def _toeplitz(self, theta: Tensor) -> list[Tensor]:
         """[alshedivat2017] Eq. (A.2): the kernel along each axis, without the variance."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from streamgp.deep.gp import ExactHead, Head, ProcessHead, starting_theta
 from streamgp.deep.interpolated import InterpolatedHead
 from streamgp.deep.model import DeepModel
 from streamgp.deep.online import trained_encoder
-from streamgp.deep.operators import OperatorHead
 from streamgp.deep.session import Session
 from streamgp.deep.training import NetworkLearner, ProcessLearner, Training, Windows, embed
 from streamgp.encoded.model import Encoded
@@ -25,11 +23,10 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier
 from streamgp.process.forgetting import BackToPrior, Forgetting
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.settings import FloatArray, number, option, positive_vector, whole
+from streamgp.settings import FloatArray, number, option, positive_vector, refuse_unknown, whole
 from streamgp.tuning.projection import place, spread_points
 
 FEATURES = ("basis", "fourier")
-SOLVERS = ("eigen", "cg")
 INFERENCE = ("auto", "exact", "interpolated")
 MOST_EXACT = 4000  # windows up to which "auto" is exact: one evaluation takes seconds on a CPU
 
@@ -80,8 +77,6 @@ class DeepKernelGP(DeepModel):
         inference: "exact", "interpolated" (on a grid, for an embedding of 1 or 2 numbers) or "auto" (exact up to 4000
             windows).
         grid: points of the grid along each number of the embedding.
-        solver: of the interpolated process: "eigen" (eigenvectors of the grid, exact) or "cg" (GPyTorch's conjugate
-            gradients and Lanczos quadrature).
         training: how to train; None: Training().
         standardize: scale inputs and targets to mean 0 and standard deviation 1 of the training part.
         precision: "single" or "double" precision of the network; the process is always in double.
@@ -102,7 +97,6 @@ class DeepKernelGP(DeepModel):
         noise: float = 0.1,
         inference: str = "auto",
         grid: int = 100,
-        solver: str = "eigen",
         training: Training | None = None,
         standardize: bool = True,
         precision: str = "single",
@@ -124,8 +118,7 @@ class DeepKernelGP(DeepModel):
         self._lengthscale = None if lengthscale is None else positive_vector("lengthscale", lengthscale)
         self._start = number("variance", variance, above=0), number("noise", noise, above=0)
         option("inference", inference, INFERENCE)
-        option("solver", solver, SOLVERS)
-        self._inference, self._solver = inference, solver
+        self._inference = inference
         self._grid = whole("grid", grid, at_least=12)
 
     _head: ProcessHead
@@ -137,7 +130,7 @@ class DeepKernelGP(DeepModel):
         if self._inference == "exact" or (self._inference == "auto" and len(windows) <= MOST_EXACT):
             head: ProcessHead = ExactHead(theta)
         else:
-            head = (OperatorHead if self._solver == "cg" else InterpolatedHead)(theta, self._grid)
+            head = InterpolatedHead(theta, self._grid)
         session.run(ProcessLearner(self._network, head, windows, self._training), self._training.epochs)
         return head
 
@@ -237,27 +230,12 @@ class DeepKernelGP(DeepModel):
         return {"lengthscale": process.lengthscale, "variance": process.variance, "noise": process.noise}
 
 
-class _Named(DeepKernelGP):
-    """A process on an encoder of one kind: the settings of that, then those of DeepKernelGP."""
+def GPLSTM(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802
+    """Return a GP-LSTM: a Gaussian process on the last hidden vector of an LSTM network [alshedivat2017].
 
-    _kind: type[Encoder]
-
-    def __init_subclass__(cls) -> None:
-        def init(self: _Named, **settings: Any) -> None:
-            encoder = cls._kind(**{name: settings.pop(name) for name in cls._kind.setting_names()})
-            DeepKernelGP.__init__(self, encoder, **settings)
-
-        own, common = (inspect.signature(of.__init__).parameters for of in (cls._kind, DeepKernelGP))
-        parameters = [*own.values(), *(common[name] for name in common if name not in ("self", "encoder"))]
-        init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        cls.__init__ = init  # type: ignore[method-assign, assignment]
-        super().__init_subclass__()
-
-
-class GPLSTM(_Named):
-    """GP-LSTM: a Gaussian process on the last hidden vector of an LSTM network [alshedivat2017].
-
-    Its settings are those of :class:`LSTM`, then those of :class:`DeepKernelGP` after the encoder.
+    Args:
+        units: of the network; other settings are given by name.
+        settings: those of :class:`LSTM` and those of :class:`DeepKernelGP`.
 
     Example:
         >>> import numpy as np
@@ -269,29 +247,31 @@ class GPLSTM(_Named):
         >>> bool(np.abs(p.mean - y[300:]).max() < 0.3)
         True
     """
-
-    _kind = LSTM
-
-
-class GPGRU(_Named):
-    """GP-GRU: a Gaussian process on the last hidden vector of gated recurrent units; settings as of :class:`GPLSTM`."""
-
-    _kind = GRU
+    return _on(LSTM, "GPLSTM", units, settings)
 
 
-class GPRNN(_Named):
-    """GP-RNN: a Gaussian process on the last hidden vector of a plain recurrent network [alshedivat2017].
+def GPGRU(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802
+    """Return a GP-GRU: a Gaussian process on the last hidden vector of gated recurrent units; as :func:`GPLSTM`."""
+    return _on(GRU, "GPGRU", units, settings)
 
-    Its settings are those of :class:`GPLSTM`.
+
+def GPRNN(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802
+    """Return a GP-RNN: on the last hidden vector of a plain recurrent network [alshedivat2017]; as :func:`GPLSTM`."""
+    return _on(RNN, "GPRNN", units, settings)
+
+
+def GPNARX(*units: int, **settings: Any) -> DeepKernelGP:  # noqa: N802
+    """Return a GP-NARX: a Gaussian process on a feedforward network over the whole window [alshedivat2017].
+
+    Args:
+        units: of the network; other settings are given by name.
+        settings: those of :class:`NARX` and those of :class:`DeepKernelGP`.
     """
+    return _on(NARX, "GPNARX", units, settings)
 
-    _kind = RNN
 
-
-class GPNARX(_Named):
-    """GP-NARX: a Gaussian process on a feedforward network over the whole window [alshedivat2017].
-
-    Its settings are those of :class:`NARX`, then those of :class:`DeepKernelGP` after the encoder.
-    """
-
-    _kind = NARX
+def _on(kind: type[Encoder], name: str, units: tuple[int, ...], settings: dict[str, Any]) -> DeepKernelGP:
+    """A process on an encoder of one kind, by the settings of both."""
+    refuse_unknown(name, settings, (*kind.setting_names(), *DeepKernelGP.setting_names()[1:]))
+    encoder = kind(*units, **{own: settings.pop(own) for own in kind.setting_names() if own in settings})
+    return DeepKernelGP(encoder, **settings)

@@ -9,8 +9,8 @@ import numpy as np
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.fleet.exchange import Exchange
-from streamgp.fleet.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNT, POINTS, PREDICTED, ROWS, UnfitError
+from streamgp.cuda.exchange import Exchange
+from streamgp.cuda.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNT, POINTS, PREDICTED, ROWS, UnfitError
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray

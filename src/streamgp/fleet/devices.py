@@ -11,11 +11,11 @@ import numpy as np
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
-from streamgp.fleet import exchange
+from streamgp.cuda import exchange
+from streamgp.cuda.exchange import NUMBERS, Exchange
+from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.cuda import RECORDS, CudaEngine
-from streamgp.fleet.exchange import NUMBERS, Exchange
-from streamgp.fleet.plain import PlainMemory
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
@@ -105,7 +105,7 @@ def no_gpu() -> str:
     """Why there is no GPU that could be used; empty: there is one."""
     if find_spec("numba_cuda") is None:
         return "the package numba-cuda is not installed"
-    from streamgp.fleet import ptx
+    from streamgp.cuda import ptx
 
     return "" if ptx.cuda.is_available() else "none is found"
 
@@ -114,7 +114,7 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
     """The engine for models like this one, which is prepared and has learnt nothing."""
     if device == "cpu":
         return CpuEngine(model, size, threads or cores())
-    from streamgp.fleet.gpu import GpuMemory
+    from streamgp.cuda.gpu import GpuMemory
 
     assert isinstance(model, OnlineGP)
     exchanged = Exchange(model, precision)

@@ -17,11 +17,11 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
+from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, layers
 from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.record import UnfitError
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -34,7 +34,7 @@ class FleetHealth(NamedTuple):
 
     Args:
         total: of all models together.
-        models: an array (size,) of each kind; ``models.repairs`` counts all kinds for each model.
+        models: an array (size,) of each kind; ``models.repairs`` counts those of each model.
     """
 
     total: Health
@@ -115,11 +115,16 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
-            self._waiting = Waiting(self._places, engine.held_width(), self.size) if self._places else None
+            if self._places:
+                waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
+                if before is not None:
+                    waiting.count_on(before)
+                self._waiting = waiting
         self._prototype._shape = self._shape = shape
 
-    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray]]:
-        return super()._knowledge() if self.size else (Shape(), {})
+    def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
+        """A fleet that all models have left is as new, but for its tickets."""
+        return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {}, {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
@@ -143,8 +148,8 @@ class Fleet(Saved):
                 single._prepare(self._shape)
                 source.take(i, single)
                 self._engine.put(i, single)
-        for name, array in waiting.items():
-            array[...] = saved[name]
+        if self._waiting is not None:
+            self._waiting.restore(saved)
 
     def _check_restored(self) -> None:
         assert self._engine is not None

@@ -36,6 +36,10 @@ class Waiting:
     def expired(self) -> int:
         return int(self._expired[0])
 
+    def count_on(self, before: Waiting) -> None:
+        """Go on with the tickets of one that holds no row any more."""
+        self._next[:], self._expired[:] = before._next, before._expired
+
     def put(self, models: np.ndarray, rows: FloatArray) -> np.ndarray:
         """Let rows wait, one of each model; return their tickets."""
         tickets: np.ndarray = self._next[0] + np.arange(len(models))
@@ -119,6 +123,16 @@ class Waiting:
             "waiting.newest": self._newest,
             "waiting.fresh": self._fresh,
         }
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Take over what arrays() returned, also on another device: all devices hold the inputs first, and recipes that
+        more than one runs need nothing else."""
+        for name, array in self.arrays().items():
+            if name == "waiting.rows":
+                common = min(array.shape[1], saved[name].shape[1])
+                array[:, :common] = saved[name][:, :common]
+            else:
+                array[...] = saved[name]
 
     def check_restored(self) -> None:
         """Refuse a state that no rows lead to."""

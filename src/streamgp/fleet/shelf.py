@@ -67,11 +67,6 @@ class Shelf:
         self._stacked = [stacked[: self.size][which] for stacked in self._stacked]
         self.size = len(which)
 
-    def copy_from(self, other: Shelf) -> None:
-        """Take all numbers of a shelf of the same recipe and size."""
-        for mine, theirs in zip(self.arrays, other.arrays, strict=True):
-            mine[...] = theirs
-
 
 def _room(array: np.ndarray, size: int) -> np.ndarray:
     """Zeros for so many arrays like this one; a record takes one place, not a row of one."""

@@ -37,6 +37,7 @@ def needed(model: str) -> list[Any]:
     ]
     around = [
         stream.run_fixed,  # least squares, too
+        stream.forget,
         conformal.calibrate,
         memory.walk,
         drift.watch,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.candidates import model_names
 from streamgp.job.job import BadRowError, first_rows
+from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import setting_names
+from streamgp.job.request import decimal_of, setting_names
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognise
@@ -84,8 +84,8 @@ def compare_models(
     reader = read_rows(source)
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
-        schema = recognise(first, target, inputs)
-        pipepredicted = {
+        schema = recognise(first, target, inputs, decimal=decimal_of(settings))
+        pipelines = {
             name: Pipeline(
                 schema,
                 name,
@@ -95,8 +95,8 @@ def compare_models(
             )
             for name in models
         }
-        encoder = next(iter(pipepredicted.values())).encoder
-        warmup = max(pipeline.request.stages()[1] for pipeline in pipepredicted.values())
+        encoder = next(iter(pipelines.values())).encoder
+        warmup = max(pipeline.request.chosen_after() for pipeline in pipelines.values())
         sums = BlockSums()
         scores = {name: RunningScores() for name in models}
         rows = skipped = 0
@@ -111,8 +111,8 @@ def compare_models(
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
                 rows += len(encoded.y)
-                predicted = {name: pipeline.take(encoded) for name, pipeline in pipepredicted.items()}
-                previous = next(iter(pipepredicted.values())).previous
+                predicted = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
+                previous = next(iter(pipelines.values())).previous
                 losses = {name: _loss(part, by)[start:] for name, part in predicted.items()}
                 if by == "rmse":
                     losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.request import decimal_of
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognise
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
-from streamgp.tables.source import RowsError
+from streamgp.tables.source import OtherSourceError, RowsError
 from streamgp.tables.writing import WriteError, Writer, write_rows
 
 ON_ERROR = ("stop", "skip")
@@ -97,6 +99,7 @@ class Job:
         as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
         load: a saved run to continue.
+        new_source: if the source is not the file that the loaded run has read, learn it from its first row.
         follow: wait for more rows at the end of the source.
         on_error: "stop" at a row that cannot be used, or "skip" and count it.
         rescue: where to save a run that is stopped, if save is not given.
@@ -124,6 +127,7 @@ class Job:
     as_json: bool = False
     save: str | Path | None = None
     load: str | Path | None = None
+    new_source: bool = False
     follow: bool = False
     on_error: str = "stop"
     rescue: str | Path | None = None
@@ -141,11 +145,25 @@ class Job:
         quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
         with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
-            after = None if loaded is None else loaded.position
-            names = () if loaded is None else [column.name for column in loaded.schema.columns]
-            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=after, names=names)
+            reader = self._reader(loaded)
             opened.callback(reader.close)
-            return self._over(reader, loaded, opened)
+            try:
+                return self._over(reader, loaded, opened)
+            except OtherSourceError as error:
+                raise RowsError(f"{error}. Get the complete file, or start a new run without --load") from None
+
+    def _reader(self, loaded: Pipeline | None) -> Reader:
+        names = () if loaded is None else [column.name for column in loaded.schema.columns]
+        opened = partial(read_rows, self.source, follow=self.follow, stop=self.stop, names=names)
+        try:
+            return opened(after=None if loaded is None else loaded.position)
+        except OtherSourceError as error:
+            if self.new_source:
+                return opened()
+            raise RowsError(
+                f"{error}. To go on where {self.load} stopped, give the source as it was; to learn this one from its "
+                "first row, add --new-source"
+            ) from None
 
     def _loaded(self, path: str | Path) -> Pipeline:
         pipeline = Pipeline.load(path)
@@ -218,8 +236,11 @@ class Job:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
-            raise RowsError(f"{self.source} has a header but no rows; the columns are: {listed(reader.names)}")
-        schema = recognise(first, self.target, self.inputs, self.ticket or "")
+            has = (
+                f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
+            )
+            raise RowsError(f"{self.source} {has}")
+        schema = recognise(first, self.target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 
@@ -227,7 +248,7 @@ class Job:
         pipeline = summary.pipeline
         if continued:
             again = getattr(reader, "passed", 0)
-            where = f"after {reader.unit} {again}" if again else "at its first row: this is a different source"
+            where = f"after {reader.unit} {again}" if again else "at its first row"
             self._tell(summary, f"resuming after {pipeline.rows} rows, in {self.source} {where}")
             return
         for sentence in pipeline.schema.sentences():
@@ -276,7 +297,7 @@ class Job:
         predicted = pipeline.take(rows if late else pipeline.encoder.fill(rows), ahead=reader.live)
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
-            after = f"{pipeline.request.stages()[1]} {'targets' if late else 'rows'}"
+            after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
             self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.delay import Delay
 from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
 
 
@@ -30,7 +30,7 @@ class Late:
     """
 
     def __init__(self, pending: int, width: int) -> None:
-        self._delay = Delay(pending, width)
+        self._delay = Waiting(pending, width)
         self._waiting: dict[str, int] = {}  # the number of each row, oldest first
         self._closed: dict[str, None] = {}
         self._counts = {"learnt": 0, "expired": 0, "ignored": 0}

@@ -1,4 +1,4 @@
-"""The pipeline: from rows of numbers to calibrated predictions, and the whole of its state in one file."""
+"""The pipeline: a row encoder, one stream model, its scores and a position; the whole of its state in one file."""
 
 from __future__ import annotations
 
@@ -8,41 +8,37 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.auto.auto import Auto
+from streamgp.auto.staged import Chosen, Staged
+from streamgp.auto.tuned import Tuned
 from streamgp.contract import snapshot
-from streamgp.contract.delay import Delay
-from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
 from streamgp.job.ahead import compile_ahead
-from streamgp.job.auto import Auto
-from streamgp.job.lags import Lags
 from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
-from streamgp.job.selection import Chosen, Selection
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import from_bytes
-from streamgp.settings import FloatArray, whole
+from streamgp.loading import decoded, from_bytes
+from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
-from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.committee import Committee
+from streamgp.wrappers.delayed import Ahead
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.wrapper import Wrapper
 
 MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
-DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
-FEW_LAGS, DAY_OF_LAGS = 3, 48  # of auto beside other inputs; a day of them where it has no more rows than this
-# Numbers of a prediction: mean, variance, noise, lower, upper, the model's own variance and noise, and least squares.
-ISSUED = 8
+DEFAULT_LAGS = 10  # ahead of time, or where the target's own past is all there is to predict from
 DRIFT = {
     "raised": "drift suspected, forgetting faster",
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
-CHANGED = "the stream changed: models that learnt only what came since err less"
+CHANGED = "the stream changed: models that learned only what came since err less"
 
 
 class Pipeline:
@@ -53,7 +49,7 @@ class Pipeline:
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
             which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift`` and ``pending``; see Request.
+            ``drift``, ``pending`` and ``decimal``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -81,16 +77,13 @@ class Pipeline:
         self.horizon = whole("horizon", horizon, at_least=0)
         if horizon > MOST_AHEAD:
             raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
-        if schema.ticket and horizon:
-            raise ValueError(
-                f"--ticket-column and --horizon {horizon} exclude each other: targets come by ticket, or so many rows "
-                "later; drop one of them"
-            )
-        self.request = Request(model, dict(settings or {}), horizon, late=bool(schema.ticket))
+        kept = {name: copied(value) for name, value in (settings or {}).items()}
+        self.request = Request(model, kept, horizon, late=bool(schema.ticket))
         self.level = self.request.level
         own = len(schema.input_names)
-        auto = self.request.model == AUTO
-        self.lags = self._default_lags(auto) if lags is None else whole("lags", lags, at_least=0)
+        self.lags = (
+            default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
+        )
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
                 f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
@@ -102,31 +95,39 @@ class Pipeline:
             )
         compile_ahead(self.request.model)
         self.rows = 0
-        self._unready = 0  # first rows without anything to predict from
-        self.yardsticks = Yardsticks(own + self.lags, self.horizon, schema.seasons)
+        self._first_target = -1  # the row of the first target that is known; -1: none is
+        pending = self.request.run["pending"] if schema.ticket else 0
+        self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
         self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
-        self._columns = max(self.lags, int(auto))  # of past targets; auto also predicts the change since the last one
-        self._lags = Lags(self._columns, self.horizon)
-        self._delay = Delay(max(self.horizon, 1), own + self._columns + ISSUED)
-        # A row that waits for its ticket: as above, and the last target known when it was predicted.
-        self._late = Late(self.request.run["pending"], own + self._columns + ISSUED + 1) if schema.ticket else None
-        self.scored = self._predicted(np.empty((0, ISSUED)), np.empty(0, dtype=int), None, np.empty(0))
-        self._selection: Auto | Selection
-        if auto:
-            self._selection = Auto(self.request, own, self.lags, schema.seasons)
-        else:
-            self._selection = Selection(self.request, own + self.lags, made_up=max(self.lags - 1, 0))
-        self.model: Calibrated = self._selection.first()
-        # Whether models forget by the time between rows, and the last one's.
-        self._timed = self.model._needs_time or (auto and self.request.by_time)
-        self._moment = np.array([np.nan])
-        if self._timed and not schema.time:
+        self.model = self._built(own, pending)
+        self._late = Late(pending, self.waiting_width) if schema.ticket else None
+        self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
+        self.scored = self._predicted(self.model._empty(), np.empty(0, dtype=int), None, np.empty(0))
+        self._moment = np.array([np.nan])  # the last time
+        if self.model._needs_time and not schema.time:
             raise RowsError(
                 "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
                 "none; drop --half-life to forget by rows"
             )
+
+    def _built(self, own: int, pending: int) -> StreamModel:
+        """The model of the run: what was asked for, with past targets as inputs, ahead of time."""
+        request, run = self.request, self.request.run
+        model: StreamModel
+        common = {name: run[name] for name in ("level", "warmup", "tune", "drift")}
+        if request.model == AUTO:
+            candidates = request.own or None
+            model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
+        else:
+            built = request.build(own + self.lags)
+            model = Tuned(built, made_up=max(self.lags - 1, 0), **common)
+            model = Lagged(model, lags=self.lags) if self.lags else model
+        if self.horizon:
+            model = Ahead(model, horizon=self.horizon, pending=pending)
+        model._prepare(Shape(own, 1, scalar=True, certain=True))
+        return model
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -134,25 +135,17 @@ class Pipeline:
         Args:
             doing: takes the sentences.
         """
-        self._selection.doing = doing
+        self._staged.doing = doing
 
-    def _default_lags(self, auto: bool) -> int:
-        """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
-        if not self.schema.input_names or self.horizon:
-            return DEFAULT_LAGS
-        if not auto:
-            return 0
-        return next((rows for rows in self.schema.seasons if rows <= DAY_OF_LAGS), FEW_LAGS)
+    @property
+    def _staged(self) -> Staged:
+        """The part of the model that is chosen and tuned."""
+        return next(one for one in self.model._family() if isinstance(one, Staged))
 
     @property
     def chosen(self) -> Chosen | None:
         """Which models were chosen on the first rows, and why; None before."""
-        return self._selection.chosen
-
-    @property
-    def previous(self) -> FloatArray:
-        """The previous value as a prediction of the rows taken last."""
-        return self._lags.previous
+        return self._staged.chosen
 
     def score_summary(self) -> dict[str, Any]:
         """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
@@ -162,7 +155,8 @@ class Pipeline:
     def input_names(self) -> list[str]:
         """The name of every input of the model."""
         first, target = 0 if self.horizon else 1, self.schema.target
-        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + self._columns)]
+        columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
+        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
         return self.schema.input_names + lagged
 
     # Rows.
@@ -178,39 +172,55 @@ class Pipeline:
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        X = np.column_stack([rows.X, self._lags.columns(rows.y)])
-        if self.request.model == AUTO and not h:  # experts that see no lags need not wait for them
-            X = np.nan_to_num(X)
-        ready = np.flatnonzero(~np.isnan(X).any(axis=1))
-        unready = int(ready[0]) if len(ready) else n
-        coming = self._coming()
-        self._unready += unready
-        self.yardsticks.skipped += max(self._lags.made_up if self.lags else 0, unready)
-        resolved = np.concatenate([coming, np.full((n, ISSUED), np.nan)])
-        issued = resolved[h:]
-        time = self._moments(rows.times)
-        start = unready
-        while start < n:
-            stop = start + self._selection.before_next(n - start)
-            block = slice(start, stop)
-            part = X[block], rows.y[block], None if time is None else time[block]
-            issued[block] = self._step(self.rows + start, *part)
-            if isinstance(self._selection, Auto):
-                self._selection.watch(rows.y[block], resolved[block, 0], self.previous[block])
-            self.model = self._selection.keep(*part, self.model)
-            start = stop
+        resolved = self._track(rows.X, rows.y, self._moments(rows.times))
         numbers = np.arange(self.rows + 1, self.rows + n + 1)
-        predicted = self.scored = self._predicted(resolved[:n], numbers, rows.times, rows.y)
-        self.scores.add(predicted, self.previous)
-        self.parts.add(predicted, self.yardsticks.said(self.previous, resolved[:n, -1], rows.y))
+        predicted = self.scored = self._predicted(resolved, numbers, rows.times, rows.y)
         self.rows += n
         if h and ahead:
-            return self._predicted(issued, numbers + h, None, np.full(n, np.nan))
+            coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
+            return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
+        """Predict rows and learn them; score what was predicted."""
+        n = len(y)
+        X = np.ascontiguousarray(X)
+        p = self.model.track(X, y, time=time) if n else self.model._empty()
+        known = np.flatnonzero(~np.isnan(y))
+        if self._first_target < 0 and known.size:
+            self._first_target = self.rows + int(known[0])
+        ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
+        p = _unknown(p, ~ready)
+        if n:
+            said = self.yardsticks.track(X, y)
+            said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
+            self._count(p, self.rows + 1, y, said)
+        return p
+
+    def _ready(self, issued: np.ndarray) -> np.ndarray:
+        """Whether something was known of the rows issued at these rows."""
+        return np.asarray(issued >= 0) if not self._needs_past else self._after_target(issued)
+
+    @property
+    def _needs_past(self) -> bool:
+        """Whether nothing can be predicted before the first target."""
+        return bool(self.lags) or self.request.model == AUTO
+
+    def _after_target(self, issued: np.ndarray) -> np.ndarray:
+        """Whether a target was known when rows were issued."""
+        after = 0 if self.horizon else 1  # with a horizon a row's own target is known
+        return np.asarray((self._first_target >= 0) & (issued >= max(self._first_target, 0) + after))
+
+    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, said: FloatArray) -> None:
+        """Score predictions whose targets have come; the first is of this row."""
+        self.previous = said[:, 0]
+        self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
+        self.scores.add(self.scored, self.previous)
+        self.parts.add(self.scored, said)
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
-        if times is None or not self._timed:
+        if times is None or not self.model._needs_time:
             return None
         read = [seconds(text) for text in times]
         known = np.array([self._moment[0], *(np.nan if moment is None else moment for moment in read)])
@@ -222,88 +232,66 @@ class Pipeline:
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
-        coming = self._coming()
+        coming = self._upcoming()
         numbers = np.arange(self.rows + 1, self.rows + len(coming) + 1)
         return self._predicted(coming, numbers, None, np.full(len(coming), np.nan))
 
-    def _coming(self) -> FloatArray:
-        """What was predicted of each of the next rows, (horizon, ISSUED); NaN where nothing could be."""
-        waiting = self._delay.waiting()[:, -ISSUED:]
-        return np.concatenate([np.full((self.horizon - len(waiting), ISSUED), np.nan), waiting])
+    def _upcoming(self) -> Prediction:
+        """What was predicted of the next rows; NaN where nothing could be."""
+        if not isinstance(self.model, Ahead):
+            return self.model._empty()
+        coming = self.model.upcoming()
+        missing = self.horizon - len(coming)  # before the first rows
+        ready = self._ready(np.arange(self.rows - self.horizon, self.rows))
+        return _unknown(_padded(coming, missing), ~ready)
 
-    def _step(self, row: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> FloatArray:
-        """Predict rows, and learn each when its target has come; the first has this number, from 0."""
-        h, n = self.horizon, len(y)
-        early = min(h, 1)  # with a horizon a row's own target comes before its prediction, without one after it
-        if early:
-            self._learn(row - h, y[0], None if time is None else time[0])
-        issued = np.empty((n, ISSUED))
-        done = 0
-        if self._delay.places == 1 and n > early:  # each prediction's own target follows it: one compiled loop
-            done = n - early
-            came = None if time is None else time[early:]
-            issued[:done, :-1] = _table(self.model.track(X[:done], y[early:], time=came))
-            issued[:done, -1] = self.yardsticks.track(row, X[:done], y[early:])
-        for t in range(done, n):
-            issued[t, :-1] = _table(self.model.predict_many(X[t : t + 1]))[0]
-            issued[t, -1] = self.yardsticks.predict(row + t, X[t])
-            self._delay.put(row + t, np.concatenate([X[t], issued[t]]))
-            if t + early < n:
-                self._learn(row + t + early - h, y[t + early], None if time is None else time[t + early])
-        return issued
-
-    def _learn(self, row: int, y: float, time: float | None) -> None:
-        """Learn the target of a row that waits for it, at the time at which it has come."""
-        if row in self._delay:
-            waited = self._delay.take(row)
-            # Where nothing was learnt in between, the model would predict the same now.
-            issued = None if self._delay.places == 1 else _prediction(waited[-ISSUED:], self.level)
-            self.model.learn_one(waited[:-ISSUED], y, issued=issued, time=time)
-            self.yardsticks.learn(row, waited[:-ISSUED], y)
+    # Rows whose targets come late.
 
     def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
-        assert rows.tickets is not None
         new: list[int] = []
-        issued: list[FloatArray] = []
+        issued: list[CalibratedPrediction] = []
         scored: list[tuple[FloatArray, float]] = []  # each what waited, and the target
         moments = self._moments(rows.times)
-        for i, (name, alone) in enumerate(rows.tickets):
+        for i, (name, alone) in enumerate(rows.tickets or []):
             y = rows.y[i]
-            at_once = name not in late and not (alone and not np.isnan(y))
-            if not at_once:
+            if name in late or (alone and not np.isnan(y)):
                 waited = late.take(name, y)
+                if waited is not None:
+                    self._resolve(waited, y, None if moments is None else moments[i])
+                    scored.append((waited, y))
+                continue
+            X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
+            waited = self._issue(X, at_once=not np.isnan(y))
+            new.append(i)
+            issued.append(self._prediction(waited[None]))
+            if np.isnan(y):
+                late.wait(name, self.rows + i, waited)
             else:
-                waited = self._issue(self.encoder.fill(rows.part(i, i + 1)).X)
-                new.append(i)
-                issued.append(waited[-1 - ISSUED : -1])
-                if np.isnan(y):
-                    late.wait(name, self.rows + i, waited)
-                    continue
                 late.close(name)
-            if waited is not None:
-                self._learn_target(waited, y, None if moments is None else moments[i], at_once)
+                self._see_target()
+                self.model.learn_one(X[0], y, time=None if moments is None else moments[i])
+                self.yardsticks.learn(X, y)
                 scored.append((waited, y))
-        waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
-        self._score(waits, np.array([y for _, y in scored]), self.scores.rows + 1)
+        self._score(scored, self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
         numbers = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
-        names = [rows.tickets[i].name for i in new]
-        return self._predicted(np.reshape(issued, (-1, ISSUED)), numbers, times, rows.y[new], names)
+        names = [rows.tickets[i].name for i in new] if rows.tickets else []
+        return self._predicted(_joined(self.model._empty(), *issued), numbers, times, rows.y[new], names)
 
     def issue(self, rows: EncodedRows) -> FloatArray:
-        """Predict rows whose targets come later, each as the next one; nothing changes.
+        """Predict rows whose targets come later, each as the next one.
 
         Args:
             rows: from the encoder, gaps not filled; their targets are not looked at.
 
         Returns:
-            One line for each row: its inputs, what is predicted, the last target known. ``issued`` reads it, and
+            One line for each row: its inputs, what was issued, and what was predicted. ``issued`` reads it, and
             ``learn_issued`` takes it with the target.
         """
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        return np.reshape([self._issue(x[None]) for x in own], (-1, self.waiting_width))
+        return np.reshape([self._issue(x[None].copy()) for x in own], (-1, self.waiting_width))
 
     def issued(self, waits: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -312,7 +300,7 @@ class Pipeline:
             waits: from ``issue``.
         """
         unknown = np.full(len(waits), np.nan)
-        return self._predicted(waits[:, -1 - ISSUED : -1], np.zeros(len(waits), dtype=int), None, unknown)
+        return self._predicted(self._prediction(waits), np.zeros(len(waits), dtype=int), None, unknown)
 
     def learn_issued(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
@@ -325,54 +313,80 @@ class Pipeline:
         moments = self._moments([""] * len(y) if times is None else times)
         first = self.rows + 1
         for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
-            self._learn_target(waited, target, None if moments is None else moments[t], at_once=False)
+            self._resolve(waited, target, None if moments is None else moments[t])
             self.rows += 1
-        self._score(waits, y, first)
+        self._score(list(zip(waits, y.tolist(), strict=True)), first)
         return self.scored
+
+    def _widths(self) -> list[int]:
+        """Numbers of a waiting row: its inputs, what the model and the yardsticks issued, what was predicted."""
+        predicted = packed(self.model._empty()._each(lambda _: np.empty((0, 1))), 1).shape[1]
+        own = len(self.schema.input_names)
+        return [own, self.model._issued_width(1), self.yardsticks.issued_width, predicted]
 
     @property
     def waiting_width(self) -> int:
         """Numbers of a row that waits for its target."""
-        return len(self.input_names) + ISSUED + 1
+        return sum(self._widths())
 
-    def _score(self, waits: FloatArray, y: FloatArray, first: int) -> None:
+    def _split(self, waits: FloatArray) -> list[FloatArray]:
+        return np.split(waits, np.cumsum(self._widths())[:-1], axis=1)
+
+    def _issue(self, X: FloatArray, at_once: bool = False) -> FloatArray:
+        """The inputs of a row, what is issued and what is predicted; NaN without anything to go by."""
+        p, issued = self.model._issue(X)
+        yardsticks = self.yardsticks.issue(X)
+        if self.horizon and not at_once:  # the row is one from which a later target is predicted
+            self.model._remember(X)
+            self.yardsticks.remember(X)
+        known = self._first_target >= 0 or not self._needs_past
+        if self.horizon:
+            known = bool(self._ready(np.array([self.model.rows_seen - (not at_once) - self.horizon]))[0])
+        said = packed(p, 1)[0]
+        return np.concatenate([X[0], issued[0], yardsticks, said if known else np.full_like(said, np.nan)])
+
+    def _see_target(self) -> None:
+        """A target comes that belongs to a row by its ticket; predictions may be made from the first on."""
+        if self._first_target < 0:
+            self._first_target = self.model.rows_seen
+
+    def _prediction(self, waits: FloatArray) -> CalibratedPrediction:
+        """What was predicted of rows that wait."""
+        like = self.model._empty()
+        p = unpacked(self._split(waits)[-1], like, 1)._each(lambda part: part[:, 0])
+        if not isinstance(p, CalibratedPrediction):
+            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
+        return p
+
+    def _resolve(self, waited: FloatArray, y: float, time: float | None) -> None:
+        """Learn the target of a row that waited."""
+        X, issued, yardsticks, _ = self._split(waited[None])
+        Y = np.array([[y]])
+        if not np.isnan(y):
+            self._see_target()
+        conditions = self.model._conditions(1, Y, time=time, many=False)
+        self.model._resolve(np.ascontiguousarray(X), Y, np.ascontiguousarray(issued), conditions)
+        self.yardsticks.resolve(np.ascontiguousarray(X), y, yardsticks[0])
+
+    def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:
         """Count predictions whose targets have come late; the first gets this number."""
-        issued, previous = waits[:, -1 - ISSUED : -1], waits[:, -1]
-        self.scored = self._predicted(issued, first + np.arange(len(y)), None, y)
-        self.scores.add(self.scored, previous)
-        self.parts.add(self.scored, self.yardsticks.said(previous, issued[:, -1], y))
-
-    def _issue(self, own: FloatArray) -> FloatArray:
-        """The inputs of a row, what is predicted of it, and the last target known; NaN without anything to go by."""
-        X = np.column_stack([own, self._lags.upcoming()])
-        if self.request.model == AUTO:
-            X = np.nan_to_num(X)
-        issued = np.full(ISSUED, np.nan)
-        if not np.isnan(X).any():
-            issued[:-1] = _table(self.model.predict_many(X))[0]
-            issued[-1] = self.yardsticks.predict(self.rows, X[0])
-        return np.concatenate([X[0], issued, self.previous])
-
-    def _learn_target(self, waited: FloatArray, y: float, time: float | None, at_once: bool) -> None:
-        X, issued = waited[None, : -1 - ISSUED], waited[-1 - ISSUED : -1]
-        self._lags.columns(np.array([y]))  # from now on it is known
-        if not np.isnan(X).any():
-            said = None if at_once else _prediction(issued, self.level)
-            self.model.learn_one(X[0], y, issued=said, time=time)
-            self.yardsticks.learn(self.rows, X[0], y)
-            if isinstance(self._selection, Auto):
-                self._selection.watch(np.array([y]), issued[:1], waited[-1:])
-            self.model = self._selection.keep(X, np.array([y]), None if time is None else np.array([time]), self.model)
+        waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
+        y = np.array([y for _, y in scored])
+        _, _, yardsticks, _ = self._split(waits)
+        p = self._prediction(waits)
+        said = np.column_stack([self.yardsticks.said(yardsticks), self.yardsticks.seasonal(y)])
+        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, said))
 
     def _predicted(
         self,
-        issued: FloatArray,
+        p: Prediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
-        p = _prediction(issued, self.level)
+        if not isinstance(p, CalibratedPrediction):
+            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
@@ -386,33 +400,31 @@ class Pipeline:
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
         late = {} if self._late is None else self._late.arrays()
-        own = {"last": self.encoder.last, "moment": self._moment}
-        return own | self._lags.arrays() | self._delay.arrays() | self.parts.arrays() | late
+        return {"last": self.encoder.last, "moment": self._moment} | self.parts.arrays() | late
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
         request = self.request
+        settings, parts = snapshot.encoded(request.settings)
         header = {
             "holds": "a run over rows of a table",
             "run": {
                 "schema": self.schema.to_dict(),
                 "model": request.model,
-                "settings": {name: str(value) for name, value in request.settings.items()},
+                "settings": settings,
                 "lags": self.lags,
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
-                "unready": self._unready,
-                "skipped": self.yardsticks.skipped,
+                "first_target": self._first_target,
                 "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
                 "late": None if self._late is None else self._late.header(),
-            }
-            | self._selection.header(),
+            },
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self._selection.arrays() | self.yardsticks.arrays() | model
+        arrays = self._arrays() | self.yardsticks.arrays() | model | parts
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -447,38 +459,32 @@ class Pipeline:
         pipeline = cls(
             Schema.from_dict(saved["schema"]),
             saved["model"],
-            saved["settings"],
+            decoded(saved["settings"], tensors, {}),
             saved["lags"],
             saved["horizon"],
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
-        pipeline._unready = whole("unready", saved["unready"], at_least=0)
+        pipeline._first_target = whole("first_target", saved["first_target"], at_least=-1)
         pipeline.scores = RunningScores(**saved["scores"])
         if not all(isinstance(value, int | float) for value in vars(pipeline.scores).values()):
             raise snapshot.SnapshotError(f"the snapshot's scores must be numbers; they are {saved['scores']}")
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
-        pipeline._selection.restore(tensors, saved)
         for name, array in pipeline._arrays().items():
             tensor = tensors[name]
             if tensor.dtype != array.dtype or tensor.shape != array.shape:
                 raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
             array[...] = tensor
-        pipeline._delay.check_restored()
-        pipeline.yardsticks.restore(tensors, saved["skipped"])
+        pipeline.yardsticks.restore(tensors)
         if pipeline._late is not None:
             pipeline._late.restore(saved["late"])
         model = from_bytes(tensors["model"].tobytes())
-        inputs = len(pipeline.input_names)
-        if not isinstance(model, Calibrated) or model._d not in (None, inputs) or model._p not in (None, 1):
+        if repr(model) != repr(pipeline.model) or (model._d, model._p) != (pipeline.model._d, 1):
             raise snapshot.SnapshotError(
-                f"the snapshot's model is not one of {inputs} inputs and one target: {model!r}"
+                f"the snapshot's model is not the one that its settings say, {pipeline.model!r}: it is {model!r}"
             )
         pipeline.model = model
-        committee = pipeline._innermost()
-        if isinstance(committee, Committee) and len(committee._models) != len(pipeline._selection.names):
-            raise snapshot.SnapshotError("the snapshot does not name all members of its committee")
         return pipeline
 
     @property
@@ -487,27 +493,32 @@ class Pipeline:
         return None if self._late is None else self._late.counts()
 
     @property
-    def learnt(self) -> int:
+    def learned(self) -> int:
         """How far the model is: rows, or with a ticket column, targets."""
-        return self.rows if self._late is None else self.model.rows_seen
+        return self.rows if self._late is None else self._staged.rows_seen
 
     @property
     def watches_drift(self) -> bool:
         """Whether changes are looked for: if it was not switched off, and the model can forget."""
-        if isinstance(self._selection, Auto):
+        if self.request.model == AUTO:
             return bool(self.request.run["drift"])
-        return isinstance(self.model._within, DriftAware)
+        return isinstance(self._staged._model._within, DriftAware)
 
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        if isinstance(self._selection, Auto):
-            return [(row + self._unready, CHANGED) for row in self._selection.events]
-        watcher = self.model._within
+        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._first_target, 0) + (not self.horizon)
+        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
+        if (auto := self._auto) is not None:
+            return [(row + first, CHANGED) for row in auto.changes]
+        watcher = self._staged._model._within
         if not isinstance(watcher, DriftAware):
             return []
-        first = 1 + self._unready + self.horizon  # the row whose target came with the model's row 0; by ticket, targets
-        return [(event.row + first, DRIFT[event.direction]) for event in watcher.events]
+        return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
+
+    @property
+    def _auto(self) -> Auto | None:
+        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
 
     @property
     def inner(self) -> StreamModel:
@@ -515,7 +526,7 @@ class Pipeline:
         return self._innermost().copy()
 
     def _innermost(self) -> StreamModel:
-        model: StreamModel = self.model
+        model: StreamModel = self._staged._model
         while isinstance(model, Wrapper):
             model = model._within
         return model
@@ -523,23 +534,18 @@ class Pipeline:
     @property
     def weights(self) -> dict[str, float]:
         """How much each model has to say at present, by name."""
-        model = self._innermost()
-        if not isinstance(model, Committee):
-            return {self.request.model: 1.0}
-        return dict(zip(self._selection.names, model.weights.tolist(), strict=True))
+        return {self.request.model: 1.0} if (auto := self._auto) is None else auto.weights
 
     @property
     def diverged(self) -> list[str]:
         """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
-        model = self._innermost()
-        if not isinstance(model, Committee):
+        if (auto := self._auto) is None:
             rmse, previous = (self.scores.summary()[name] for name in ("rmse", "rmse_previous_value"))
             return [self.request.model] if np.isinf(rmse) or rmse > DIVERGED * previous > 0 else []
-        if model._d is None:
-            return []
-        errors = model.errors
-        far = DIVERGED * np.nanmedian(errors) if np.isfinite(errors).any() else np.inf
-        return [name for name, error in zip(self.weights, errors, strict=True) if error > far > 0]
+        errors = auto.errors
+        known = [error for error in errors.values() if np.isfinite(error)]
+        far = DIVERGED * np.median(known) if known else np.inf
+        return [name for name, error in errors.items() if error > far > 0]
 
     @property
     def health(self) -> dict[str, Any]:
@@ -548,13 +554,24 @@ class Pipeline:
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
 
 
-def _table(p: Prediction) -> FloatArray:
-    assert isinstance(p, CalibratedPrediction)
-    return np.column_stack([p.mean, p.variance, p.noise, p.lower, p.upper, p.raw.variance, p.raw.noise])
+def default_lags(schema: Schema, model: str, horizon: int) -> int:
+    """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
+    own = len(schema.input_names)
+    if model == AUTO:
+        return Auto(seasons=schema.seasons, ahead=horizon).lags_for(own)
+    return 0 if own and not horizon else DEFAULT_LAGS
 
 
-def _prediction(table: FloatArray, level: float) -> CalibratedPrediction:
-    mean, variance, noise, lower, upper, raw_variance, raw_noise, _ = table.T
-    return CalibratedPrediction(
-        mean, variance, noise, lower, upper, level, raw=Prediction(mean, raw_variance, raw_noise)
-    )
+def _unknown(p: Any, which: np.ndarray) -> CalibratedPrediction:
+    """A prediction in which nothing is said of some rows."""
+    return p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p  # type: ignore[no-any-return]
+
+
+def _joined(*predictions: Any) -> Any:
+    """Predictions of rows that follow each other, as one."""
+    return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+
+
+def _padded(p: Any, rows: int) -> Any:
+    """A prediction behind so many rows of which nothing is said."""
+    return p._each(lambda part: np.concatenate([np.full(rows, np.nan), part])) if rows else p

@@ -44,13 +44,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
         recorder: what was seen along the run.
         summary: of the run.
     """
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ValueError('--plot needs matplotlib: pip install "streamgp[plots]"; --report works without it') from None
+    plt = _pyplot()
     pipeline = summary.pipeline
     series, running = recorder.series(), recorder.running(WINDOW)
     row = recorder.first + recorder.stride * np.arange(recorder.used)
@@ -84,6 +78,24 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
         raise _cannot(path, error) from None
     finally:
         plt.close(figure)
+
+
+def refuse_plot(path: str | Path) -> None:
+    """Refuse a picture that cannot be drawn: matplotlib is missing, or it cannot write files with this ending."""
+    canvas = _pyplot().Figure().canvas
+    if Path(path).suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
+        raise ValueError(f"--plot cannot write {str(path)!r}; use a name that ends in .png, .svg or .pdf")
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ValueError('--plot needs matplotlib: pip install "streamgp[plots]"; --report works without it') from None
+    return plt
 
 
 def _visible(series: dict[str, np.ndarray]) -> tuple[float, float]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.contract.model import StreamModel
-from streamgp.job.candidates import CANDIDATES, candidate, model_by_name
 from streamgp.job.expressions import value_of
-from streamgp.settings import Configured, nearest, number, whole
+from streamgp.job.named import model_by_name
+from streamgp.settings import Configured, nearest, number, option, whole
+from streamgp.tables.numbers import MARKS
 
 AUTO = "auto"
-RUN_SETTINGS: dict[str, Any] = {"level": 0.9, "warmup": 1000, "tune": True, "drift": True, "pending": 1000}
+RUN_SETTINGS: dict[str, Any] = {
+    "level": 0.9,
+    "warmup": 1000,
+    "tune": True,
+    "drift": True,
+    "pending": 1000,
+    "decimal": None,
+}
 MOST_PENDING = 100_000  # rows that wait for their targets
-EARLY = 5  # hyperparameters are first found on this fraction of the warm-up's rows
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class Request:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
             made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
-            for) and ``pending`` (rows that can wait for late targets; one more, and the oldest expires).
+            for), ``pending`` (rows that can wait for late targets; one more, and the oldest expires) and ``decimal``
+            ("." or ",", the decimal mark of numbers in text; None: the first rows tell).
         horizon: rows ahead.
         late: targets may come in later rows than their own.
     """
@@ -46,6 +56,8 @@ class Request:
         for name in ("tune", "drift"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
+        if self.run["decimal"] is not None:
+            option("decimal", self.run["decimal"], tuple(MARKS))
         known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(
@@ -57,7 +69,7 @@ class Request:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
                 raise ValueError(f"{who} setting {name!r}.{nearest(name, known)} Settings: {', '.join(sorted(known))}")
         waits = f"{self.horizon} rows" if self.horizon > 1 else "any rows" if self.late else ""
-        if self.model != AUTO and waits and _remembers(self.build(self.model, 1)):
+        if self.model != AUTO and waits and _remembers(self.build(1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
                 "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
@@ -81,16 +93,24 @@ class Request:
     def warmup(self) -> int:
         return int(self.run["warmup"])
 
-    def stages(self) -> tuple[int, int]:
-        """After how many rows a model is built: a first time, and for good, when models are chosen, too."""
-        early = max(10, self.warmup // EARLY)
-        late = self.horizon if self.horizon > early else 0  # rows whose targets have not come by then
-        return early + late, self.warmup + late
+    def chosen_after(self) -> int:
+        """After how many rows models are chosen for good."""
+        return self.warmup + self.horizon
 
-    def build(self, name: str, d: int) -> StreamModel:
-        """A model that has learnt nothing, for d inputs in standard units."""
-        own = {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
-        return candidate(name, d, own) if self.model == AUTO else model_by_name(name, d, own)
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings that are the model's."""
+        return {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
+
+    def build(self, d: int) -> StreamModel:
+        """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
+        return candidate("KRLST", d, self.own) if self.model == AUTO else model_by_name(self.model, d, self.own)
+
+
+def decimal_of(settings: Mapping[str, Any] | None) -> str | None:
+    """The decimal mark that settings ask for."""
+    mark: str | None = value_of((settings or {}).get("decimal"))
+    return mark
 
 
 def setting_names(model: str) -> set[str]:

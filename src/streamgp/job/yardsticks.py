@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.contract.model import StreamModel
+from streamgp.auto.candidates import least_squares
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.job.candidates import least_squares
 from streamgp.job.scores import START_UP
 from streamgp.loading import from_bytes
-from streamgp.recipes.naive import SeasonalValue
-from streamgp.settings import FloatArray, whole
+from streamgp.recipes.naive import InputValue, SeasonalValue
+from streamgp.settings import FloatArray
+from streamgp.wrappers.delayed import Ahead
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
 
 FORGETTING = 0.999  # of least squares: about the last thousand rows count
@@ -19,78 +21,116 @@ MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
 PREVIOUS, LINE = "previous value", "least squares"
 
 
+class WholeLags(Lagged):
+    """Leaves out first rows with lags from before the first target."""
+
+    @property
+    def _needed(self) -> int:
+        return self._lags
+
+
 class Yardsticks:
     """The previous value, least squares on the inputs of the model, and the values of a day and of a week ago.
 
-    Least squares predicts when the model predicts and learns when it learns, so that targets reach both at the same
-    time. It leaves out first rows with lags from before the first target.
+    The first two predict when the model predicts and learn when it learns, so that targets reach all of them at the
+    same time.
 
     Args:
-        inputs: columns that least squares sees; they come first.
+        own: columns of the rows.
+        lags: past targets that least squares sees.
         horizon: rows ahead.
+        pending: rows that can wait longer than that for their targets.
         seasons: rows of a day and of a week, where they are known.
     """
 
-    def __init__(self, inputs: int, horizon: int, seasons: tuple[int, ...]) -> None:
-        self._inputs = inputs
-        self.skipped = 0  # first rows that least squares leaves out
-        ahead = max(horizon, 1)
-        backs = sorted({-(-ahead // period) * period for period in seasons})  # whole seasons, known by then
-        self._models: dict[str, StreamModel] = {}
-        if inputs <= MOST_INPUTS:
-            self._models[LINE] = Standardize(least_squares(FORGETTING), warmup=START_UP)
-        self._models |= {f"value {back} rows ago": SeasonalValue(back) for back in backs}
-        self.names = [PREVIOUS, *self._models]
+    def __init__(self, own: int, lags: int, horizon: int, pending: int, seasons: tuple[int, ...]) -> None:
+        self._waits = max(horizon - 1, 0)  # rows learned between a prediction and its target
+        self._models: dict[str, StreamModel] = {PREVIOUS: Lagged(InputValue(own), lags=1)}
+        if own + lags <= MOST_INPUTS:
+            line = Standardize(least_squares(FORGETTING), warmup=START_UP)
+            self._models[LINE] = WholeLags(line, lags=lags) if lags else line
+        if horizon:
+            self._models = {k: Ahead(m, horizon=horizon, pending=pending) for k, m in self._models.items()}
+        backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})  # whole seasons, known by then
+        self._seasonal: dict[str, StreamModel] = {f"value {back} rows ago": SeasonalValue(back) for back in backs}
+        self.names = [*self._models, *self._seasonal]
+        for model in self._models.values():
+            model._prepare(Shape(own, 1, scalar=True, certain=True))
+
+    def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """What all of them say of rows, (n, names), learning each before the next; NaN where there is nothing."""
+        said = [self._sure(name, model.track(X, y).mean, len(y)) for name, model in self._models.items()]
+        return np.column_stack([*said, self.seasonal(y)])
+
+    def seasonal(self, y: FloatArray) -> FloatArray:
+        """What the seasonal values say of the next rows, (n, seasons)."""
+        nothing = np.zeros((len(y), 1))
+        return np.column_stack(
+            [np.empty((len(y), 0)), *(model.track(nothing, y).mean for model in self._seasonal.values())]
+        )
+
+    def _sure(self, name: str, mean: FloatArray, rows: int) -> FloatArray:
+        """Least squares counts from some rows on; the rows were the last ones that it learned."""
+        if name == LINE:
+            line = self._learner(name)
+            mean[: max(LINE_FROM + self._waits - (line.rows_seen - rows), 0)] = np.nan
+        return mean
+
+    def _learner(self, name: str) -> StreamModel:
+        """The model that learns, within those that map rows."""
+        return list(self._models[name]._family())[-2 if name == LINE else -1]
+
+    # Late targets.
 
     @property
-    def _line(self) -> StreamModel | None:
-        return self._models.get(LINE)
+    def issued_width(self) -> int:
+        """Numbers that a waiting row keeps."""
+        return sum(1 + model._issued_width(1) for model in self._models.values())
 
-    def track(self, row: int, X: FloatArray, y: FloatArray) -> FloatArray:
-        """What least squares says of rows, learning each before the next; the first has this number, from 0."""
-        said, line = np.full(len(y), np.nan), self._line
-        start = max(self.skipped - row, 0)
-        if line is not None and start < len(y):
-            unsure = start + max(LINE_FROM - line.rows_seen, 0)
-            said[start:] = line.track(X[start:, : self._inputs], y[start:]).mean
-            said[start:unsure] = np.nan
-        return said
+    def issue(self, X: FloatArray) -> FloatArray:
+        """What the first yardsticks say of one row, and what they are judged by, (issued_width,)."""
+        parts: list[FloatArray] = []
+        for name, model in self._models.items():
+            prediction, issued = model._issue(X)
+            unsure = name == LINE and self._learner(name).rows_seen < LINE_FROM
+            parts += [np.array([np.nan if unsure else prediction.mean[0, 0]]), issued[0]]
+        return np.concatenate(parts)
 
-    def predict(self, row: int, x: FloatArray) -> float:
-        """What least squares says of a row."""
-        if self._line is None or row < self.skipped or self._line.rows_seen < LINE_FROM:
-            return np.nan
-        return float(self._line.predict_one(x[: self._inputs]).mean)
+    def remember(self, X: FloatArray) -> None:
+        """Let one row wait for its target."""
+        for model in self._models.values():
+            model._remember(X)
 
-    def learn(self, row: int, x: FloatArray, y: float) -> None:
-        """Let least squares learn the target of a row."""
-        if self._line is not None and row >= self.skipped:
-            self._line.learn_one(x[: self._inputs], y)
+    def learn(self, X: FloatArray, y: float) -> None:
+        """Learn one row whose target came with it."""
+        for model in self._models.values():
+            model.learn_one(X[0], y)
 
-    def said(self, previous: FloatArray, line: FloatArray, y: FloatArray) -> FloatArray:
-        """What all of them say of the next rows, (n, names).
+    def said(self, issued: FloatArray) -> FloatArray:
+        """What the first yardsticks said of waiting rows, (n, first names)."""
+        widths = [1 + model._issued_width(1) for model in self._models.values()]
+        return issued[:, np.cumsum([0, *widths[:-1]])]
 
-        Args:
-            previous: the previous value of every row.
-            line: what least squares says.
-            y: (n,) targets, NaN where missing.
-        """
-        seasonal = [model for name, model in self._models.items() if name != LINE]
-        own = [] if self._line is None else [line]
-        return np.column_stack([previous, *own, *(model.track(np.zeros((len(y), 1)), y).mean for model in seasonal)])
+    def resolve(self, X: FloatArray, y: float, issued: FloatArray) -> None:
+        """Let them learn the target of a row that waited."""
+        start = 0
+        for model in self._models.values():
+            width = model._issued_width(1)
+            model._resolve(X, np.array([[y]]), issued[None, start + 1 : start + 1 + width], None)
+            start += 1 + width
 
     # The state.
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The models by name."""
-        return {name: np.frombuffer(model.to_bytes(), dtype=np.uint8) for name, model in self._models.items()}
+        models = self._models | self._seasonal
+        return {name: np.frombuffer(model.to_bytes(), dtype=np.uint8) for name, model in models.items()}
 
-    def restore(self, tensors: dict[str, np.ndarray], skipped: int) -> None:
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved models."""
-        self.skipped = whole("skipped", skipped, at_least=0)
-        for name, model in self._models.items():
-            saved = from_bytes(tensors[name].tobytes())
-            inputs = self._inputs if name == LINE else 1
-            if repr(saved) != repr(model) or saved._d not in (None, inputs) or saved._p not in (None, 1):
-                raise SnapshotError(f"the snapshot's {name} must be {model!r} of {inputs} inputs; it is {saved!r}")
-            self._models[name] = saved
+        for models in (self._models, self._seasonal):
+            for name, model in models.items():
+                saved = from_bytes(tensors[name].tobytes())
+                if repr(saved) != repr(model) or saved._d not in (model._d, None if model._d else 1):
+                    raise SnapshotError(f"the snapshot's {name} must be {model!r}; it is {saved!r}")
+                models[name] = saved

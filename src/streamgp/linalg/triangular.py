@@ -14,6 +14,8 @@ from streamgp.linalg.vector import dot
 
 Array = NDArray
 
+CANCELED = 4e-15  # a few roundings
+
 
 @compiled
 def solve_transposed(R: Array, b: Array, n: int, x: Array) -> None:
@@ -165,19 +167,29 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 
 @compiled
-def rotate_in(R: Array, z: Array, phi: Array, y: Array, n: int) -> None:
-    """[R z] becomes the triangular factor of [R z]'[R z] + [phi y]'[phi y]; phi and y are used up."""
+def rotate_in(R: Array, z: Array, keep: float, phi: Array, weight: float, y: Array, n: int, row: Array) -> None:
+    """[R z] becomes the factor of keep^2 [R z]'[R z] + weight^2 [phi y]'[phi y]; y is used up, and row is scratch.
+
+    What earlier rows leave of an entry is rounding where it is below CANCELED of it, and counts as 0: rows that repeat
+    each other would else say something, by their errors, of directions in which none of them goes.
+    """
     for i in range(n):
-        c, s, R[i, i] = rotation(R[i, i], phi[i])
-        row, rest = R[i, i + 1 : n], phi[i + 1 : n]
+        row[i] = weight * phi[i]
+    for j in range(y.size):
+        y[j] *= weight
+    for i in range(n):
+        if np.abs(row[i]) <= CANCELED * weight * np.abs(phi[i]):
+            row[i] = 0.0
+        c, s, R[i, i] = rotation(keep * R[i, i], row[i])
+        kept_c, kept_s, target, rest = keep * c, keep * s, R[i, i + 1 : n], row[i + 1 : n]
         for j in range(rest.size):
-            t = row[j]
-            row[j] = c * t + s * rest[j]
-            rest[j] = c * rest[j] - s * t
+            t = target[j]
+            target[j] = kept_c * t + s * rest[j]
+            rest[j] = c * rest[j] - kept_s * t
         for j in range(y.size):
             t = z[i, j]
-            z[i, j] = c * t + s * y[j]
-            y[j] = c * y[j] - s * t
+            z[i, j] = kept_c * t + s * y[j]
+            y[j] = c * y[j] - kept_s * t
 
 
 @compiled

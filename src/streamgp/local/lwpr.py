@@ -191,6 +191,16 @@ class LWPR(MemoryModel):
 
     def _start(self, d: int, p: int) -> None:
         width = self._memory.width(d)
+        entries = width if self._diagonal else width * (width + 1) // 2
+        sizes = memory.sizes(self._memory, d, p) | {
+            "width": width,
+            "fields": p * self._capacity,
+            "projections": min(width, self._max_projections or width),
+            "entries": entries,
+            "meta": entries if self._meta else 0,
+            "arrays": len(rf.STATE),
+        }
+        numbers = Numbers(LAYOUT, sizes, self._rules | {"capacity": self._capacity})
         D = filled_matrix("init_D", self._init_D, width)
         if self._diagonal and np.any(np.diag(np.diag(D)) != D):
             raise ValueError("init_D has entries off its diagonal, but the metrics are diagonal; use diag_only=False")
@@ -201,22 +211,13 @@ class LWPR(MemoryModel):
         alpha = np.full((width, width), self._init_alpha[0]) if self._init_alpha.ndim == 1 else self._init_alpha
         if alpha.shape != M.shape:
             raise ValueError(f"init_alpha has shape {alpha.shape}, but the inputs have {width} columns: give {M.shape}")
-        entries = self._entries(width)
-        sizes = memory.sizes(self._memory, d, p) | {
-            "width": width,
-            "fields": p * self._capacity,
-            "projections": min(width, self._max_projections or width),
-            "entries": len(entries[0]),
-            "meta": len(entries[0]) if self._meta else 0,
-            "arrays": len(rf.STATE),
-        }
-        numbers = Numbers(LAYOUT, sizes, self._rules | {"capacity": self._capacity})
         numbers.counters["evicted"] = -1
         work, at = numbers.work, numbers.record["at"][0]
         work.extents[:] = [(at[name]["start"], getattr(numbers.state, name)[0].size) for name in rf.STATE]
         work.norm_in[:] = np.tile(spread("norm_in", self._norm_in, d, "inputs"), self._memory.depth)
         work.norm_out[:] = spread("norm_out", self._norm_out, p, "outputs")
-        work.metric[:], work.rates[:] = M[entries], alpha[entries]
+        at_entries = self._entries(width)
+        work.metric[:], work.rates[:] = M[at_entries], alpha[at_entries]
         self._place(numbers)
 
     def _entries(self, width: int) -> tuple[np.ndarray, ...]:

@@ -101,9 +101,10 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         if np.isnan(y[first]):
             continue
         if m.plan.factored:
-            rotate_in(m, f, j, first, last, gamma2)
-            m.counters.change = ABSORBED
-        elif absorb(m, f, j, first, last, kappa, gamma2):
+            learnt = rotate_in(m, f, j, first, last, kappa, gamma2)
+        else:
+            learnt = absorb(m, f, j, first, last, kappa, gamma2)
+        if learnt:
             m.counters.change = ABSORBED
         else:
             m.counters.skipped_rows += 1
@@ -121,14 +122,18 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
     noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
-    known, mean = posterior.forget_along(h, phi, scale, fresh, n), vector(f, m.at.mean_now)
+    S, mean = block(f, m.at.covariance, j), vector(f, m.at.mean_now)
+    known = posterior.forget_along(h, phi, scale, fresh, n)
     if m.plan.likelihood != observation.GAUSSIAN:
         noise = observation.as_gaussian(m, f, j, mean_scale * mean[j], max(known, 0.0) + gamma2, noise)
     s = max(known, 0.0) + gamma2 + noise
     if not posterior.is_gain(known, s):
+        if known < 0.0 and np.isfinite(kappa):  # S is not positive along phi: let the next row be learnt
+            posterior.mix_with_prior(S, max(-2.0 * known / kappa, posterior.ROUNDING), n)
         return False
-    if m.plan.features == features.POINTS and s < posterior.UNRESOLVED * kappa:
-        m.counters.unresolved_rows += 1
+    for o in range(first, last):
+        if not np.isfinite((y[o] - mean_scale * mean[o]) / s):
+            return False
     if m.plan.theta > 0:
         residual = matrix(f, m.at.residual)
         residual[0, j] += 1.0 / (gamma2 + noise)
@@ -136,25 +141,37 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
     for o in range(first, last):
         step = (y[o] - mean_scale * mean[o]) / s
         posterior.learn_mean(matrix(f, m.at.mu), o, mean_scale, h, step, n)
-    posterior.learn_covariance(block(f, m.at.covariance, j), scale, fresh, h, 1.0 / s, n)
+    posterior.learn_covariance(S, scale, fresh, h, 1.0 / s, n)
+    if gamma2 + noise < posterior.COVARIANCE_NOISE * kappa:
+        m.counters.unresolved_rows += 1
+        posterior.keep_positive(S, n)
     return True
 
 
 @compiled
-def rotate_in(m: Record, f: Array, j: int, first: int, last: int, gamma2: float) -> None:
-    """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z]."""
+def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
+    """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z].
+
+    False, and nothing learnt, where the weight is no number.
+    """
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
     noise, row_noise, scale = vector(f, m.at.noise)[j], vector(f, m.at.noise_now)[j], vector(f, m.at.scale)[j]
     R, z = block(f, m.at.covariance, j), matrix(f, m.at.mu)[:, first:last]
-    if scale != 1.0:
-        # Uncertainty injection divides the covariance by the factor: A and b are multiplied by it.
-        posterior.scale_factor(R, z, 1.0 / np.sqrt(scale), n)
-    weight = np.sqrt(noise / (row_noise + gamma2))
-    for i in range(n):
-        h[i] = weight * phi[i]
+    weight2 = noise / (row_noise + gamma2)
+    size2 = kappa
     for o in range(first, last):
-        y[o] *= weight
-    triangular.rotate_in(R, z, h, y[first:last], n)
+        size2 += y[o] * y[o]
+    if not np.isfinite(weight2 * size2):
+        return False
+    # Uncertainty injection multiplies the covariance by the scale: A = R'R and b = R'z are divided by it.
+    triangular.rotate_in(R, z, 1.0 / np.sqrt(scale), phi, np.sqrt(weight2), y[first:last], n, h)
+    if row_noise + gamma2 < posterior.INFORMATION_NOISE * kappa:
+        # What the row leaves in a direction of which little is known is rounding of phi_i, over R_ii.
+        spread = 0.0
+        for i in range(n):
+            spread += weight2 * (phi[i] / R[i, i]) ** 2
+        m.counters.unresolved_rows += 1 if spread * posterior.INFORMATION_NOISE > 1.0 else 0
+    return True
 
 
 @compiled
@@ -163,7 +180,7 @@ def clip_to_prior(m: Record, f: Array, j: int) -> int:
     n, S = m.plan.weights, block(f, m.at.covariance, j)
     if m.plan.factored:
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-        return posterior.cap_information(S, matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j], n)
+        return posterior.inflate_information(S, matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j], 1.0, n)
     return posterior.clip_to_prior(S, n)
 
 
@@ -180,7 +197,7 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> N
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
         S, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
-        b = 0
+        b = unresolved = 0
         for t in range(X.shape[0]):
             if not np.isnan(Y[t, first]):
                 rows[b] = t
@@ -201,8 +218,9 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> N
                 other = X[rows[c]]
                 program.cross(operations, theta, other.reshape(1, other.size), value.size, x, value, scratch)
                 V[i, c] = value[0] - dot(Phi[c], Phi[i], n) + dot(Phi[c], H[i], n)
-            own = noise_of(noise, conditions, rows[i], j)
-            V[i, i] = kappa - dot(Phi[i], Phi[i], n) + dot(Phi[i], H[i], n) + own
+            own, residual = noise_of(noise, conditions, rows[i], j), kappa - dot(Phi[i], Phi[i], n)
+            unresolved += 1 if residual + own < posterior.COVARIANCE_NOISE * kappa else 0
+            V[i, i] = residual + dot(Phi[i], H[i], n) + own
         # [huber2013] Eqs. (14)-(16): the gain by a factor of the innovations' covariance.
         if not triangular.factorize(V, b, R):
             m.counters.skipped_rows += b
@@ -220,4 +238,7 @@ def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> N
                 errors[i, o] /= R[i, i]
                 posterior.learn_mean(mu, o, 1.0, H[i], errors[i, o], n)
             posterior.learn_covariance(S, 1.0, 0.0, H[i], 1.0, n)
+        if unresolved > 0:
+            m.counters.unresolved_rows += unresolved
+            posterior.keep_positive(S, n)
         m.counters.change = ABSORBED

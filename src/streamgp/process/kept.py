@@ -6,6 +6,7 @@ of a row is on the diagonal, and leaves with it.
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
@@ -17,6 +18,10 @@ from streamgp.process.growing import drop, drop_row, grow
 from streamgp.process.state import ADMITTED, REPLACED
 
 Array = NDArray
+
+# The mean k'alpha is known to about eps k'|alpha|, which is large where neighbors have targets that differ by more than
+# the noise allows. A row is unresolved where it is more than this part of the largest target.
+UNRESOLVED = 1e-8
 
 
 @compiled
@@ -36,7 +41,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
     R, alpha, inverse = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.inverse_diagonal)
     triangular.solve(R, vector(f, m.at.phi), m.counters.points, vector(f, m.at.a))
-    grow(m, f, kappa, gamma2 + vector(f, m.at.noise_now)[0])
+    # Below eps of kappa the sum would be rounding.
+    grow(m, f, kappa, max(gamma2 + vector(f, m.at.noise_now)[0], np.finfo(np.float64).eps * kappa))
     m.counters.change = ADMITTED
     m.counters.evictions = 0
     n = m.counters.points
@@ -49,6 +55,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         remove(m, f, r)
         m.counters.change = REPLACED
     solve_weights(m, f, m.counters.points)
+    m.counters.unresolved_rows += 0 if is_resolved(m, f) else 1
 
 
 @compiled
@@ -59,7 +66,7 @@ def remove(m: Record, f: Array, r: int) -> None:
     triangular.solve(R, column, n - 1, u)
     drop(inverse, r, n)
     for i in range(n - 1):
-        inverse[i] -= u[i] * u[i] / (column[n - 1] * column[n - 1])
+        inverse[i] = max(inverse[i] - u[i] * u[i] / (column[n - 1] * column[n - 1]), 1e-12 * inverse[i])
     drop(vector(f, m.at.prior), r, n)
     drop_row(matrix(f, m.at.basis), r, n)
     drop_row(matrix(f, m.at.targets), r, n)
@@ -81,3 +88,18 @@ def solve_weights(m: Record, f: Array, n: int) -> None:
         triangular.solve(R, one, n, one)
         for i in range(n):
             alpha[i, o] = one[i]
+
+
+@compiled
+def is_resolved(m: Record, f: Array) -> bool:
+    """Whether the means of all outputs are known well enough."""
+    n, alpha, targets = m.counters.points, matrix(f, m.at.mu), matrix(f, m.at.targets)
+    prior = vector(f, m.at.prior)
+    for o in range(m.plan.outputs):
+        total = largest = 0.0
+        for i in range(n):
+            total += prior[i] * np.abs(alpha[i, o])
+            largest = max(largest, np.abs(targets[i, o]))
+        if np.finfo(np.float64).eps * total > UNRESOLVED * largest:
+            return False
+    return True

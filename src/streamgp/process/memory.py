@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -156,10 +156,8 @@ class Reservoir(Memory):
 
     def weights(self, d: int, p: int) -> ReservoirWeights:
         rng = np.random.default_rng(self.seed)
-        W = rng.uniform(-1.0, 1.0, (self.units, self.units))
-        W *= rng.uniform(size=W.shape) < self.connectivity
-        radius = float(np.max(np.abs(np.linalg.eigvals(W))))
-        if radius > 0:  # the true radius of the non-symmetric matrix: complex eigenvalues count with their modulus
+        W = _drawn(rng, self.units, self.connectivity)
+        if self.recurrent is None and (radius := self.drawn_radius()) > 0:
             W *= self.spectral_radius / radius
         W_i = rng.uniform(-self.input_scale, self.input_scale, (self.units, d))
         b = rng.uniform(-self.bias_scale, self.bias_scale, self.units)
@@ -179,6 +177,24 @@ class Reservoir(Memory):
         if W_b.shape[1] != p:
             raise ValueError(f"feedback has {W_b.shape[1]} columns, but the targets have {p}")
         return ReservoirWeights(W.copy(), W_i.copy(), b, W_b.copy())
+
+    def drawn_radius(self) -> float:
+        """The spectral radius of the random recurrent weights before they are scaled; seconds for 1 000 units."""
+        return _radius(self.units, self.connectivity, self.seed)
+
+
+def _drawn(rng: np.random.Generator, units: int, connectivity: float) -> FloatArray:
+    """Recurrent weights that are not scaled yet."""
+    W = rng.uniform(-1.0, 1.0, (units, units))
+    W *= rng.uniform(size=W.shape) < connectivity
+    return W
+
+
+@lru_cache(maxsize=4096)  # a model is built again for every copy, at every load and at the end of a warm-up
+def _radius(units: int, connectivity: float, seed: int) -> float:
+    W = _drawn(np.random.default_rng(seed), units, connectivity)
+    # The true radius of the non-symmetric matrix: complex eigenvalues count with their modulus.
+    return float(np.max(np.abs(np.linalg.eigvals(W))))
 
 
 ReservoirSetting = Annotated[Reservoir | None, Setting("a Reservoir(...); None: one of the settings that describe it")]

@@ -22,10 +22,10 @@ from streamgp.contract.turns import refuse
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
-from streamgp.process import observation, posterior, stream
+from streamgp.process import observation, stream
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget
+from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget, floor
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws, Function, Pasts
@@ -34,11 +34,14 @@ from streamgp.process.likelihood import refuse as refuse_targets
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
-from streamgp.settings import FloatArray, Setting, number, positive_vector
-from streamgp.vocabulary import Form, Noise, Outputs
+from streamgp.settings import FloatArray, Setting, number, one_of, optional, positive_vector
+from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
 
 REBUILD = 1
 TRACE_LENGTH = 512
+# Given points stay, and are asked about the function between any two of them. A lower floor than this, which is fine
+# for points that come and go, lets the mean be more than 1e-6 off (docs/numerics.md).
+GIVEN_FLOOR = 1e-10
 SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
 
 Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
@@ -80,7 +83,15 @@ class OnlineGP(MemoryModel):
         ] = None,
         adapt: Adapt = None,
         outputs: Outputs = "shared",
-        form: Form = "covariance",
+        form: Annotated[
+            Form | None,
+            Setting(
+                '"covariance", or "cholesky" (the information form: a triangular factor, updated by rotations; for '
+                'features with a fixed number of weights); None: "cholesky" for Linear, unless it goes back to the '
+                "prior or has a likelihood of its own",
+                check=optional(one_of(*FORMS)),
+            ),
+        ] = None,
     ) -> None:
         self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood)
 
@@ -99,7 +110,7 @@ class OnlineGP(MemoryModel):
         forgetting: Forgetting | None = None,
         adapt: SNGD | None = None,
         outputs: str = "shared",
-        form: str = "covariance",
+        form: str | None = None,
         likelihood: Likelihood | None = None,
     ) -> None:
         """Check the parts against each other and compile the layout."""
@@ -118,6 +129,11 @@ class OnlineGP(MemoryModel):
         growing = self._features.kind == feature_kinds.DICTIONARY
         self._least_squares = growing and np.ndim(noise) == 0 and noise == 0
         self._noise = np.zeros(1) if self._least_squares else positive_vector("noise", noise)
+        if not self._least_squares and self._noise.min() < LEAST_NOISE:
+            raise ValueError(
+                f"noise must be at least {LEAST_NOISE:g}, below which arithmetic cannot tell it from 0; got {noise!r}. "
+                "Give a larger one, or use other units"
+            )
         self._keeps_rows = growing and self._budget.removal == DISCARD
         if self._least_squares:
             self._check_least_squares()
@@ -128,13 +144,17 @@ class OnlineGP(MemoryModel):
                 f"noise has {self._noise.size} values, but the outputs share one covariance; "
                 'give one value, or outputs="separate"'
             )
+        fades = self._forgetting.forgets and not self._forgetting.injects
+        if form is None:  # raw inputs of any size go into Linear, and only the information form takes them
+            gaussian = self._likelihood.kind == observation.GAUSSIAN
+            form = FORMS[self._features.kind == feature_kinds.LINEAR and gaussian and not fades]
         self._factored = form == "cholesky"
         if self._factored and growing:
             raise ValueError(
                 'form="cholesky" needs a fixed number of weights: Fourier, Linear, or a Basis on given points; '
                 'use form="covariance" with a basis that grows'
             )
-        if self._factored and self._forgetting.forgets and not self._forgetting.injects:
+        if self._factored and fades:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         if self._adapt is not None:
@@ -291,7 +311,7 @@ class OnlineGP(MemoryModel):
             state.frequencies[:] = parts.frequencies(width, memory.depth)
         if parts.points is not None:
             numbers.counters["points"] = points
-            _place_points(parts, state, memory.depth)
+            _place_points(parts, state, memory.depth, adapting=theta > 0)
         if parts.kind != feature_kinds.DICTIONARY:
             diagonal = np.einsum("jii->ji", state.covariance)
             diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
@@ -470,24 +490,8 @@ class OnlineGP(MemoryModel):
             raise ValueError(why)
         if self._d is None or factor == 1:
             return
-        self._numbers.work.last_prediction[:] = 0.0  # what was predicted holds no longer
-        n, state = self._weights_in_use(), self._state
-        for j, S in enumerate(state.covariance):
-            mean = state.mu[:, j : j + 1] if len(state.covariance) > 1 else state.mu
-            if self._factored:
-                posterior.scale_factor(S, mean, factor**0.5, n)
-                posterior.cap_information(S, mean, state.noise[j], n)
-            elif self._forgetting.injects:  # cut back to the prior at once, since one step may go far beyond it
-                S[:n, :n] /= factor
-                posterior.clip_to_prior(S, n)
-            else:
-                S[:n, :n] *= factor
-                S[range(n), range(n)] += 1.0 - factor
-                mean[:n] *= factor**0.5
-        if len(state.weight_variance):
-            held, inverse = state.weight_variance, state.inverse_diagonal
-            held[:] = held / factor if self._forgetting.injects else factor * held + (1.0 - factor) * inverse
-        state.power[...] *= factor
+        compile_now(stream.forget)
+        stream.forget(self._numbers.record, self._numbers.buffer, factor)
 
     forget.__doc__ = MemoryModel.forget.__doc__
 
@@ -586,7 +590,7 @@ def _plain(values: FloatArray) -> float | FloatArray:
     return float(values[0]) if values.size == 1 else values.copy()
 
 
-def _place_points(parts: Features, state: Any, depth: int) -> None:
+def _place_points(parts: Features, state: Any, depth: int, adapting: bool) -> None:
     """Put the given points into the state, with the factor of their covariance."""
     assert isinstance(parts, Basis)
     assert parts.points is not None
@@ -595,14 +599,25 @@ def _place_points(parts: Features, state: Any, depth: int) -> None:
     K = parts.kernel(points) * (1.0 + parts.jitter * np.eye(len(points)))
     state.basis[:] = parts.points
     state.prior[:] = np.diag(K)
+    for point in parts.points[state.prior <= 0.0].tolist():
+        raise ValueError(f"the kernel has no variance at the basis point {point}; leave it out")
     try:
         state.factor[:] = np.linalg.cholesky(K).T
     except np.linalg.LinAlgError:
+        state.inverse_diagonal[:] = np.inf
+    else:
+        root = np.empty(len(K))
+        for i in range(len(K)):
+            triangular.inverse_root(state.factor, i, len(K), root)
+            state.inverse_diagonal[i] = root @ root
+    left = 1.0 / (state.inverse_diagonal * state.prior)  # the variance given all others, of the point's own
+    least = np.array([max(floor(kappa, state.noise.min(), adapting), GIVEN_FLOOR) for kappa in state.prior])
+    if not np.all(left >= least):
+        alike = np.abs(K) / np.sqrt(np.outer(state.prior, state.prior)) - np.eye(len(K))
+        one, other = sorted(divmod(int(np.argmax(alike)), len(K)))
         raise ValueError(
-            "the basis points are too close together for this kernel: their covariance is not positive definite. "
-            "Use fewer points, a shorter lengthscale, or jitter=1e-6."
-        ) from None
-    inverse = np.empty(len(K))
-    for i in range(len(K)):
-        triangular.inverse_column(state.factor, i, len(K), inverse)
-        state.inverse_diagonal[i] = inverse[i]
+            f"the basis points are too close together for this kernel, above all points {one} and {other}, "
+            f"{parts.points[one].tolist()} and {parts.points[other].tolist()}: given all others, a point must keep "
+            f"{least.max():.0e} of its prior variance, and one keeps {left.min():.0e}. Use fewer points, a shorter "
+            f"lengthscale, or jitter={100.0 * least.max():.0e}"
+        )

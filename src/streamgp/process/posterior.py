@@ -24,6 +24,10 @@ Array = NDArray
 # gamma2 is rounded to a few eps of kappa: where s is less than this part of kappa, s is not known to 1e-6 of itself.
 UNRESOLVED = 1e-9
 
+# Features of a fixed number have no residual that keeps s away from 0. With at least this part of kappa for noise, S,
+# and with this one R, was seen to keep the mean within 1e-6 of the targets' size (docs/numerics.md).
+COVARIANCE_NOISE, INFORMATION_NOISE = 1e-7, 1e-8
+
 # A gain phi'h / s lies in [0, 1]; below -ROUNDING it is not rounding that took it there.
 ROUNDING = 1e-9
 
@@ -72,24 +76,52 @@ def learn_covariance(S: Array, scale: float, fresh: float, h: Array, gain: float
 
 
 @compiled
-def clip_eigenvalues(A: Array, low: float, high: float, n: int) -> int:
-    """Bring the eigenvalues of a symmetric matrix (lower triangle) into [low, high]; returns how many lay outside."""
-    full = np.empty((n, n))
+def mix_with_prior(S: Array, part: float, n: int) -> None:
+    """S = (1 - part) S + part I: what rounding may have taken of the variances comes back."""
+    part = min(part, 1.0)
+    for i in range(n):
+        for j in range(i + 1):
+            S[i, j] *= 1.0 - part
+        S[i, i] += part
+
+
+@compiled
+def keep_positive(S: Array, n: int) -> None:
+    """Where rounding has left a negative variance, all of them may be as far off."""
+    lost = 0.0
+    for i in range(n):
+        lost = max(lost, -S[i, i])
+    if lost > 0.0:
+        mix_with_prior(S, 2.0 * lost, n)
+
+
+@compiled
+def spectrum(A: Array, n: int) -> tuple[bool, Array, Array]:
+    """Whether a symmetric matrix (lower triangle) is finite; its eigenvalues and, in columns, its eigenvectors."""
+    full, finite = np.empty((n, n)), True
     for i in range(n):
         for j in range(i + 1):
             full[i, j] = A[i, j]
             full[j, i] = A[i, j]
+            finite = finite and np.isfinite(A[i, j])
+    if not finite or n == 0:  # LAPACK would raise in the middle of a row
+        return False, np.zeros(n), full
     values, vectors = np.linalg.eigh(full)
-    clipped = 0
-    direction = np.empty(n)
+    return True, values, vectors
+
+
+@compiled
+def clip_to_prior(S: Array, n: int) -> int:
+    """Cap the eigenvalues of S at 1, the prior's; returns how many stood above."""
+    _, values, vectors = spectrum(S, n)
+    capped, direction = 0, np.empty(n)
     for e in range(n):
-        excess = values[e] - min(max(values[e], low), high)
-        if excess != 0.0:
-            clipped += 1
+        if values[e] > 1.0:
+            capped += 1
             for i in range(n):
                 direction[i] = vectors[i, e]
-            symmetric.add_outer(A, -excess, direction, n)
-    return clipped
+            symmetric.add_outer(S, 1.0 - values[e], direction, n)
+    return capped
 
 
 @compiled
@@ -98,15 +130,13 @@ def inflate(S: Array, scale: float, n: int) -> int:
 
     S is built anew: subtracted from a large multiple of S, what stands above would take all digits with it.
     """
-    full = np.empty((n, n))
+    finite, values, vectors = spectrum(S, n)
+    if not finite:
+        return 0
+    capped, direction = 0, np.empty(n)
     for i in range(n):
         for j in range(i + 1):
-            full[i, j] = S[i, j]
-            full[j, i] = S[i, j]
             S[i, j] = 0.0
-    values, vectors = np.linalg.eigh(full)
-    capped = 0
-    direction = np.empty(n)
     for e in range(n):
         value = scale * max(values[e], np.finfo(np.float64).eps)  # below is rounding, of either sign
         capped += 1 if value > 1.0 else 0
@@ -114,12 +144,6 @@ def inflate(S: Array, scale: float, n: int) -> int:
             direction[i] = vectors[i, e]
         symmetric.add_outer(S, min(value, 1.0), direction, n)
     return capped
-
-
-@compiled
-def clip_to_prior(S: Array, n: int) -> int:
-    """Cap the eigenvalues of S at 1, the prior's; returns how many stood above."""
-    return clip_eigenvalues(S, -np.inf, 1.0, n)
 
 
 @compiled
@@ -156,21 +180,34 @@ def information(R: Array, n: int, A: Array) -> None:
 
 
 @compiled
-def cap_information(R: Array, z: Array, least: float, n: int) -> int:
-    """Raise the information R'R to at least least * I; the weights R^-1 z stay. Returns how many directions."""
-    A, weights = np.empty((n, n)), np.empty(n)
-    information(R, n, A)
-    raised = clip_eigenvalues(A, least, np.inf, n)
-    if raised > 0:
-        raised_factor = np.zeros((n, n))
-        if triangular.factorize(A, n, raised_factor):
-            for j in range(z.shape[1]):
-                for i in range(n):
-                    weights[i] = z[i, j]
-                triangular.solve(R, weights, n, weights)
-                for i in range(n):
-                    z[i, j] = dot(raised_factor[i, i:n], weights[i:n], n - i)
+def inflate_information(R: Array, z: Array, noise: float, scale: float, n: int) -> int:
+    """The same in the information form, S = noise (R'R)^-1; the weights R^-1 z stay.
+
+    A direction that stands above the prior is brought down to it by a row that the weights explain wholly.
+    """
+    S, roots = np.empty((n, n)), np.empty((n, n))
+    for i in range(n):
+        triangular.inverse_root(R, i, n, roots[i])
+        for j in range(i + 1):
+            S[i, j] = noise * dot(roots[i, i:n], roots[j, i:n], n - i)
+    finite, values, vectors = spectrum(S, n)
+    if not finite:
+        return 0
+    weights, y, direction, row = np.empty((z.shape[1], n)), np.empty(z.shape[1]), np.empty(n), np.empty(n)
+    for j in range(z.shape[1]):
+        for i in range(n):
+            weights[j, i] = z[i, j]
+        triangular.solve(R, weights[j], n, weights[j])
+    scale_factor(R, z, 1.0 / np.sqrt(scale), n)
+    capped = 0
+    for e in range(n):
+        value = scale * max(values[e], np.finfo(np.float64).eps)
+        if value > 1.0:
+            capped += 1
+            missing = np.sqrt(noise * (1.0 - 1.0 / value))
             for i in range(n):
-                for j in range(n):
-                    R[i, j] = raised_factor[i, j]
-    return raised
+                direction[i] = vectors[i, e]
+            for j in range(z.shape[1]):
+                y[j] = dot(direction, weights[j], n)
+            triangular.rotate_in(R, z, 1.0, direction, missing, y, n, row)
+    return capped

@@ -55,24 +55,46 @@ def inject_overdue(m: Record, f: Array, n: int) -> None:
     Between two rows it may grow by any factor. The row itself then injects nothing, and h = S phi is that of the new S.
     """
     clock, scale, y = matrix(f, m.at.clock), vector(f, m.at.scale), vector(f, m.at.y)
-    phi, H, power = vector(f, m.at.phi), matrix(f, m.at.h), matrix(f, m.at.power)
-    held, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
     for j in range(m.plan.covariances):
         if np.isnan(y[j]) or clock[1, j] <= 1.0:
             continue
         clock[1, j] = 0.0
-        S = block(f, m.at.covariance, j)
-        if m.plan.factored:
-            first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-            z = matrix(f, m.at.mu)[:, first:last]
-            posterior.scale_factor(S, z, 1.0 / np.sqrt(scale[j]), n)
-            m.counters.capped_directions += posterior.cap_information(S, z, vector(f, m.at.noise)[j], n)
-        else:
-            m.counters.capped_directions += posterior.inflate(S, scale[j], n)
-            multiply(S, phi, n, H[j])
-        if held.shape[0] > 0:
-            for i in range(n):
-                held[j, i] = min(scale[j] * held[j, i], inverse[i])
-        power[0, j] /= scale[j]
-        power[1, j] /= scale[j]
+        inject(m, f, j, scale[j], n)
+        if not m.plan.factored:
+            multiply(block(f, m.at.covariance, j), vector(f, m.at.phi), n, matrix(f, m.at.h)[j])
         scale[j] = 1.0
+
+
+@compiled
+def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
+    """S <- scale S for covariance j, capped at the prior, with all that is carried along."""
+    S, power = block(f, m.at.covariance, j), matrix(f, m.at.power)
+    held, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    if m.plan.factored:
+        first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+        z, noise = matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j]
+        m.counters.capped_directions += posterior.inflate_information(S, z, noise, scale, n)
+    else:
+        m.counters.capped_directions += posterior.inflate(S, scale, n)
+    if held.shape[0] > 0:
+        for i in range(n):
+            held[j, i] = min(scale * held[j, i], inverse[i])
+    power[0, j] /= scale
+    power[1, j] /= scale
+
+
+@compiled
+def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
+    """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along."""
+    first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+    mu, power = matrix(f, m.at.mu), matrix(f, m.at.power)
+    held, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    posterior.mix_with_prior(block(f, m.at.covariance, j), 1.0 - factor, n)
+    for i in range(n):
+        for o in range(first, last):
+            mu[i, o] *= np.sqrt(factor)
+    if held.shape[0] > 0:
+        for i in range(n):
+            held[j, i] = factor * held[j, i] + (1.0 - factor) * inverse[i]
+    power[0, j] *= factor
+    power[1, j] *= factor

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import BOOLEAN, MATRIX, VECTOR, WHOLE, borrowed, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, WHOLE, borrowed, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.linalg.vector import copy
-from streamgp.process import fixed, growing, kept, memory
+from streamgp.process import features, fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
-from streamgp.process.row import meet
+from streamgp.process.row import go_back, inject, meet
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
@@ -266,3 +266,16 @@ def run_kept(
         else:
             rest(m)
     return FINE, -1
+
+
+@entry(LAYOUT.type, VECTOR, NUMBER)
+def forget(record: Array, f: Array, factor: float) -> None:
+    """Let what was learnt fade once, as forgetting by this factor does at a row."""
+    m, f = borrowed(record)[0], borrowed(f)
+    n = m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights
+    for j in range(m.plan.covariances):
+        if m.plan.injects or m.plan.factored:
+            inject(m, f, j, 1.0 / factor, n)
+        else:
+            go_back(m, f, j, factor, n)
+    vector(f, m.at.last_prediction)[0] = 0.0  # what was predicted holds no longer

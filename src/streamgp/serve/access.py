@@ -19,7 +19,8 @@ from streamgp.settings import option
 SCOPES = ("read", "write", "admin")  # each may do what those before it may
 PREFIX = "sgp_"
 LOOKED = 1.0  # seconds between two looks for new tokens
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+REVOKED = "revoked"  # the scope of a token that is no more
+PROXIED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")  # headers that proxies add
 
 
 class Token(NamedTuple):
@@ -41,34 +42,43 @@ class Token(NamedTuple):
 class Access:
     """Who may do what.
 
+    A folder that has ever had a token needs one from then on, and so does every address that other machines can reach.
+
     Args:
         journal: that keeps the digests.
+        public: whether the server listens on such an address.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._tokens: list[Token] = []
+    def __init__(self, journal: Journal, public: bool = False) -> None:
+        self._journal, self._public = journal, public
+        self._made: list[Token] = []
         self._looked = -LOOKED
 
-    def tokens(self) -> list[Token]:
-        """All tokens; new ones count within a second."""
+    def _all(self) -> list[Token]:
+        """All tokens that were ever made."""
         if time.monotonic() - self._looked >= LOOKED:
             rows = self._journal.read("SELECT id, digest, scope, created FROM tokens ORDER BY id")
-            self._tokens, self._looked = [Token(*row) for row in rows], time.monotonic()
-        return self._tokens
+            self._made, self._looked = [Token(*row) for row in rows], time.monotonic()
+        return self._made
 
-    def check(self, scope: str, headers: Mapping[str, str]) -> None:
-        """Refuse a request that lacks the scope; without any token, one from another web site.
+    def tokens(self) -> list[Token]:
+        """The tokens; new ones count within a second, and revoked ones no longer."""
+        return [token for token in self._all() if token.scope != REVOKED]
+
+    def check(self, scope: str, headers: Mapping[str, str], peer: str) -> None:
+        """Refuse a request that lacks the scope; where no token is needed, one that does not come from this machine.
 
         Args:
             scope: "", or one of SCOPES.
             headers: of the request, names in lower case.
+            peer: the address that it came from.
         """
-        tokens = self.tokens()
-        if not tokens:
-            _refuse_other_sites(headers)
-        if not scope or not tokens:
+        if not self._public and not self._all():
+            _refuse_strangers(headers, peer)
             return
+        if not scope:
+            return
+        tokens = self.tokens()
         kind, _, given = headers.get("authorization", "").partition(" ")
         digest = digest_of(given.strip())
         found = ""
@@ -88,12 +98,19 @@ class Access:
             )
 
 
-def _refuse_other_sites(headers: Mapping[str, str]) -> None:
-    """A page of another site must not reach a server on loopback through its reader's browser."""
+def _refuse_strangers(headers: Mapping[str, str], peer: str) -> None:
+    """Neither other machines, nor a page of another site in a browser here, may reach a server without tokens."""
+    if not is_loopback(peer) or any(name in headers for name in PROXIED):
+        raise RefusedError(
+            403,
+            "foreign_machine",
+            "without tokens this server answers only requests that come from its own machine, and not through a proxy",
+            "make a token first: streamgp token create --data DIR --scope write",
+        )
     host = headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     origin = headers.get("origin", "")
-    if name.lower() not in LOCAL_NAMES or (origin and origin.rpartition("://")[2] != host):
+    if not is_loopback(name.strip("[]")) or (origin and origin.rpartition("://")[2] != host):
         raise RefusedError(
             403,
             "foreign_site",
@@ -136,16 +153,20 @@ def list_tokens(folder: str | Path) -> list[Token]:
         journal.close()
 
 
-def revoke_token(folder: str | Path, number: int) -> None:
-    """Forget a token."""
+def revoke_token(folder: str | Path, number: int) -> int:
+    """Forget a token; return how many are left. That there was one stays known, so the folder goes on needing one."""
     gone: list[int] = []
+    left: list[int] = []
 
     def write(cursor: sqlite3.Cursor) -> None:
-        gone.append(cursor.execute("DELETE FROM tokens WHERE id=?", (number,)).rowcount)
+        forget = "UPDATE tokens SET digest=x'', scope=? WHERE id=? AND scope<>?"
+        gone.append(cursor.execute(forget, (REVOKED, number, REVOKED)).rowcount)
+        left.extend(cursor.execute("SELECT count(*) FROM tokens WHERE scope<>?", (REVOKED,)).fetchone())
 
     _write(folder, write, create=False)
     if not gone[-1]:
         raise ValueError(f"there is no token {number}; streamgp token list shows them")
+    return left[-1]
 
 
 def _write(folder: str | Path, write: object, create: bool) -> None:
@@ -160,9 +181,10 @@ def _write(folder: str | Path, write: object, create: bool) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether an address can be reached from this machine only."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

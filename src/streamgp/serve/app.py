@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,10 +20,12 @@ from streamgp.serve.access import Access
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
 from streamgp.serve.metrics import Requests
 from streamgp.serve.openapi import document
-from streamgp.serve.routes import PAGES, ROUTES, Endpoint, answer
+from streamgp.serve.routes import PAGES, ROUTES, SNAPSHOT, Endpoint, answer
 from streamgp.serve.service import Service
 
 LOG = logging.getLogger("streamgp.serve")
+# What is read and thrown away of a body that is not wanted, and for how many seconds.
+UNREAD, UNREAD_SECONDS = 256 << 20, 10.0
 # The page gets everything from this server, and no other site may embed it or read from it.
 SECURITY = {
     "content-security-policy": (
@@ -33,22 +38,23 @@ SECURITY = {
 }
 
 
-def application(service: Service, origins: tuple[str, ...] = ()) -> ASGIApp:
+def application(service: Service, origins: tuple[str, ...] = (), public: bool = False) -> ASGIApp:
     """The application of a service.
 
     Args:
         service: that does the work.
         origins: web sites that may read answers (CORS); none unless asked for.
+        public: whether other machines can reach it, so that it needs a token in any case.
     """
-    access, requests = Access(service.journal), Requests()
+    access, requests = Access(service.journal, public), Requests()
 
-    def guarded(endpoint: Endpoint, scope: str, path: str) -> Endpoint:
+    def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:
             began = time.perf_counter()
             try:
-                access.check(scope, request.headers)
-                _refuse_long(request, service.limits.body)
-                response = await endpoint(request)
+                access.check(scope, request.headers, request.client.host if request.client else "")
+                longest.check(request.headers.get("content-length", ""))
+                response = await endpoint(Request(request.scope, longest.limited(request.receive)))
             except RefusedError as problem:
                 response = refused(problem)
             requests.add(request.method, path, response.status_code, time.perf_counter() - began)
@@ -56,10 +62,13 @@ def application(service: Service, origins: tuple[str, ...] = ()) -> ASGIApp:
 
         return answered
 
-    routes = [
-        Route(route.path, guarded(route.endpoint, route.scope, route.path), methods=[route.method]) for route in ROUTES
-    ]
-    routes += [Route(path, guarded(endpoint, "", path), methods=["GET"]) for path, endpoint in PAGES]
+    body = Longest(service.limits.body, "send it in parts, or raise --max-body")
+    snapshot = Longest(service.limits.snapshot, "no stream of this server can be so large")
+    routes = []
+    for method, path, scope, endpoint, _, takes, *_ in ROUTES:
+        longest = snapshot if takes == SNAPSHOT else body
+        routes.append(Route(path, guarded(endpoint, scope, path, longest), methods=[method]))
+    routes += [Route(path, guarded(endpoint, "", path, body), methods=["GET"]) for path, endpoint in PAGES]
     app = Starlette(
         routes=_by_path(routes),
         exception_handlers={HTTPException: _http_error, 500: _unexpected},  # type: ignore[dict-item]
@@ -72,7 +81,7 @@ def application(service: Service, origins: tuple[str, ...] = ()) -> ASGIApp:
         from starlette.middleware.cors import CORSMiddleware
 
         whole = CORSMiddleware(whole, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    return _hardened(whole, service.limits.body)
+    return _hardened(whole)
 
 
 def _by_path(routes: list[Route]) -> list[Route]:
@@ -120,41 +129,71 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return refused(RefusedError(500, "internal", "something unexpected went wrong", "see the server's log"))
 
 
-def _too_long(most: int) -> RefusedError:
-    return RefusedError(
-        413, "body_too_long", f"the body is longer than {most} bytes", "send it in parts, or raise --max-body"
-    )
+class Longest(NamedTuple):
+    """How long a body may be.
 
+    Args:
+        bytes: at most.
+        hint: what to do about a longer one.
+    """
 
-def _refuse_long(request: Request, most: int) -> None:
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and (len(length) > 15 or int(length) > most):
-        raise _too_long(most)
+    bytes: int
+    hint: str
 
+    def problem(self) -> RefusedError:
+        return RefusedError(413, "body_too_long", f"the body is longer than {self.bytes} bytes", self.hint)
 
-def _hardened(app: ASGIApp, most: int) -> ASGIApp:
-    """Security headers on every answer, and no body is read beyond the limit, whatever its header says."""
-    extra = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+    def check(self, said: str) -> None:
+        """Refuse a body by what its header says of its length."""
+        if said.isdecimal() and (len(said) > 15 or int(said) > self.bytes):
+            raise self.problem()
 
-    async def hardened(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
+    def limited(self, receive: Receive) -> Receive:
+        """No body is read beyond the limit, whatever its header says."""
         read = 0
 
         async def limited() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > most:
-                raise _too_long(most)
+            if read > self.bytes:
+                raise self.problem()
             return message
+
+        return limited
+
+
+def _hardened(app: ASGIApp) -> ASGIApp:
+    """Security headers on every answer, and no answer before the client has sent its body: it might not listen yet."""
+    extra = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+
+    async def hardened(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        names = {name for name, _ in scope["headers"]}
+        # A client that asks first whether to send its body gets the answer at once.
+        coming = bool(names & {b"content-length", b"transfer-encoding"}) and b"expect" not in names
+
+        async def heard() -> Message:
+            nonlocal coming
+            message = await receive()
+            coming = bool(message.get("more_body"))
+            return message
+
+        async def rest() -> None:
+            left = UNREAD
+            while coming and left > 0:
+                left -= len((await heard()).get("body", b""))
 
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *extra]
+                if coming:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(rest(), UNREAD_SECONDS)
             await send(message)
 
-        await app(scope, limited, secured)
+        await app(scope, heard, secured)
 
     return hardened

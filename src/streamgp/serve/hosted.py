@@ -13,16 +13,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.process.memory import Reservoir
 from streamgp.serve import events
 from streamgp.serve.events import Hub
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
-from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows
+from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows, reservoirs
 from streamgp.serve.messages import SETTINGS, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
 
@@ -60,16 +62,18 @@ class Hosted:
         kept: as the journal knows it.
         journal: that keeps it.
         pool: in whose threads it works, in one at a time.
+        builder: where what takes long to build is built, so that other streams need not wait for a thread.
         retain: rows that are kept one by one.
     """
 
-    def __init__(self, kept: Kept, journal: Journal, pool: Executor, retain: int) -> None:
+    def __init__(self, kept: Kept, journal: Journal, pool: Executor, builder: Executor, retain: int) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
         self.settings = SETTINGS.decode(kept.settings)
         self.hub = Hub()
         self.gone = False
         self.busy_seconds = 0.0
-        self._journal, self._pool, self._retain = journal, pool, retain
+        self._journal, self._pool, self._builder, self._retain = journal, pool, builder, retain
+        self._built = False
         self._learner: Learner | None = None
         self._queue: deque[Asked] = deque()
         self._working = False
@@ -115,11 +119,17 @@ class Hosted:
             self._queue.append(asked)
             if not self._working:
                 self._working = True
-                self._go_on()
+                self._go_on(self._pool, self._work)
         future: Future[bytes] = asked.future
         return future
 
     def _work(self) -> None:
+        if not self._built:
+            self._built = True
+            if parts := reservoirs(self.settings):
+                with self._lock:
+                    self._go_on(self._builder, partial(self._build, parts))
+                return
         for _ in range(ROUNDS):
             with self._lock:
                 if not self._queue:
@@ -133,12 +143,19 @@ class Hosted:
                 self._do(group)
             self.busy_seconds += time.perf_counter() - began
         with self._lock:
-            self._go_on()
+            self._go_on(self._pool, self._work)
 
-    def _go_on(self) -> None:
+    def _build(self, parts: list[Reservoir]) -> None:
+        """Compute what takes long and is then known, however often the model is built."""
+        for part in parts:
+            part.drawn_radius()
+        with self._lock:
+            self._go_on(self._pool, self._work)
+
+    def _go_on(self, executor: Executor, work: Callable[[], None]) -> None:
         """Have the queue worked on, or refuse what is in it if the server stops."""
         try:
-            self._pool.submit(self._work)
+            executor.submit(work)
         except RuntimeError:
             self._working = False
             self._fail(list(self._queue), stopping())
@@ -249,8 +266,7 @@ class Hosted:
         if not self._keys:
             found = self._journal.read("SELECT max(number) FROM keys WHERE stream=?", self.id)
             self._keys = found[0][0] or 0
-        rows = self._learner.rows
-        write = Writing(self.id, done, rows, self._keys, state, self._retain)
+        write = Writing(self.id, done, self._keys, state, self._retain)
         try:
             self._journal.write(write).result()
         except BaseException:
@@ -277,7 +293,7 @@ class Hosted:
             learner = self._replayed()
         except Exception as error:
             self.view = View("failed", doing=str(error))
-            if isinstance(error, RefusedError):
+            if isinstance(error, RefusedError) and error.status >= 500:
                 raise
             LOG.exception("stream %s", self.name)
             raise RefusedError(
@@ -351,7 +367,7 @@ class Hosted:
     def save(self) -> bytes:
         """In the stream's turn: take a snapshot, so that the next start is quick."""
         if self._learner is not None and self._saved != self.seq:
-            write = Writing(self.id, [], self._learner.rows, 0, self._state(), self._retain, self.seq)
+            write = Writing(self.id, [], 0, self._state(), self._retain, self.seq)
             self._journal.write(write).result()
             self._saved, self._owed = self.seq, 0.0
         return b""
@@ -377,7 +393,6 @@ class Writing:
         self,
         stream: int,
         done: list[tuple[Asked, int, Outcome, bytes]],
-        rows: int,
         keys: int,
         state: bytes | None,
         retain: int,
@@ -386,7 +401,7 @@ class Writing:
         self._stream, self._state, self._retain = stream, state, retain
         self._seq = done[-1][1] if done else seq
         pack = msgspec.msgpack.encode
-        self._ops = [(stream, seq, rows, pack(asked.op)) for asked, seq, _, _ in done]
+        self._ops = [(stream, seq, pack(asked.op)) for asked, seq, _, _ in done]
         self._points = [
             (stream, int(p[0, 0]), int(p[-1, 0]), seq, p.tobytes()) for _, seq, o, _ in done if len(p := o.points)
         ]
@@ -401,7 +416,7 @@ class Writing:
         ]
 
     def __call__(self, cursor: sqlite3.Cursor) -> None:
-        cursor.executemany("INSERT INTO ops VALUES (?, ?, ?, ?)", self._ops)
+        cursor.executemany("INSERT INTO ops (stream, seq, body) VALUES (?, ?, ?)", self._ops)
         cursor.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?)", self._points)
         cursor.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", self._notes)
         cursor.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", self._keys)

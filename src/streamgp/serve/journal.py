@@ -31,7 +31,7 @@ MOST_NOTES = 1000  # of a stream
 SCHEMA = """
 CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, tag TEXT NOT NULL, settings BLOB NOT NULL,
     seq INTEGER NOT NULL);
-CREATE TABLE ops (stream INTEGER, seq INTEGER, rows INTEGER, body BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
+CREATE TABLE ops (stream INTEGER, seq INTEGER, body BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID;
 CREATE TABLE keys (stream INTEGER, key TEXT, number INTEGER, digest BLOB, answer BLOB, PRIMARY KEY (stream, key))
     WITHOUT ROWID;
 CREATE TABLE snapshots (stream INTEGER PRIMARY KEY, seq INTEGER, state BLOB);
@@ -255,12 +255,8 @@ def trim(cursor: sqlite3.Cursor, stream: int, retain: int) -> None:
     """Forget ops that a snapshot makes unnecessary, and rows beyond the retention, of which blocks are kept."""
     (seq,) = cursor.execute("SELECT seq FROM snapshots WHERE stream=?", (stream,)).fetchone()
     (last,) = cursor.execute("SELECT max(last) FROM points WHERE stream=?", (stream,)).fetchone()
-    last = last or 0
-    cursor.execute(
-        "DELETE FROM ops WHERE stream=? AND seq<=? AND (rows<=? OR seq<=?)",
-        (stream, seq, last - retain, seq - retain),
-    )
-    _fold(cursor, stream, last - retain)
+    cursor.execute("DELETE FROM ops WHERE stream=? AND seq<=?", (stream, seq))
+    _fold(cursor, stream, (last or 0) - retain)
     cursor.execute(
         "DELETE FROM keys WHERE stream=? AND number <= (SELECT max(number) FROM "
         "(SELECT number, row_number() OVER newest AS count, sum(length(answer)) OVER newest AS bytes "

@@ -16,9 +16,12 @@ from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.expressions import value_of
-from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import MOST_PENDING, Request
+from streamgp.job.pipeline import Pipeline, default_lags
+from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
+from streamgp.process.memory import Reservoir
+from streamgp.serve import cost
 from streamgp.serve.messages import (
+    LONGEST_SETTING,
     PredictAnswer,
     PredictedRow,
     RefusedError,
@@ -39,8 +42,7 @@ from streamgp.tables.writing import PredictedRows
 
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
-# A stream shares memory and time with others; these grow with the square of the first three.
-MOST = {"capacity": 2000, "features": 2000, "units": 2000, "depth": 1000, "warmup": 10_000, "pending": MOST_PENDING}
+MOST = {"warmup": 10_000, "pending": MOST_PENDING}  # a stream shares memory and time with others; see cost.py
 NOTHING = np.empty((0, 5))
 
 
@@ -167,7 +169,8 @@ class Learner:
                 )
             chunk.columns[target] = [None] * len(chunk)
         try:
-            return recognise(chunk, target, self.settings.inputs, unlabeled=True)
+            decimal = decimal_of(self.settings.settings)
+            return recognise(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
@@ -190,7 +193,7 @@ class Learner:
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        refuse_waiting(self.settings)
+        refuse_waiting(pipeline)
         rows = self._encoded(pipeline, op.rows)
         waits = pipeline.issue(rows)
         answers = []
@@ -275,7 +278,8 @@ class Learner:
         """The learner whose ``to_bytes`` gave this."""
         saved = SAVED.decode(data)
         learner = cls(settings, tag)
-        learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
+        with cost.refusing():
+            learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
         learner.young = saved.young
         learner._waiting = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
         learner._closed = dict(saved.closed)
@@ -286,19 +290,24 @@ class Learner:
     def of_run(cls, data: bytes, tag: str) -> Learner:
         """One that goes on with a run that ``streamgp run --save``, a notebook or another server has saved."""
         try:
-            pipeline = Pipeline.from_bytes(data)
+            with cost.refusing():
+                pipeline = Pipeline.from_bytes(data)
         except SnapshotError as error:
             raise RefusedError(
                 422, "bad_snapshot", spoken(error), "send a file of streamgp run --save, unaltered"
             ) from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
+        cost.refuse(pipeline.request, len(pipeline.input_names), learner._pending)
         learner.pipeline, learner.young = pipeline, None
         return learner
 
 
 def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
-    """What a stream starts with."""
+    """What a stream starts with, unless it is too large."""
+    request = Request(settings.model, run_settings(settings), settings.horizon)
+    lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
+    cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
     return Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
 
 
@@ -310,7 +319,7 @@ def run_settings(settings: StreamSettings) -> dict[str, Any]:
 
 def settings_of(pipeline: Pipeline) -> StreamSettings:
     """The settings of a run."""
-    own = {name: value for name, value in pipeline.request.settings.items() if name != "level"}
+    own = {name: _shown(value) for name, value in pipeline.request.settings.items() if name != "level"}
     return StreamSettings(
         pipeline.schema.target,
         list(pipeline.schema.inputs),
@@ -320,6 +329,11 @@ def settings_of(pipeline: Pipeline) -> StreamSettings:
         own,
         pipeline.level,
     )
+
+
+def _shown(value: Any) -> float | str | None:
+    """A setting as messages can have it; what cannot be is told in words."""
+    return value if value is None or isinstance(value, bool | int | float) else str(value)[:LONGEST_SETTING]
 
 
 def pending_of(settings: StreamSettings) -> int:
@@ -338,24 +352,39 @@ def check_settings(settings: StreamSettings) -> None:
         for name, most in MOST.items():
             if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
                 raise ValueError(f"{name} must be at most {most} on a server; got {value}")
-        Request(settings.model, run_settings(settings), settings.horizon).build(
-            *(("KRLST", 1) if settings.model == "auto" else (settings.model, 1))
+        # How many inputs there are may turn out later, and new_pipeline looks again.
+        inputs = len(settings.inputs or ()) + (settings.lags or 0)
+        cost.refuse(
+            Request(settings.model, run_settings(settings), settings.horizon), max(inputs, 1), pending_of(settings)
         )
+    except RefusedError:
+        raise
     except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
         raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
 
 
-def refuse_waiting(settings: StreamSettings) -> None:
+def reservoirs(settings: StreamSettings) -> list[Reservoir]:
+    """The reservoirs of a stream's model that take long to build; none where the settings do not describe one."""
+    if settings.model == AUTO:
+        return []
+    try:
+        request = Request(settings.model, run_settings(settings), settings.horizon)
+        return cost.reservoirs(request.build(1))
+    except Exception:  # of whatever kind, as above; the stream says it when it is loaded
+        return []
+
+
+def refuse_waiting(pipeline: Pipeline) -> None:
     """Refuse tickets for a stream whose model cannot wait for targets."""
-    if settings.horizon:
+    if pipeline.horizon:
         raise RefusedError(
             409,
             "has_horizon",
-            f"the stream predicts {settings.horizon} rows ahead and gets its targets from later rows",
+            f"the stream predicts {pipeline.horizon} rows ahead and gets its targets from later rows",
             "post rows: each is answered with the prediction ahead",
         )
     try:
-        Request(settings.model, run_settings(settings), late=True)
+        Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
         raise RefusedError(
             409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"

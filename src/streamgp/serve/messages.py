@@ -11,6 +11,7 @@ Scalar = float | int | str | bool | None
 Row = dict[str, Scalar]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MOST_LAGS, MOST_AHEAD = 1000, 100_000
+LONGEST_SETTING = 1000  # characters
 
 
 class RefusedError(Exception):
@@ -56,7 +57,8 @@ class StreamSettings(Struct, forbid_unknown_fields=True):
     horizon: Annotated[int, Meta(ge=0, le=MOST_AHEAD)] = 0
     model: Annotated[str, Meta(min_length=1, max_length=100)] = "auto"
     settings: dict[
-        Annotated[str, Meta(max_length=100)], float | int | Annotated[str, Meta(max_length=1000)] | bool | None
+        Annotated[str, Meta(max_length=100)],
+        float | int | Annotated[str, Meta(max_length=LONGEST_SETTING)] | bool | None,
     ] = {}
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.9
 

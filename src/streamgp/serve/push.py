@@ -7,10 +7,12 @@ same lines under the same idempotency key: if the server had them already, it an
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import httpx
 from streamgp.contract import snapshot
 from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked
-from streamgp.tables.source import Position, RowsError
+from streamgp.tables.source import OtherSourceError, Position, RowsError
 
 BATCH = 100  # rows of a request
 LATER = frozenset({408, 429, 500, 502, 503, 504, 507})  # answers after which the same request may succeed
@@ -75,11 +77,12 @@ class Push:
             if self.settings is not None:
                 self._ask(http, "PUT", f"/v1/streams/{self.stream}", self.settings, {})
             done, pending = self._noted(state)
-            reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=done)
             try:
-                return self._send(http, reader, state, pending)
-            finally:
-                reader.close()
+                reader = read_rows(self.source, follow=self.follow, stop=self.stop, after=done)
+                with closing(reader):
+                    return self._send(http, reader, state, pending)
+            except OtherSourceError as error:
+                raise PushError(f"{error}. To send all rows of this one, delete {state}") from None
 
     def _send(self, http: httpx.Client, reader: Reader, state: Path | None, pending: int) -> int:
         sent = last = 0
@@ -197,11 +200,15 @@ class Push:
 
 def _rows(chunk: Chunk) -> Iterator[dict[str, Any]]:
     for values in zip(*chunk.columns.values(), strict=True):
-        yield {name: value if _plain(value) else str(value) for name, value in zip(chunk.columns, values, strict=True)}
+        yield {name: _as_json(value) for name, value in zip(chunk.columns, values, strict=True)}
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool | int | float)
+def _as_json(value: Any) -> Any:
+    """A value as JSON can have it: NaN is missing; infinity goes as text, by which the server refuses the row."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if plain else str(value)
 
 
 def _before(chunk: Chunk, bad: BadRow) -> Chunk:

@@ -38,7 +38,7 @@ from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that others need not wait for
-BODY_SECONDS = 60.0  # in which a body must have come
+BODY_SECONDS, SNAPSHOT_SECONDS = 60.0, 600.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
 LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
@@ -132,13 +132,14 @@ def _number(request: Request, parameter: Parameter) -> int:
     return value
 
 
-async def _body(request: Request) -> bytes:
-    """The body, unless it takes too long to come."""
+async def _body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
+    """The body, unless it takes too long to come; the request does not keep it."""
     try:
-        return await asyncio.wait_for(request.body(), BODY_SECONDS)
+        async with asyncio.timeout(seconds):
+            return b"".join([part async for part in request.stream()])
     except TimeoutError:
         raise RefusedError(
-            408, "too_slow", f"the body did not come within {BODY_SECONDS:g} seconds", "send it again, in parts"
+            408, "too_slow", f"the body did not come within {seconds:g} seconds", "send it again, in parts"
         ) from None
 
 
@@ -319,8 +320,10 @@ async def get_snapshot(request: Request) -> Response:
 async def put_snapshot(request: Request) -> Response:
     service, name = _service(request), request.path_params["name"]
     check_name(name)
-    data = await _body(request)
-    learner = await asyncio.to_thread(Learner.of_run, data, new_tag())
+    async with service.uploads:  # a large one takes several times its size
+        # Apart from the threads that other requests and streams need: it may take long.
+        loaded = service.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:
         status = 201

@@ -26,8 +26,9 @@ class _Body:
     """A body in the place of a file that lines are read from."""
 
     name = "the body"
-    live = False
+    live = array = False
     news = ""
+    unfinished = b""
     size: int | None = None
 
     def __init__(self, data: bytes) -> None:

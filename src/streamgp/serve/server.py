@@ -17,6 +17,7 @@ import uvicorn
 
 from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
+from streamgp.serve.connections import Waiting, connection_class
 from streamgp.serve.service import Limits, Service
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
@@ -24,11 +25,13 @@ GRACE = 3  # seconds that connections get to end
 
 
 class _Server(uvicorn.Server):
-    """Lets those who listen to events go before it waits for connections to end."""
+    """Ends connections that keep it waiting, and those of who listens to events before it stops."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, waiting: Waiting, ready: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
-        self._service, self._ready = service, ready
+        self._service, self._waiting, self._ready = service, waiting, ready
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -48,6 +51,11 @@ class _Server(uvicorn.Server):
         if self.started and self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # once a second
+            self._waiting.close_overdue()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list | None = None) -> None:
         for stream in list(self._service.streams.values()):
@@ -77,15 +85,14 @@ def serve(
     sys.setswitchinterval(SWITCH)
     service = Service(folder, limits)
     try:
-        if not is_loopback(host) and not Access(service.journal).tokens():
-            raise ValueError(
-                f"{host} can be reached from other machines, and {folder} has no token; make one first: "
-                f"streamgp token create --data {folder} --scope admin"
-            )
-        listening = listening_on(host, port)
-        threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-        with listening:
-            server_of(service, origins, ready).run([listening])
+        with listening_on(host, port) as listening:
+            if is_public(listening) and not Access(service.journal).tokens():
+                raise ValueError(
+                    f"{host} can be reached from other machines, and {folder} has no token; make one first: "
+                    f"streamgp token create --data {folder} --scope admin"
+                )
+            threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+            server_of(service, listening, origins, ready).run([listening])
     finally:
         finished = service.close()
     if not finished:  # a stream is still at work on a request, which nobody will be answered
@@ -111,10 +118,21 @@ def listening_on(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def server_of(service: Service, origins: tuple[str, ...], ready: Callable[[str], None]) -> uvicorn.Server:
+def is_public(listening: socket.socket) -> bool:
+    """Whether other machines can reach a socket."""
+    return not is_loopback(listening.getsockname()[0])
+
+
+def server_of(
+    service: Service, listening: socket.socket, origins: tuple[str, ...], ready: Callable[[str], None]
+) -> uvicorn.Server:
     """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
+    waiting = Waiting(service.limits.connections, service.limits.headers)
     config = uvicorn.Config(
-        application(service, origins),
+        application(service, origins, is_public(listening)),
+        http=connection_class(waiting),
+        ws="none",
+        proxy_headers=False,  # whoever asks is who is connected, whatever a header says
         log_level=logging.WARNING,
         access_log=False,
         server_header=False,
@@ -122,9 +140,8 @@ def server_of(service: Service, origins: tuple[str, ...], ready: Callable[[str],
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=30,
         h11_max_incomplete_event_size=65536,
-        limit_concurrency=2048,
     )
-    return _Server(config, service, ready)
+    return _Server(config, service, waiting, ready)
 
 
 def _warm_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamgp.serve import cost
 from streamgp.serve.hosted import Hosted, unknown
 from streamgp.serve.journal import NAME as FILE
 from streamgp.serve.journal import Journal, JournalError, Kept
@@ -24,6 +26,7 @@ from streamgp.tables.places import locked
 from streamgp.tables.writing import WriteError
 
 LOG = logging.getLogger("streamgp.serve")
+MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
 STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
 
 
@@ -36,12 +39,21 @@ class Limits:
         body: bytes of a request.
         retain: rows of a stream that are kept one by one; older ones are kept in blocks.
         threads: streams that work at the same time.
+        connections: open connections; beyond that, those that have been waited for longest are closed.
+        headers: seconds in which a connection must have sent the headers of a request.
     """
 
     streams: int = 1000
     body: int = 8 << 20
     retain: int = 100_000
     threads: int = max(8, 4 * (os.cpu_count() or 1))
+    connections: int = 2048
+    headers: float = 30.0
+
+    @property
+    def snapshot(self) -> int:
+        """Bytes of a snapshot: those of the largest stream, and of what describes it."""
+        return cost.MEMORY + self.body
 
 
 class Service:
@@ -63,6 +75,8 @@ class Service:
             self._held.close()
             raise
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
+        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
         self.stopping = False
@@ -70,7 +84,7 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self._pool, self.limits.retain)
+        return Hosted(kept, self.journal, self._pool, self.builder, self.limits.retain)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
@@ -154,7 +168,8 @@ class Service:
             with contextlib.suppress(Exception):
                 future.result(max(0.0, end - time.monotonic()))
         finished = all(future.done() for future in futures)
-        self._pool.shutdown(wait=finished, cancel_futures=True)
+        for pool in (self.builder, self._pool):
+            pool.shutdown(wait=finished, cancel_futures=True)
         self.journal.close()
         self._held.close()
         return finished

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -122,7 +123,8 @@ class Processor:
                 self._log.clear()
             logged = 0
         else:
-            self._log.appendValue((head.rows, entry.to_bytes()))
+            # Rows never become fewer while there is a log, and logged grows with every entry, late targets included.
+            self._log.appendValue((head.rows + logged, entry.to_bytes()))
             logged += max(len(entry.ids), 1)
         plan, token = self._plan, os.urandom(16)
         counts = len(shard), shard.rows, shard.late, shard.refused, shard.unmatched
@@ -161,8 +163,8 @@ class Processor:
 
 
 def opened(whole: bytes, log: Any, plan: Plan | None = None) -> Shard:
-    """A shard of its whole value and the entries since; plan: as in Shard.from_bytes()."""
+    """A shard of its whole value and the numbered entries since, in any order; plan: as in Shard.from_bytes()."""
     shard = Shard.from_bytes(whole, plan)
-    for _, entry in log:
+    for _, entry in sorted(log, key=itemgetter(0)):
         shard.learn(Entry.from_bytes(entry))
     return shard

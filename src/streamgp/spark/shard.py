@@ -218,7 +218,7 @@ class Shard:
 
     def to_bytes(self) -> bytes:
         """Everything, as one value."""
-        shape, arrays = self._fleet._knowledge()
+        shape, arrays, _ = self._fleet._knowledge()
         plan, recipe = self._plan.described()
         header = {"format": FORMAT, "fingerprint": self._plan.fingerprint, "words": self._plan.words, "plan": plan}
         header |= {"shape": shape, "keys": list(self._ids)} | {name: getattr(self, name) for name in _COUNTS}

@@ -37,8 +37,7 @@ def snapshot(spark: SparkSession, checkpoint: str, key: Any) -> bytes:
     if whole is None:
         raise KeyError(missing(key))
     log = _state(spark, checkpoint, operator, batch, LOG).where(F.col("key.shard") == number).collect()
-    entries = sorted((row.list_element.number, row.list_element.entry) for row in log)
-    return opened(whole.value.state, entries).snapshot(key)
+    return opened(whole.value.state, (row.list_element for row in log)).snapshot(key)
 
 
 def shards(spark: SparkSession, checkpoint: str) -> DataFrame:

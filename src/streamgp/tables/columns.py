@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -15,16 +15,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.settings import FloatArray, nearest
+from streamgp.settings import FloatArray, nearest, option, unix_seconds
 from streamgp.tables.formats import BadRow, Chunk
+from streamgp.tables.numbers import (
+    LEAST_NUMBERS,
+    MARKS,
+    UNCLEAR,
+    are_mostly_numbers,
+    as_number,
+    decimal_marks,
+    described,
+    is_missing,
+    unclear_value,
+)
 from streamgp.tables.source import RowsError
 
 MOST_NAMES = 20  # that a message lists
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
-LEAST_NUMBERS = 0.9  # of the known values, for a column to count as numbers; the others are then mistakes
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a", "missing"})
 TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # 20240131
 DAY, WEEK = 86400.0, 7 * 86400.0
 # The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
 # hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
@@ -39,13 +49,15 @@ class Column(NamedTuple):
         name: as in the table.
         kind: "number", "category", "time", "ticket" or "ignored".
         levels: of a category, the ones that have an input of their own.
-        note: why, for whoever reads it.
+        note: why, or how its numbers are written, for whoever reads it.
+        decimal: the decimal mark of its numbers, "." or ","; "": none was seen.
     """
 
     name: str
     kind: str
     levels: tuple[str, ...] = ()
     note: str = ""
+    decimal: str = ""
 
     def inputs(self) -> list[str]:
         """The inputs that it becomes."""
@@ -65,7 +77,6 @@ class Schema:
         inputs: the columns to predict it from.
         time: the column that says when; "" when there is none.
         cycles: what of the time is an input.
-        decimal_comma: numbers are written as 3,14.
         seasons: rows of a day and of a week, where the time says so.
         ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
     """
@@ -75,7 +86,6 @@ class Schema:
     inputs: tuple[str, ...]
     time: str = ""
     cycles: tuple[str, ...] = ()
-    decimal_comma: bool = False
     seasons: tuple[int, ...] = ()
     ticket: str = ""
 
@@ -102,6 +112,11 @@ class Schema:
             column = self.column(name)
             if column.kind == "category":
                 said.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
+        written: dict[str, list[str]] = {}
+        for name in [self.target, *numbers]:
+            for note in filter(None, self.column(name).note.split("; ")):
+                written.setdefault(note, []).append(name)
+        said += [f"{note}: {listed(names)}" for note, names in written.items()]
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
             said.append(f"time: {self.time}{used}")
@@ -117,21 +132,29 @@ class Schema:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Schema:
-        columns = tuple(Column(n, kind, tuple(levels), note) for n, kind, levels, note in saved["columns"])
+        comma = "," if saved.get("decimal_comma") else ""  # of all columns, in the files of version 0.2
+        columns = tuple(
+            Column(name, kind, tuple(levels), note, *(decimal or [comma]))
+            for name, kind, levels, note, *decimal in saved["columns"]
+        )
         return cls(
             columns,
             saved["target"],
             tuple(saved["inputs"]),
             saved["time"],
             tuple(saved["cycles"]),
-            saved["decimal_comma"],
             tuple(saved.get("seasons", ())),
             saved.get("ticket", ""),
         )
 
 
 def recognise(
-    chunk: Chunk, target: str, inputs: Sequence[str] | None = None, ticket: str = "", unlabeled: bool = False
+    chunk: Chunk,
+    target: str,
+    inputs: Sequence[str] | None = None,
+    ticket: str = "",
+    unlabeled: bool = False,
+    decimal: str | None = None,
 ) -> Schema:
     """Decide what the columns of some first rows are.
 
@@ -141,6 +164,7 @@ def recognise(
         inputs: the columns to predict it from; None: all others that can be.
         ticket: the column by which late targets find their rows; "": targets come with their rows.
         unlabeled: the first rows may have no target at all, as with tickets.
+        decimal: the decimal mark of numbers, "." or ","; None: the rows tell.
 
     Example:
         >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
@@ -155,19 +179,27 @@ def recognise(
         raise RowsError(f"{ticket!r} is the ticket column and cannot be the target or an input; name another column")
     if inputs is not None and target in inputs:
         raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
-    comma = _decimal_comma(chunk)
-    time = _time_column(chunk, [target, ticket], comma, inputs)
+    if decimal is not None:
+        option("decimal", decimal, tuple(MARKS))
+    marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
+    unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
+    marks |= dict.fromkeys(unclear, "")
+    time = _time_column(chunk, [target, ticket], marks, inputs)
     wanted = {target, *(inputs or ())}
     given = {name: kind for name, kind in ((time, "time"), (ticket, "ticket")) if name}
-    if (ticket or unlabeled) and all(map(_is_missing, chunk.columns[target])):  # none has come yet
+    if (ticket or unlabeled) and all(map(is_missing, chunk.columns[target])):  # none has come yet
         given[target] = "number"
+    if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
+        raise RowsError(_unclear(asked[0], chunk.columns[asked[0]]))
     columns = tuple(
-        Column(name, given[name]) if name in given else _column(name, chunk.columns[name], comma, name in wanted)
+        Column(name, given[name]) if name in given else _column(name, chunk.columns[name], marks[name], name in wanted)
         for name in names
     )
     kinds = {column.name: column for column in columns}
     if kinds[target].kind != "number" and (target != time):
-        raise RowsError(f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target])}")
+        raise RowsError(
+            f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target], marks[target])}"
+        )
     cycles: tuple[str, ...] = ()
     if time and (inputs is None or time in inputs):
         cycles = _cycles(chunk.columns[time])
@@ -185,7 +217,16 @@ def recognise(
             for c in columns
         )
     seasons = _seasons(chunk.columns[time]) if time and not ticket else ()
-    return Schema(columns, target, tuple(used), time, cycles, comma, seasons, ticket)
+    return Schema(columns, target, tuple(used), time, cycles, seasons, ticket)
+
+
+def _unclear(name: str, values: Sequence[Any]) -> str:
+    text = unclear_value(values)
+    point, comma = (f"{as_number(text, mark):g}" for mark in MARKS)
+    return (
+        f"the column {name!r} has {_short(text)}, which may be {point} or {comma}; "
+        f"say which with --set decimal=. ({point}) or --set decimal=, ({comma})"
+    )
 
 
 class Ticket(NamedTuple):
@@ -286,19 +327,32 @@ class RowEncoder:
         return encoded
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
+        decimal = self.schema.column(name).decimal
         try:
+            if decimal == ",":  # Python's float() reads points
+                raise ValueError
             numbers = np.fromiter(map(float, values), np.float64, len(values))
         except (TypeError, ValueError, OverflowError):
             numbers = np.empty(len(values))
             for i, value in enumerate(values):
-                number = as_number(value, self.schema.decimal_comma)
+                number = as_number(value, decimal)
                 if number is None:
-                    wrong.setdefault(i, f"has {_short(value)} in the column {name!r}, which holds numbers")
+                    wrong.setdefault(i, _no_number(value, name, decimal))
                     number = np.nan
                 numbers[i] = number
         for at in np.flatnonzero(np.isinf(numbers)).tolist():
             wrong.setdefault(at, f"has an infinite number in the column {name!r}")
         return numbers
+
+
+def _no_number(value: Any, name: str, decimal: str) -> str:
+    """What is wrong with a value that the mark of its column does not make a number."""
+    has = f"has {_short(value)} in the column {name!r}"
+    if all(as_number(value, mark) is None for mark in MARKS):
+        return f"{has}, which holds numbers"
+    if decimal:
+        return f"{has}, whose numbers have {MARKS[decimal]}"
+    return f"{has}, whose first numbers have no comma; say what it means with --set decimal=. or --set decimal=,"
 
 
 def _values(chunk: Chunk, name: str) -> Sequence[Any]:
@@ -314,37 +368,18 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
-def as_number(value: Any, decimal_comma: bool = False) -> float | None:
-    """The number a value means; NaN: missing; None: it is text."""
-    if value is None:
-        return np.nan
-    try:
-        return float(value)
-    except TypeError:
-        return None
-    except OverflowError:  # an integer of more than 308 digits
-        return np.inf
-    except ValueError:
-        text = str(value).strip()
-        if text.lower() in MISSING:
-            return np.nan
-        if decimal_comma and re.fullmatch(r"[-+]?[\d.]*,\d+([eE][-+]?\d+)?", text):
-            return float(text.replace(".", "").replace(",", "."))
-        return None
-
-
-def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Column:
-    numbers = [as_number(value, comma) for value in values]
-    known = [number for number in numbers if number is None or number == number]
-    if not known:
-        return Column(name, "ignored", (), "no values in the first rows")
-    text = [str(value) for value, number in zip(values, numbers, strict=True) if number is None]
-    if len(text) <= (1 - LEAST_NUMBERS) * len(known):
-        steps = np.diff(np.array([number for number in known if number is not None]))
+def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool) -> Column:
+    if not wanted and _dates_in_digits(name, values, decimal):
+        return Column(name, "ignored", (), "dates")
+    numbers = [as_number(value, decimal) for value in values]
+    if are_mostly_numbers(numbers):
+        steps = np.diff([number for number in numbers if number is not None and number == number])
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
             return Column(name, "ignored", (), "row counter")
-        return Column(name, "number")
-    shown = [str(value) for value in values if not _is_missing(value)]
+        return Column(name, "number", (), described(values, decimal), decimal)
+    shown = [str(value) for value in values if not is_missing(value)]
+    if not shown:
+        return Column(name, "ignored", (), "no values in the first rows")
     if all(DATE.fullmatch(value) for value in shown):
         return Column(name, "ignored", (), "dates")
     levels = Counter(shown)
@@ -353,10 +388,6 @@ def _column(name: str, values: Sequence[Any], comma: bool, wanted: bool) -> Colu
     if len(levels) == 1:
         return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or str(value).strip().lower() in MISSING
 
 
 def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
@@ -375,9 +406,9 @@ def _tickets(chunk: Chunk, schema: Schema, wrong: dict[int, str]) -> list[Ticket
     inputs = [_values(chunk, name) for name in schema.inputs]
     tickets = []
     for i, value in enumerate(_values(chunk, schema.ticket)):
-        if _is_missing(value):
+        if is_missing(value):
             wrong.setdefault(i, f"has no ticket in the column {schema.ticket!r}")
-        tickets.append(Ticket(str(value).strip(), bool(inputs) and all(_is_missing(column[i]) for column in inputs)))
+        tickets.append(Ticket(str(value).strip(), bool(inputs) and all(is_missing(column[i]) for column in inputs)))
     return tickets
 
 
@@ -395,33 +426,49 @@ def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
 # The time
 
 
-def _time_column(chunk: Chunk, others: Sequence[str], comma: bool, inputs: Sequence[str] | None) -> str:
+def _time_column(chunk: Chunk, others: Sequence[str], marks: Mapping[str, str], inputs: Sequence[str] | None) -> str:
     """The column that says when: dates, or numbers called time, that never go back."""
-    for wanted in (_dates, _stamps):
+    for wanted in (_dates, _dates_in_digits, _stamps):
         for name, values in chunk.columns.items():
-            if name in others or not values or (inputs is not None and name in inputs and wanted is _stamps):
+            if name in others or not values or (inputs is not None and name in inputs and wanted is not _dates):
                 continue
-            if wanted(name, values, comma):
+            if wanted(name, values, marks[name]):
                 return name
     return ""
 
 
-def _dates(_: str, values: Sequence[Any], __: bool) -> bool:
-    shown = [str(value) for value in values if not _is_missing(value)]
+def _dates(_: str, values: Sequence[Any], __: str) -> bool:
+    shown = [str(value) for value in values if not is_missing(value)]
     return bool(shown) and sum(bool(DATE.fullmatch(v)) for v in shown) >= LEAST_NUMBERS * len(shown)
 
 
-def _stamps(name: str, values: Sequence[Any], comma: bool) -> bool:
+def _dates_in_digits(name: str, values: Sequence[Any], _: str) -> bool:
+    """Numbers that are all dates, such as 20240131: called so, or at least three that never go back."""
+    shown = []
+    for value in values:
+        if not is_missing(value):
+            shown.append(str(value).strip())
+            if not DIGITS_OF_DATE.fullmatch(shown[-1]):
+                return False
+    return bool(shown and TIME_NAMES.fullmatch(name.strip())) or (len(set(shown)) >= 3 and shown == sorted(shown))
+
+
+def _stamps(name: str, values: Sequence[Any], decimal: str) -> bool:
     if not TIME_NAMES.fullmatch(name.strip()):
         return False
-    numbers = [as_number(value, comma) for value in values]
+    numbers = [as_number(value, decimal) for value in values]
     if any(number is None or number != number for number in numbers):
         return False
     return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
 
 
-def seconds(text: str) -> float | None:
-    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds."""
+def seconds(text: str, local: bool = False) -> float | None:
+    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds.
+
+    Args:
+        text: a time with an offset from UTC is converted; one without counts as UTC, as in the library.
+        local: leave the offset out, for what goes by the clock on the wall.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -432,13 +479,12 @@ def seconds(text: str) -> float | None:
         if 1e8 <= number < 1e10:
             return number
         return number / 1e3 if 1e11 <= number < 1e13 else None
-    # The clock on the wall counts, in whatever zone.
-    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+    return unix_seconds(moment.replace(tzinfo=None) if local else moment)
 
 
-def _moments(values: Sequence[Any]) -> FloatArray:
+def _moments(values: Sequence[Any], local: bool = False) -> FloatArray:
     """Seconds since 1970, where most values tell them; otherwise nothing."""
-    moments = [seconds(str(value)) for value in values if not _is_missing(value)]
+    moments = [seconds(str(value), local) for value in values if not is_missing(value)]
     known = np.array([moment for moment in moments if moment is not None])
     return known if len(known) >= max(LEAST_NUMBERS * len(moments), 3) else np.empty(0)
 
@@ -455,7 +501,7 @@ def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
 
 def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
     """Which cycles of the time the rows can tell something about."""
-    known = _moments(values)
+    known = _moments(values, local=True)
     if not len(known):
         return ()
     spacing = float(np.median(np.diff(known)))
@@ -467,27 +513,18 @@ def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
 def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
     moments = np.empty(len(times))
     for i, text in enumerate(times):
-        moment = seconds(text)
-        if moment is None and not _is_missing(text):
+        moment = seconds(text, local=True)
+        if moment is None and not is_missing(text):
             wrong.setdefault(i, f"has {_short(text)} in the column {name!r}, which holds the time")
         moments[i] = np.nan if moment is None else moment
     angles = [2.0 * np.pi * moments / CYCLES[cycle][0] for cycle in cycles]
     return np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
 
 
-def _decimal_comma(chunk: Chunk) -> bool:
-    """Whether numbers are written with a comma: some are, and none of the same columns with a point."""
-    pattern = re.compile(r"[-+]?\d+,\d+")
-    return any(
-        any(isinstance(v, str) and pattern.fullmatch(v.strip()) for v in values[:50])
-        and not any(isinstance(v, str) and re.fullmatch(r"[-+]?\d+\.\d+", v.strip()) for v in values[:50])
-        for values in chunk.columns.values()
-    )
-
-
-def _examples(values: Sequence[Any]) -> str:
-    distinct = list(dict.fromkeys(str(value) for value in values if not _is_missing(value)))[:3]
-    return ", ".join(repr(value) for value in distinct) if distinct else "nothing in the first rows"
+def _examples(values: Sequence[Any], decimal: str) -> str:
+    """The values that are no numbers, the most frequent first."""
+    wrong = Counter(str(value) for value in values if as_number(value, decimal) is None)
+    return ", ".join(_short(value) for value, _ in wrong.most_common(3)) or "nothing in the first rows"
 
 
 def _short(value: Any) -> str:

@@ -1,13 +1,14 @@
-"""Formats of rows: CSV, NDJSON and Parquet, all read into chunks of columns with the numbers of their lines."""
+"""Formats of rows: CSV, NDJSON, JSON arrays and Parquet, read into chunks of columns with their lines' numbers."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,10 +19,11 @@ from streamgp.tables.source import (
     Position,
     RowsError,
     TextLines,
+    cut_short,
     head,
     is_file,
+    lines_to_pass,
     position_of,
-    same_source,
 )
 
 LOOK = 1000  # rows on which it is decided what the columns are
@@ -29,7 +31,15 @@ MOST_COLUMNS = 5000  # of a table
 DELIMITERS = (",", ";", "\t", "|")
 ROWS = 1000  # of a Parquet file at once
 MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed
-ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".json": "ndjson",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".parquet": "parquet",
+}
 PACKED = {".gz", ".bz2", ".xz", ".zst"}
 
 
@@ -63,9 +73,12 @@ class Chunk:
 class Reader(Protocol):
     """Reads a source in chunks; a chunk without rows says that a live source is silent."""
 
-    unit: str  # what the numbers count: "line" or "row"
     names: list[str]
     live: bool
+
+    @property
+    def unit(self) -> str:
+        """What the numbers count: "line" or "row"."""
 
     @property
     def sparse(self) -> bool:
@@ -97,9 +110,10 @@ def read_rows(
             with gzip, bzip2 or xz, which their first bytes tell.
         follow: wait for more rows at the end of the file.
         format: "csv", "ndjson" or "parquet" for a source whose name does not say it; None: by its first bytes and its
-            ending. A text that begins with { is NDJSON in any case.
+            ending. A text that begins with { is NDJSON in any case, one that begins with [{ a JSON array of rows.
         stop: when set, reading ends after the present rows.
-        after: where an earlier run stopped; if this is the same source, its rows up to there are passed over.
+        after: where an earlier run stopped; the rows up to there are passed over. OtherSourceError: this is another
+            file, or it has fewer rows.
         names: of the columns, for a CSV of so many columns that does not say them.
 
     Example:
@@ -116,7 +130,7 @@ def read_rows(
     kind = format or ENDINGS.get((name.with_suffix("") if name.suffix.lower() in PACKED else name).suffix.lower())
     if kind not in (None, "csv", "ndjson", "parquet"):
         raise ValueError(f"format must be 'csv', 'ndjson' or 'parquet'; got {format!r}")
-    passed = after.lines if after is not None and same_source(path, after) else 0
+    passed = lines_to_pass(path, after)
     if format is None and is_file(path) and head(path, 4) == b"PAR1":
         kind = "parquet"
     if kind == "parquet":
@@ -127,9 +141,7 @@ def read_rows(
 
 
 class TextReader:
-    """CSV or NDJSON: one row a line."""
-
-    unit = "line"
+    """CSV or NDJSON: one row a line; or the rows of a JSON array, which are counted in place of lines."""
 
     def __init__(self, source: TextLines, kind: str | None, passed: int = 0, known: Sequence[str] = ()) -> None:
         self.source, self.kind, self.known = source, kind, list(known)
@@ -138,18 +150,25 @@ class TextReader:
         self.headless = False
         self.delimiter = ","
         self.passed = passed
-        self._begun = False
+        self._begun = self._ended = False
         self._line = 0  # lines that have been handed on
+        self._fault = ""  # after which the elements of an array cannot be told from each other
         self._objects = 0  # JSON objects whose names were looked at
 
     @property
+    def unit(self) -> str:
+        return "row" if self.kind == "array" else "line"
+
+    @property
     def sparse(self) -> bool:
-        return self.kind == "ndjson" and self.live
+        return self.kind in ("ndjson", "array") and self.live
 
     def progress(self) -> tuple[int, int | None]:
         return self.source.bytes_read, self.source.size
 
     def position(self, lines: int) -> Position:
+        if self.kind == "array":
+            return self.source.position(lines, lambda start: _end_of_elements(start, lines))
         return self.source.position(lines)
 
     def close(self) -> None:
@@ -160,30 +179,52 @@ class TextReader:
         try:
             for block in self.source.blocks():
                 if block is None:  # a new file, which may begin with the names of the columns again
-                    self._refuse_open_quote(rest)
+                    self._refuse_rest(rest)
                     rest, self._line, self.passed = [], 0, 0
+                    self._begun, self._ended = self.kind != "array", False
+                    continue
+                if not block and self._line + bool(self.source.unfinished) < self.passed:
+                    self._refuse_short()
+                if block and not rest and not self.source.array and _is_blank(block):
+                    self._line += block.count(b"\n")
                     continue
                 lines, bad = _decoded(block, self._line + len(rest))
+                if bad and self.source.array:
+                    raise RowsError(f"{self.source.name} {NOT_UTF8}")
                 lines = rest + lines
                 if not self._begun:
                     lines, rest = self._begin(lines), []
                     if not self._begun:
                         continue
-                chunk, rest = self._json(lines) if self.kind == "ndjson" else self._csv(lines)
+                read = {"ndjson": self._json, "array": self._array}.get(self.kind or "", self._csv)
+                chunk, rest = read(lines)
                 chunk.bad = sorted([*chunk.bad, *(row for row in bad if row.line > self.passed)])
                 chunk.news, self.source.news = self.source.news, ""
                 yield chunk
+                if self._fault:
+                    raise RowsError(self._fault)
                 if len(rest) > MOST_OPEN_LINES:
                     raise RowsError(
                         f"a quote opened in line {self._line + 1} is not closed within {MOST_OPEN_LINES} lines"
                     )
         except CutShortError as error:
-            raise RowsError(f"line {self._line + len(rest) + 1}: {error}") from None
-        self._refuse_open_quote(rest)
-        if not self._begun and not self.source.stop.is_set():
+            raise RowsError(f"{self.unit} {self._line + len(rest) + 1}: {error}") from None
+        if self.source.stop.is_set():
+            return
+        self._refuse_rest(rest)
+        if not self._begun:
             raise RowsError(f"{self.source.name} is empty; expected a header row, then rows")
+        if self._line < self.passed:
+            self._refuse_short()
 
-    def _refuse_open_quote(self, rest: list[str]) -> None:
+    def _refuse_short(self) -> None:
+        raise cut_short(self.source.name, self._line, self.unit, self.passed)
+
+    def _refuse_rest(self, rest: list[str]) -> None:
+        if rest and self.kind == "array":
+            raise RowsError(f"row {self._line + 1} is not JSON, or cut short: {_shown(rest[0])}")
+        if self.kind == "array" and not self._ended:
+            raise RowsError(f"{self.source.name} ends inside its JSON array, after row {self._line}; the ] is missing")
         if rest:
             raise RowsError(f"the file ends inside a quote that was opened in line {self._line + 1}")
 
@@ -196,6 +237,9 @@ class TextReader:
             return []
         self._begun = True
         first = lines[0].lstrip()
+        if self.source.array:
+            self.kind, self._line = "array", 0
+            return [first.removeprefix("["), *lines[1:]]
         self.kind = "ndjson" if first.startswith("{") else self.kind or "csv"
         if self.kind == "ndjson":
             return lines
@@ -257,31 +301,63 @@ class TextReader:
         )
 
     def _json(self, lines: list[str]) -> tuple[Chunk, list[str]]:
+        """Rows of whole lines; of those that are passed over, the first tell the names."""
+        chunk = self._objects_of(
+            (number, *_object(line))
+            for number, line in enumerate(lines, self._line + 1)
+            if line.strip() and not (number <= self.passed and self._objects >= LOOK)
+        )
+        self._line += len(lines)
+        return chunk, []
+
+    def _array(self, lines: list[str]) -> tuple[Chunk, list[str]]:
+        """The elements that are whole, and the text of one that is not."""
+        elements: list[tuple[int, dict[str, Any] | None, str]] = []
+        text, at = "".join(lines), 0
+        while (at := _after_comma(text, at)) < len(text):
+            number = self._line + len(elements) + 1
+            if self._ended:
+                self._fault = f"{self.source.name} goes on after the end of its JSON array: {_shown(text[at:])}"
+                break
+            if text[at] == "]":
+                self._ended, at = True, at + 1
+                continue
+            try:
+                element, at = ELEMENT.raw_decode(text, at)
+            except json.JSONDecodeError:
+                if len(text) - at > LONGEST_ELEMENT:
+                    self._fault = f"row {number} is not JSON: {_shown(text[at:])}"
+                break
+            except RecursionError:
+                self._fault = f"row {number} is nested too deeply for a row"
+                break
+            found = element if isinstance(element, dict) else None
+            elements.append((number, found, f"is not a JSON object: {_shown(repr(element))}"))
+        self._line += len(elements)
+        return self._objects_of(elements), [text[at:]] if at < len(text) else []
+
+    def _objects_of(self, found: Iterable[tuple[int, dict[str, Any] | None, str]]) -> Chunk:
+        """Rows of numbered JSON objects, or of reasons why there is none."""
         records: list[dict[str, Any]] = []
         numbers: list[int] = []
         bad: list[BadRow] = []
         names = dict.fromkeys(self.names)
-        for number, line in enumerate(lines, self._line + 1):
-            passed = number <= self.passed
-            if not line.strip() or (passed and self._objects >= LOOK):
-                continue
-            record, reason = _object(line)
+        for number, record, reason in found:
             if record is not None and self._objects < LOOK:
                 self._objects += 1
                 names |= dict.fromkeys(record)
-            if passed:
+            if number <= self.passed:
                 continue
             if record is None:
                 bad.append(BadRow(number, reason))
             else:
                 records.append(record)
                 numbers.append(number)
-        self._line += len(lines)
         self.names = _checked(list(names))
         columns: dict[str, Sequence[Any]] = {}
         if records:
             columns = {name: [record.get(name) for record in records] for name in self.names}
-        return Chunk(columns, numbers, bad), []
+        return Chunk(columns, numbers, bad)
 
 
 class ParquetReader:
@@ -303,6 +379,9 @@ class ParquetReader:
         self.path, self.passed = path, passed
         self.names = _checked([str(name) for name in self._file.schema_arrow.names])
         self._row = 0
+        if passed > (rows := self._file.metadata.num_rows):
+            self._file.close()
+            raise cut_short(path, rows, self.unit, passed)
 
     def progress(self) -> tuple[int, int | None]:
         return self._row, self._file.metadata.num_rows
@@ -365,16 +444,49 @@ def _checked(names: list[str], line: int = 0) -> list[str]:
     return names
 
 
+def _is_blank(block: bytes) -> bool:
+    """Whether there is nothing in these lines; it takes next to no time, of which a file may need a lot."""
+    return not block.replace(b"\r\n", b"\n").strip(b"\n\t ")
+
+
+def _whole(digits: str) -> float:
+    """A JSON integer; one of thousands of digits, which Python does not read, is infinite as a float."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def _after_comma(text: str, at: int) -> int:
+    """Where the next element of an array begins."""
+    between = BETWEEN.match(text, at)
+    return at if between is None else between.end()
+
+
+def _end_of_elements(start: bytes, count: int) -> int:
+    """How many of the first bytes of an array are its first elements; all, if there are more of them."""
+    text = start.decode(errors="ignore")
+    at = text.find("[") + 1
+    try:
+        for _ in range(count):
+            _, at = ELEMENT.raw_decode(text, _after_comma(text, at))
+    except (json.JSONDecodeError, RecursionError):
+        return len(start)
+    return len(text[:at].encode())
+
+
+BETWEEN = re.compile(r"[\s,]+")
+ELEMENT = json.JSONDecoder(parse_int=_whole)
+LONGEST_ELEMENT = 1 << 20  # characters: beyond this one that cannot be read was never meant to be
+
+
 def _object(line: str) -> tuple[dict[str, Any] | None, str]:
     """The JSON object in a line, or why there is none."""
     record: Any = None
     try:
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            pass
-        except ValueError:  # an integer of thousands of digits, which Python does not read: as a float it is infinite
-            record = json.loads(line, parse_int=float)
+        record = ELEMENT.decode(line)
+    except json.JSONDecodeError:
+        pass
     except RecursionError:
         return None, "is nested too deeply for a row"
     if isinstance(record, dict):

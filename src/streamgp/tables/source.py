@@ -10,6 +10,7 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import select
 import stat
 import sys
@@ -23,6 +24,7 @@ POLL = 0.2  # seconds between two looks at a file that grows, or at a pipe that 
 PATIENCE = 10  # looks for a followed file that is gone, before anything is said
 FINGERPRINT = 4096  # bytes at the start of a file by which it is known again
 LONGEST_LINE = 1 << 24  # bytes: beyond this a file has no lines
+ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*([{\]]|$)")  # how a JSON array of objects begins
 
 # What the first bytes of a file say, whatever its name is.
 COMPRESSED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
@@ -45,6 +47,10 @@ class CutShortError(RowsError):
     """A source that cannot be read any further."""
 
 
+class OtherSourceError(RowsError):
+    """A file that is not the one that was read before."""
+
+
 class Position(NamedTuple):
     """How far a source has been read: whole lines (rows of Parquet), and how to know the source again.
 
@@ -60,7 +66,7 @@ class Position(NamedTuple):
 
 
 class TextLines:
-    """Lines of a file ("-": standard input), in blocks, as they come.
+    """Lines of a file ("-": standard input), in blocks, as they come; of a JSON array, pieces that end with a brace.
 
     Args:
         path: a file, plain or compressed (gzip, bzip2, xz), a named pipe, or "-".
@@ -77,6 +83,8 @@ class TextLines:
         self.size: int | None = None
         self.bytes_read = 0
         self.news = ""  # what has become of the file, for people
+        self.array = False  # whether it is a JSON array of objects, which need not have lines
+        self.unfinished = b""  # the beginning of a line whose end has not come
         self._missing = 0  # looks at which it was gone
         self._start = b""
         self._file: Any = sys.stdin.buffer
@@ -97,7 +105,6 @@ class TextLines:
 
     def blocks(self) -> Iterator[bytes | None]:
         """Whole lines, the last one with or without its end; b"" when a live source is silent; None: a new file."""
-        rest = b""
         while not self.stop.is_set():
             try:
                 data = self._read()
@@ -110,27 +117,26 @@ class TextLines:
             elif data:
                 if not self._start:
                     _check_text(self.name, data[:FINGERPRINT])
+                    self.array = ARRAY.match(data) is not None
                 self.bytes_read += len(data)
                 self._start += data[: FINGERPRINT - len(self._start)]
-                end = data.rfind(b"\n") + 1
+                end = data.rfind(b"}" if self.array else b"\n") + 1
                 if end:
-                    yield rest + data[:end]
-                    rest = data[end:]
+                    whole, self.unfinished = self.unfinished + data[:end], data[end:]
+                    yield whole
                 else:
-                    rest += data
-                if len(rest) > LONGEST_LINE:
+                    self.unfinished += data
+                if len(self.unfinished) > LONGEST_LINE:
                     raise CutShortError(f"no end of the line within {LONGEST_LINE >> 20} MiB; expected one row a line")
-            elif not self.follow:
-                if rest:
-                    yield rest
-                return
-            elif self._renewed():
-                if rest:
-                    yield rest
-                rest = b""
-                yield None
-            else:
+            elif self.follow and not self._renewed():
                 yield b""
+            else:
+                if self.unfinished:
+                    yield self.unfinished
+                if not self.follow:
+                    return
+                self.unfinished = b""
+                yield None
 
     def _read(self) -> bytes | None:
         """What there is; b"" at the end; None when nothing has come for a while."""
@@ -179,12 +185,19 @@ class TextLines:
         self.news = f"{self.path} was replaced; continuing at the first line of the new file"
         return True
 
-    def position(self, lines: int) -> Position:
-        """Remember that so many lines are done with."""
+    def position(self, lines: int, length: Callable[[bytes], int] | None = None) -> Position:
+        """Remember that so many lines are done with.
+
+        Args:
+            lines: or rows of an array.
+            length: how many of the first bytes of an array these rows are.
+        """
         if self.pipe:
             return Position(lines)
         # What comes after may still be corrected, or cut and written anew.
-        return position_of(b"".join(io.BytesIO(self._start).readlines()[:lines]), lines)
+        if length is None:
+            return position_of(b"".join(io.BytesIO(self._start).readlines()[:lines]), lines)
+        return position_of(self._start[: length(self._start)], lines)
 
 
 def is_file(path: str) -> bool:
@@ -216,11 +229,26 @@ def position_of(start: bytes, lines: int) -> Position:
     return Position(lines, len(start), hashlib.sha256(start).hexdigest())
 
 
-def same_source(path: str, position: Position) -> bool:
-    """Whether a file begins with what was read from it then."""
-    if position.length == 0 or not is_file(path):
-        return False
-    return position_of(head(path, position.length), position.lines) == position
+def lines_to_pass(path: str, position: Position | None) -> int:
+    """How many lines of a source were read before; refused if it is a file that does not begin as it did then."""
+    if position is None or position.lines == 0 or not is_file(path):
+        return 0
+    if position.length == 0:
+        raise OtherSourceError(f"{path} is not the source that was read before, which was a pipe")
+    start = head(path, position.length)
+    if len(start) < position.length:
+        raise OtherSourceError(f"{path} is shorter than what was read before: it was cut, or it is another file")
+    if position_of(start, position.lines) != position:
+        raise OtherSourceError(
+            f"{path} does not begin as the file that was read before: early lines or line ends were changed, or it is "
+            "another file"
+        )
+    return position.lines
+
+
+def cut_short(name: str, has: int, unit: str, passed: int) -> OtherSourceError:
+    """What is wrong with a file of which more was read before than it has."""
+    return OtherSourceError(f"{name} has {has} {unit}s, but {passed} of it were read before: it was cut short")
 
 
 def _opened(path: str) -> tuple[Any, bool]:

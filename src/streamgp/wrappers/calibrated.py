@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import require
-from streamgp.contract.turns import in_turn
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.wrapper import Wrapper
@@ -160,68 +158,21 @@ class Calibrated(Wrapper):
         factor = _stretch(calibrated, raw.variance)
         return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
 
-    def learn_one(
-        self, x: Any, y: Any, issued: Prediction | None = None, *, noise: Any = None, time: Any = None
-    ) -> None:
-        """Advance the memory by one row, then learn its target.
+    def _issued_width(self, p: int) -> int:
+        return ISSUED * p + self._within._issued_width(p)
 
-        Args:
-            x: d numbers.
-            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
-            issued: where the target came late, the prediction that was made of it before the rows in between were
-                learnt: its errors count. None: the prediction that the model would make now.
-            noise: variance of this observation's noise; the interval is that of observations with the model's own.
-            time: when the row was observed.
-        """
-        if issued is None:
-            super().learn_one(x, y, noise=noise, time=time)
-        else:
-            self._learn_late(x, y, issued, noise, time)
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        raw, issued = self._within._issue(X)
+        prediction = self._calibrate(raw, None)
+        parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
+        return prediction, np.hstack([*(np.broadcast_to(part, raw.mean.shape) for part in parts), issued])
 
-    @in_turn
-    def _learn_late(self, x: Any, y: Any, issued: Prediction, noise: Any, time: Any) -> None:
-        X = inputs.row(x, self._shape.d)
-        Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-        if not isinstance(issued, CalibratedPrediction):
-            raise TypeError(f"issued must be a prediction that this model made of the row; got {issued!r}")
-        parts = self._issued(issued, Y.shape[1])
-        conditions = self._conditions(1, Y, noise=noise, time=time, many=False)
-        known = self._shape.covers(given)
-        with undone_on_error(self, steps=1 if known else 2):
-            if not known:
-                self._begin(X, Y, scalar, given, many=False)
-            self._learn_issued(X, Y, parts, conditions)
-
-    def _issued(self, issued: Prediction, p: int) -> FloatArray:
-        """The parts of a prediction of one row that it is learnt late with, (ISSUED, p)."""
-        assert isinstance(issued, CalibratedPrediction)
-        raw = issued.raw
-        parts = [np.array(v, dtype=np.float64).ravel() for v in (raw.mean, raw.variance, raw.noise)]
-        parts += [np.array(v, dtype=np.float64).ravel() for v in (issued.lower, issued.upper)]
-        if any(part.size not in (1, p) for part in parts):
-            raise ValueError(
-                f"issued must be the prediction of one row with {p} output{'s' if p > 1 else ''}; got one of "
-                f"{parts[0].size} numbers"
-            )
-        return np.array([np.broadcast_to(part, p) for part in parts])
-
-    def _learn_issued(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        """Learn one row, and calibrate by what was issued."""
-        mean, variance, noise, lower, upper = np.ascontiguousarray(issued[:, None])
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
+        mean, variance, noise, lower, upper = own.reshape(ISSUED, 1, -1)
         out = np.array([lower, upper, np.zeros_like(mean), np.zeros_like(mean)])
-        self._within._advance(X, Y, False, conditions)
+        self._within._resolve(X, Y, rest, conditions)
         conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
-
-    def _shaped(self, prediction: Prediction, *, many: bool) -> CalibratedPrediction:
-        assert isinstance(prediction, CalibratedPrediction)
-        mean, variance, noise, lower, upper = (self._part(part, many) for part in prediction.parts)
-        raw = super()._shaped(prediction.raw, many=many)
-        return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
-
-    def _part(self, values: FloatArray, many: bool) -> Any:
-        if self._shape.scalar:
-            return values[:, 0] if many else float(values[0, 0])
-        return values if many else values[0]
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Relevance, Shape, StreamModel
-from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.mapped import Affine, Mapped
 
 
-class Columns(Wrapper):
+class Columns(Mapped):
     """A model of some columns of the inputs.
 
     Args:
@@ -47,29 +45,17 @@ class Columns(Wrapper):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"x": self._x}
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
-        prediction = self._within._advance(self._seen(X), Y, report, conditions)
-        self._x[:] = X[-1]
-        return prediction
-
-    def _predict(self, X: FloatArray) -> Prediction:
-        self._refuse_unfit(X)
-        return self._within._predict(self._seen(X))
-
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(self._seen(X))
-
-    def _seen(self, X: FloatArray) -> FloatArray:
+    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         return np.ascontiguousarray(X[:, self._columns])
+
+    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
+        self._x[:] = X[-1]
 
     def _memory_arrays(self) -> list[FloatArray]:
         return [self._x, *super()._memory_arrays()]
 
     def _remember(self, X: FloatArray) -> None:
-        self._within._remember(self._seen(X))
+        super()._remember(X)
         self._x[:] = X[-1]
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
@@ -82,7 +68,7 @@ class Columns(Wrapper):
         return Relevance(inputs, inner.memory)
 
 
-class Differenced(Wrapper):
+class Differenced(Mapped):
     """A model of the change since the value in an input column, such as the last target.
 
     The model within learns y - x[column]; to its mean x[column] is added. A prior mean of 0 then says that nothing
@@ -113,25 +99,8 @@ class Differenced(Wrapper):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {}
 
-    def _base(self, X: FloatArray) -> FloatArray:
-        return X[:, self._column : self._column + 1]
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
-        prediction = self._within._advance(X, None if Y is None else Y - self._base(X), report, conditions)
-        return None if prediction is None else self._restored(X, prediction)
-
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._restored(X, self._within._predict(X))
-
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        change = self._within._joint(X)
-        return change.mapped(self._base(X), 1.0, change.noise)
-
-    def _restored(self, X: FloatArray, change: Prediction) -> Prediction:
-        return change._moved(self._base(X), 1.0)
+    def _affine(self, X: FloatArray) -> Affine:
+        return Affine(X[:, self._column : self._column + 1], 1.0)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, y = self._within._last_row()

@@ -78,8 +78,7 @@ class Committee(Composite):
     def add(self, model: StreamModel) -> None:
         """Add a member, which may have learnt rows before; it earns its weight from now on."""
         newcomer = self._welcome(model)
-        self._settings["models"].append(newcomer.clone())
-        self._models.append(newcomer.copy())
+        self._set_members([*self._settings["models"], newcomer.clone()], [*self._models, newcomer.copy()])
         if self._d is not None:
             assert self._p is not None
             self._resize([*range(len(self._models) - 1), -1], self._p)
@@ -97,19 +96,24 @@ class Committee(Composite):
     def replace(self, index: int, model: StreamModel) -> None:
         """Put a model in a member's place, with the weight that this one has earned."""
         at = self._at(index)
-        newcomer = self._welcome(model)
-        self._settings["models"][at] = newcomer.clone()
-        self._models[at] = newcomer.copy()
+        newcomer, given, models = self._welcome(model), list(self._settings["models"]), list(self._models)
+        given[at], models[at] = newcomer.clone(), newcomer.copy()
+        self._set_members(given, models)
 
     def retire(self, index: int) -> None:
         """Let a member go; the others keep what they have earned."""
         at = self._at(index)
         if len(self._models) == 1:
             raise ValueError("a committee needs at least one member; replace it instead")
-        del self._settings["models"][at], self._models[at]
+        others = [k for k in range(len(self._models)) if k != at]
+        self._set_members([self._settings["models"][k] for k in others], [self._models[k] for k in others])
         if self._d is not None:
             assert self._p is not None
             self._resize([k for k in range(len(self._models) + 1) if k != at], self._p)
+
+    def _set_members(self, given: list[StreamModel], models: list[StreamModel]) -> None:
+        """New lists, so that the old ones can be put back if a call is undone."""
+        self._settings, self._models = self._settings | {"models": given}, models
 
     def _at(self, index: int) -> int:
         if not 0 <= index < len(self._models):

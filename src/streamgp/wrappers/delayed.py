@@ -10,15 +10,15 @@ import numpy as np
 from streamgp.arrays import Layout, Numbers
 from streamgp.contract import inputs
 from streamgp.contract.atomic import undone_on_error
-from streamgp.contract.delay import Delay
+from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Shape, StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.calibrated import ISSUED, Calibrated
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.wrapper import Wrapper, joined
 
 # Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; whether nothing
 # has changed since it was issued.
@@ -27,33 +27,12 @@ COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", 
 LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs"}, {})
 
 
-class Delayed(Wrapper):
-    """A stream model whose targets come late, in any order, or never.
+class Late(Wrapper):
+    """A stream model whose rows wait for their targets: the inputs, what was issued, and the memory of that moment."""
 
-    ``issue(x)`` predicts a row and advances the memory; ``resolve(ticket, y)`` learns its target when it comes, at the
-    inputs as they were, the window or the reservoir of that moment included. A ``Calibrated`` model learns from the
-    interval that was issued. To the model within the rows come in the order in which they are resolved; resolved at
-    once, they leave it as ``learn_one`` does, to the last bit.
-
-    Args:
-        model: the stream model within, which has learnt nothing.
-        pending: rows that can wait; one more, and the oldest expires.
-
-    Example:
-        >>> import streamgp as sg
-        >>> model = sg.Delayed(sg.KRLST(), pending=100)
-        >>> monday, tuesday = model.issue(1.0), model.issue(2.0)
-        >>> model.resolve(tuesday.ticket, 20.0)
-        >>> model.pending, model.rows_seen, round(model.predict_one(2.0).mean, 1)
-        (1, 2, 19.8)
-    """
-
-    _delay: Delay
+    _places: int  # rows that can wait
+    _waiting: Waiting
     _numbers: Numbers
-
-    def __init__(self, model: StreamModel, *, pending: int = 1000) -> None:
-        self._wrap(model)
-        self._places = whole("pending", pending)
 
     # The state.
 
@@ -67,37 +46,36 @@ class Delayed(Wrapper):
         self._within._prepare(shape)
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else (self._numbers, self._delay.arrays(), self._widths(d, 1))
+        before = None if self._d is None else (self._numbers, self._waiting.arrays(), self._widths(d, 1))
         super()._start(d, p)
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
         widths = self._widths(d, p)
-        self._delay = Delay(self._places, sum(widths))
+        self._waiting = Waiting(self._places, sum(widths))
         if before is not None:  # rows wait, but no target has come: what one output says stands for all
             numbers, waited, old_widths = before
             self._numbers.counters[:] = numbers.counters
             self._numbers.state.last_x[:] = numbers.state.last_x
             parts = np.split(waited["waiting"], np.cumsum(old_widths)[:-1], axis=1)
-            held = self._delay.arrays()
-            held["waiting"][:] = np.hstack(
-                [
-                    np.repeat(part, width // max(part.shape[1], 1), axis=1)
-                    for part, width in zip(parts, widths, strict=True)
-                ]
-            )
+            held = self._waiting.arrays()
+            held["waiting"][:] = np.hstack([_widened(part, width) for part, width in zip(parts, widths, strict=True)])
             held["tickets"][:] = waited["tickets"]
 
     def _widths(self, d: int, p: int) -> list[int]:
-        """How many numbers a waiting row has: its inputs, what was issued, and each array of the memory before it."""
-        issued = ISSUED * p if isinstance(self._within, Calibrated) else 0
-        return [d, issued, *(array.size for array in self._within._memory_arrays())]
+        """How many numbers a waiting row has: its inputs, what was issued, what was predicted, and the memory."""
+        memory = [array.size for array in self._within._memory_arrays()]
+        return [d, self._within._issued_width(p), self._predicted_width(p), *memory]
+
+    def _predicted_width(self, p: int) -> int:
+        """Numbers of the prediction that are kept for whoever asks."""
+        return 0
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.arrays() | self._delay.arrays()
+        return self._numbers.arrays() | self._waiting.arrays()
 
     def _check_restored(self) -> None:
-        self._delay.check_restored()
-        held = self._delay.arrays()
+        self._waiting.check_restored()
+        held = self._waiting.arrays()
         rows, expired, newest = (self._numbers.count(name) for name in ("rows", "expired", "newest"))
         if not (held["tickets"].max() < rows and 0 <= expired <= rows and -1 <= newest < rows):
             raise SnapshotError(
@@ -107,83 +85,48 @@ class Delayed(Wrapper):
         require("last_x", self._numbers.state.last_x)
         super()._check_restored()
 
-    # Rows.
+    # Rows that wait.
 
-    def issue(self, x: Any) -> Prediction:
-        """Predict a row whose target comes later, and advance the memory by it.
-
-        Args:
-            x: d numbers.
-
-        Returns:
-            A Prediction with a ``ticket``, the row's number from 0.
-        """
-        X = inputs.row(x, self._shape.d)
-        if self._shape.covers(certain=False):
-            return self._issue(X)
-        with undone_on_error(self):
-            self._begin(X, None, self._shape.scalar, False, many=False)
-            return self._issue(X)
-
-    def _issue(self, X: FloatArray) -> Prediction:
-        self._refuse_unfit(X)
-        within, counters, ticket = self._within, self._numbers.counters, self.rows_seen
-        prediction = within._predict(X)
-        issued = within._issued(prediction, self._p or 1) if isinstance(within, Calibrated) else np.empty(0)
-        row = np.concatenate([X[0], issued.ravel(), self._memory()])
+    def _put(self, X: FloatArray) -> Prediction:
+        """Predict one row, and let it wait for its target under the next ticket."""
+        within, counters, ticket = self._within, self._numbers.counters, self._numbers.count("rows")
+        prediction, issued = within._issue(X)
+        said = packed(prediction, self._numbers.state.last_y.size) if self._predicted_width(1) else np.empty((1, 0))
+        row = np.concatenate([X[0], issued[0], said[0], self._memory()])
         within._remember(X)
-        counters["expired"] += self._delay.put(ticket, row) >= 0
+        counters["expired"] += self._waiting.put(ticket, row) >= 0
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
-        return replace(self._shaped(prediction, many=False), ticket=ticket)
+        return prediction
 
-    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> None:
-        """Learn the target of a row that was issued, at the inputs as they were.
-
-        Args:
-            ticket: of the prediction.
-            y: a number, or p numbers; None, NaN, NA or masked: nothing is learnt, and the ticket is closed.
-            noise: variance of this observation's noise.
-            time: when the target came; models that forget by time live in the order of the targets.
-        """
-        if whole("ticket", ticket, at_least=0) >= self.rows_seen:
-            raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
-        if ticket not in self._delay:
-            raise KeyError(
-                f"no row waits under ticket {ticket}: it is resolved, or expired when {self._places} newer ones waited"
-            )
-        Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-        targets = Y if given else None
-        conditions = self._conditions(1, targets, noise=noise, time=time, many=False)
-        if self._shape.covers(given):
-            self._resolve(ticket, targets, conditions)
-            return
-        with undone_on_error(self):
-            self._begin(self._delay[ticket][None, : self._d], Y, scalar, given, many=False)
-            self._resolve(ticket, targets, conditions)
-
-    def _resolve(self, ticket: int, Y: FloatArray | None, conditions: FloatArray | None) -> None:
-        within, counters, d = self._within, self._numbers.counters, self._d
-        assert d is not None
-        row, issued = self._delay[ticket], ISSUED * (self._p or 1) if isinstance(within, Calibrated) else 0
-        X, said, past = row[None, :d], row[d : d + issued], row[d + issued :]
+    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
+        """Learn the target of a row that waits, at the inputs and with the memory of its moment; whether at once."""
+        within, counters = self._within, self._numbers.counters
+        x, issued, past = self._parts(self._waiting[ticket])
         present, last = self._memory(), ticket == self._numbers.count("newest")
+        at_once = last and bool(counters["fresh"][0]) and not any(isinstance(one, Ahead) for one in within._family())
         self._put_memory(past)
         try:
             # Where nothing has changed since, the model would issue the same now.
-            if Y is not None and isinstance(within, Calibrated) and not (last and counters["fresh"][0]):
-                within._learn_issued(X, Y, said.reshape(ISSUED, -1), conditions)
+            if at_once:
+                within._advance(x, Y, False, conditions)
             else:
-                within._advance(X, Y, False, conditions)
+                within._resolve(x, Y, issued, conditions)
         except BaseException:
             self._put_memory(present)
             raise
         if not last:
             self._put_memory(present)
-        self._delay.take(ticket)
+        self._waiting.take(ticket)
         counters["fresh"] = 0
         if last:
             self._close(Y)
+        return at_once
+
+    def _parts(self, row: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of a waiting row the inputs and what was issued, (1, ...), and the memory."""
+        d, issued, predicted, *_ = self._widths(self._numbers.state.last_x.size, self._numbers.state.last_y.size)
+        return row[None, :d], row[None, d : d + issued], row[d + issued + predicted :]
 
     def _memory(self) -> FloatArray:
         return np.concatenate([np.empty(0), *(array.ravel() for array in self._within._memory_arrays())])
@@ -193,15 +136,6 @@ class Delayed(Wrapper):
         for array in self._within._memory_arrays():
             array[...] = values[start : start + array.size].reshape(array.shape)
             start += array.size
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report, conditions)
-        self._numbers.counters["rows"] += len(X)
-        self._numbers.state.last_x[:] = X[-1]
-        self._close(Y)
-        return prediction
 
     def _close(self, Y: FloatArray | None) -> None:
         """The last row is done: its target, or that of one of the last rows, is the last one known."""
@@ -221,37 +155,12 @@ class Delayed(Wrapper):
         if self._d is not None:
             self._numbers.counters["fresh"] = 0
 
-    # Predictions.
-
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._within._predict(X)
-
-    def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
-        return self._within._shaped(prediction, many=many)
-
-    def _empty(self) -> Prediction:
-        return self._within._empty()
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._within._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(X)
-
-    def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        if self._numbers.count("newest") in self._delay:
-            raise ValueError(
-                "forecast goes on from the last row and its target, which has not come: resolve it first, or use "
-                "simulate(U, ...)"
-            )
-        return self._numbers.state.last_x, self._numbers.state.last_y
-
     # What can be read.
 
     @property
     def pending(self) -> int:
         """Rows that wait for their targets."""
-        return 0 if self._d is None else len(self._delay)
+        return 0 if self._d is None else len(self._waiting)
 
     @property
     def expired(self) -> int:
@@ -261,3 +170,239 @@ class Delayed(Wrapper):
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else self._numbers.count("rows")
+
+
+def _widened(values: FloatArray, width: int) -> FloatArray:
+    """Numbers of one output as those of several; a memory of lags, which no target has filled yet, is empty."""
+    times, rest = divmod(width, max(values.shape[1], 1))
+    return np.zeros((len(values), width)) if rest else np.repeat(values, times, axis=1)
+
+
+class Delayed(Late):
+    """A stream model whose targets come late, in any order, or never.
+
+    ``issue(x)`` predicts a row and advances the memory; ``resolve(ticket, y)`` learns its target when it comes, at the
+    inputs as they were, the window or the reservoir of that moment included. A ``Calibrated`` model learns from the
+    interval that was issued. To the model within the rows come in the order in which they are resolved; resolved at
+    once, they leave it as ``learn_one`` does, to the last bit.
+
+    Args:
+        model: the stream model within, which has learned nothing.
+        pending: rows that can wait; one more, and the oldest expires.
+
+    Example:
+        >>> import streamgp as sg
+        >>> model = sg.Delayed(sg.KRLST(), pending=100)
+        >>> monday, tuesday = model.issue(1.0), model.issue(2.0)
+        >>> model.resolve(tuesday.ticket, 20.0)
+        >>> model.pending, model.rows_seen, round(model.predict_one(2.0).mean, 1)
+        (1, 2, 19.8)
+    """
+
+    def __init__(self, model: StreamModel, *, pending: int = 1000) -> None:
+        self._wrap(model)
+        self._places = whole("pending", pending)
+
+    def _fresh(self) -> list[StreamModel]:
+        models = super()._fresh()
+        models[0]._expect_late(0, self._places)
+        return models
+
+    # Rows.
+
+    def issue(self, x: Any) -> Prediction:
+        """Predict a row whose target comes later, and advance the memory by it.
+
+        Args:
+            x: d numbers.
+
+        Returns:
+            A Prediction with a ``ticket``, the row's number from 0.
+        """
+        X = inputs.row(x, self._shape.d)
+        if self._shape.covers(certain=False):
+            return self._issued(X)
+        with undone_on_error(self):
+            self._begin(X, None, self._shape.scalar, False, many=False)
+            return self._issued(X)
+
+    def _issued(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        ticket = self.rows_seen
+        return replace(self._shaped(self._put(X), many=False), ticket=ticket)
+
+    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> None:
+        """Learn the target of a row that was issued, at the inputs as they were.
+
+        Args:
+            ticket: of the prediction.
+            y: a number, or p numbers; None, NaN, NA or masked: nothing is learned, and the ticket is closed.
+            noise: variance of this observation's noise.
+            time: when the target came; models that forget by time live in the order of the targets.
+        """
+        if whole("ticket", ticket, at_least=0) >= self.rows_seen:
+            raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
+        if ticket not in self._waiting:
+            raise KeyError(
+                f"no row waits under ticket {ticket}: it is resolved, or expired when {self._places} newer ones waited"
+            )
+        Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
+        conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
+        if self._shape.covers(given):
+            self._take_out(ticket, Y, conditions)
+            return
+        with undone_on_error(self):
+            self._begin(self._waiting[ticket][None, : self._d], Y, scalar, given, many=False)
+            self._take_out(ticket, Y, conditions)
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        prediction = self._within._advance(X, Y, report, conditions)
+        self._numbers.counters["rows"] += len(X)
+        self._numbers.state.last_x[:] = X[-1]
+        self._close(Y)
+        return prediction
+
+    # Predictions.
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        return self._within._predict(X)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._within._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._within._joint(X)
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        if self._numbers.count("newest") in self._waiting:
+            raise ValueError(
+                "forecast goes on from the last row and its target, which has not come: resolve it first, or use "
+                "simulate(U, ...)"
+            )
+        return self._numbers.state.last_x, self._numbers.state.last_y
+
+
+class Ahead(Late):
+    """A stream model that predicts targets some rows ahead.
+
+    The target of a row is predicted from the row so many before it, with all that was known then, and from nothing
+    that came in between: so ``predict_one`` and ``track`` return what was issued, and errors are those of real
+    forecasts. ``upcoming()`` has the predictions of the rows to come. A row is learned when its target has come. Within
+    ``Lagged`` the newest lag is the row's own target.
+
+    Args:
+        model: the stream model within, which has learned nothing; it sees a row and learns the target ``horizon`` rows
+            later.
+        horizon: rows ahead.
+        pending: rows that can wait longer than that for targets that come even later; ``Delayed`` sets it.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> y = np.sin(0.3 * np.arange(400))
+        >>> model = sg.Ahead(sg.Lagged(sg.KRLST(), lags=2), horizon=5)
+        >>> p = model.track(np.empty((400, 0)), y)
+        >>> bool(np.abs(p.mean - y)[-50:].max() < 0.1)
+        True
+        >>> model.upcoming().mean.shape
+        (5,)
+    """
+
+    def __init__(self, model: StreamModel, *, horizon: int, pending: int = 0) -> None:
+        self._wrap(model)
+        self._horizon = whole("horizon", horizon)
+        self._places = self._horizon + whole("pending", pending, at_least=0)
+
+    def _fresh(self) -> list[StreamModel]:
+        models = super()._fresh()
+        models[0]._expect_late(self._horizon, 0)
+        return models
+
+    def _expect_late(self, rows: int, pending: int) -> None:
+        self._settings["pending"], self._places = pending, self._horizon + pending
+
+    def _predicted_width(self, p: int) -> int:
+        parts: list[Any] = []
+        self._within._empty()._each(parts.append)
+        return len(parts) * p
+
+    # Rows.
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        predictions: list[Any] = []
+        with undone_on_error(self):
+            for t in range(len(X)):
+                if report:
+                    predictions.append(self._predict(X[t : t + 1]))
+                y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
+                self._arrive(self.rows_seen, y, part(conditions, t, t + 1))
+                self._put(X[t : t + 1])
+        return joined(predictions) if report else None
+
+    def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
+        """The target of a row has come: the row so many before it is learned."""
+        ticket = row - self._horizon
+        known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
+        if not known:  # the model within has not seen it, or does not bridge it
+            self._within._note_target(Y[0])
+        known = ~np.isnan(Y[0])
+        self._numbers.state.last_y[known] = Y[0, known]
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        ticket = self.rows_seen - self._horizon
+        if ticket not in self._waiting:
+            p = self._numbers.state.last_y.size
+            return self._within._predict(X)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+        return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
+
+    def _unpacked(self, rows: FloatArray) -> Prediction:
+        """What was predicted of waiting rows, (n, p) in all its parts."""
+        p = self._numbers.state.last_y.size
+        d, issued, predicted, *_ = self._widths(self._numbers.state.last_x.size, p)
+        return unpacked(rows[:, d + issued : d + issued + predicted], self._within._empty(), p)
+
+    def upcoming(self) -> Prediction[FloatArray]:
+        """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
+        if self._d is None:
+            return self._empty()
+        numbers = range(self.rows_seen - self._horizon, self.rows_seen)
+        rows = [self._waiting[number] for number in numbers if number in self._waiting]
+        return self._shaped(self._unpacked(np.array(rows)), many=True) if rows else self._empty()
+
+    # Targets that come even later.
+
+    def _issued_width(self, p: int) -> int:
+        return p
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        return self._predict(X), np.full((len(X), self._p or 1), float(self.rows_seen))
+
+    def _remember(self, X: FloatArray) -> None:
+        self._put(X)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        self._arrive(int(issued[0, 0]), Y, conditions)
+
+    def _recall(self, y: FloatArray) -> None:
+        """The last row was issued without its own target: issue it once more."""
+        newest = self.rows_seen - 1
+        x, _, past = self._parts(self._waiting.take(newest))
+        self._put_memory(past)
+        self._within._note_target(y)
+        self._numbers.counters["rows"] = newest
+        self._put(x)
+
+    def reset_memory(self) -> None:
+        if self._d is not None:  # the rows of a new sequence are not those that the old one led to
+            for array, nothing in zip(self._waiting.arrays().values(), (0.0, -1), strict=True):
+                array[...] = nothing
+        super().reset_memory()
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._numbers.state.last_x, self._numbers.state.last_y

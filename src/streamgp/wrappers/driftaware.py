@@ -151,6 +151,11 @@ class DriftAware(Wrapper):
         room = {} if self.on_trial else self._shadow._all_arrays()
         return self._numbers.arrays() | {f"shadow.{name}": array for name, array in room.items()}
 
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        super()._rebuild(structure)
+        self._shadow = self._blank()
+        self._shadow._rebuild({k.removeprefix("shadow."): v for k, v in structure.items() if k.startswith("shadow.")})
+
     def _check_restored(self) -> None:
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase not in (WARMING, WATCHING, TRIAL) or left < (phase == TRIAL):

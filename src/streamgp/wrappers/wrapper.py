@@ -41,6 +41,8 @@ class Composite(StreamModel):
         self.has_variance = all(model.has_variance for model in models)
         self._shared = any(model._shared for model in models)
         self._largest = min(model._largest for model in models)
+        self._without_inputs = all(model._without_inputs for model in models)
+        self._feeds_itself = any(model._feeds_itself for model in models)
         self._observes = next((model._observes for model in models if model._observes != "numbers"), "numbers")
 
     def _refuse_classes_and_counts(self, why: str) -> None:
@@ -55,9 +57,13 @@ class Composite(StreamModel):
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
-            self._models = [model.clone() for model in self._models]
+            self._models = self._fresh()
         for model in self._models:
             model._prepare(Shape(d, p, scalar=False, certain=True))
+
+    def _fresh(self) -> list[StreamModel]:
+        """The models within as they start; those of the settings stay as they are."""
+        return [model.clone() for model in self._models]
 
     @property
     def _needs_time(self) -> bool:  # type: ignore[override]
@@ -128,7 +134,10 @@ class Wrapper(Composite):
             self._within._revise(change)
         else:
             change(self._within)
-        self._settings["model"] = self._within.clone()
+        self._settings = self._settings | {"model": self._within.clone()}
+
+    def _empty(self) -> Prediction:
+        return self._empty_like(self._within._empty())
 
     @property
     def inner(self) -> StreamModel:

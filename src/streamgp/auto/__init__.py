@@ -1,0 +1,1 @@
+"""Auto: a stream model that scales, chooses, tunes, calibrates and notices change by itself."""

@@ -1,0 +1,281 @@
+"""Auto: the model for those who do not want to choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamgp.auto.candidates import CANDIDATES
+from streamgp.auto.experts import Experts
+from streamgp.auto.staged import Chosen
+from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.conditions import NOISE
+from streamgp.contract.freerun import Step, Trajectories
+from streamgp.contract.joint import JointPrediction
+from streamgp.contract.model import Change, Relevance, Shape, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.settings import FloatArray, nearest, number, whole
+from streamgp.wrappers.lagged import Lagged
+
+DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
+FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
+
+
+class Auto(StreamModel):
+    """A stream model without settings: it scales, chooses, tunes, calibrates and notices change by itself.
+
+    Naive predictions, least squares and Gaussian processes, with and without past targets as inputs, compete in one
+    committee. It predicts from the second row on. Rows may be empty, ``()``, where the past is all there is. Several
+    outputs each have a committee of their own.
+
+    Building and tuning take seconds after row 20, after a tenth and three tenths of the warm-up and at its end; the
+    snapshot grows and shrinks there as members come and go.
+
+    Args:
+        level: how much of the observations the interval is to hold, above 0 and below 1.
+        lags: past targets that experts may use as inputs; None: 10 without other inputs or ahead of time, otherwise a
+            day of them if ``seasons`` has one of at most 48 rows, or 3.
+        seasons: rows of a day and of a week, or of any other season, where they are known.
+        warmup: rows after which processes are chosen, at least 10.
+        tune: whether hyperparameters are tuned.
+        drift: whether to look for changes of the stream.
+        ahead: rows between a row and its target; ``Ahead`` sets it.
+        candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> y = 50 + 10 * np.sin(X[:, 0]) + rng.normal(size=200)
+        >>> model = sg.Auto(warmup=100)
+        >>> p = model.track(X, y)
+        >>> low, high = p.interval(0.9)
+        >>> bool(np.mean((low < y) & (y < high)) > 0.8), bool(np.std((y - p.mean)[100:]) < 2)
+        (True, True)
+    """
+
+    _shared = False
+    _without_inputs = True
+    _feeds_itself = True
+
+    def __init__(
+        self,
+        *,
+        level: float = 0.9,
+        lags: int | None = None,
+        seasons: Sequence[int] = (),
+        warmup: int = 1000,
+        tune: bool = True,
+        drift: bool = True,
+        ahead: int = 0,
+        candidates: dict[str, Any] | None = None,
+    ) -> None:
+        if number("level", level, above=0) >= 1:
+            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
+        self._lags = None if lags is None else whole("lags", lags, at_least=0)
+        self._seasons = [whole("seasons", season) for season in seasons]
+        self._ahead = whole("ahead", ahead, at_least=0)
+        whole("warmup", warmup, at_least=10)
+        for name, value in (("tune", tune), ("drift", drift)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False; got {value!r}")
+        given, known = candidates or {}, sorted({name for one in CANDIDATES.values() for name in one.settings})
+        for name in given:
+            if name.partition("__")[0] not in known:
+                raise ValueError(f"no candidate of Auto has a setting {name!r}.{nearest(name, known)}")
+        self._needs_time = given.get("half_life") is not None
+        self._common: dict[str, Any] = {
+            "level": float(level),
+            "warmup": warmup,
+            "tune": tune,
+            "drift": drift,
+            "candidates": given,
+            "seasons": self._seasons,
+        }
+        self._outputs = [self._fresh(1)]
+
+    def _fresh(self, d: int) -> _Past:
+        """What predicts one output from d columns and its own past."""
+        lags = self.lags_for(d)
+        experts = Experts(own=d, lags=lags, ahead=self._ahead, **self._common)
+        return _Past(experts, lags=max(lags, 1))
+
+    def lags_for(self, d: int) -> int:
+        """Return how many past targets experts may use beside so many columns."""
+        if self._lags is not None:
+            return self._lags
+        if not d or self._ahead:
+            return DEFAULT_LAGS
+        return next((rows for rows in self._seasons if rows <= DAY_OF_LAGS), FEW_LAGS)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        if self._d is None:
+            self._outputs = [self._fresh(d) for _ in range(p)]
+        else:  # rows have come, but no target
+            self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
+        for output in self._outputs:
+            output._prepare(Shape(d, 1, scalar=False, certain=True))
+
+    def _children(self) -> dict[str, StreamModel]:
+        return {f"output.{j}": output for j, output in enumerate(self._outputs)}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _expect_late(self, rows: int, pending: int) -> None:
+        self._ahead = self._settings["ahead"] = rows
+        self._outputs = [self._fresh(1)]
+
+    # Rows.
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        with undone_on_error(self, len(X) * len(self._outputs)):
+            said = [
+                output._advance(X, _column(Y, j), report, _of_output(conditions, j))
+                for j, output in enumerate(self._outputs)
+            ]
+        known = [one for one in said if one is not None]
+        return _side_by_side(known) if known else None
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        return _side_by_side([output._predict(X) for output in self._outputs])
+
+    def _empty(self) -> Prediction:
+        return self._empty_like(self._outputs[0]._empty())
+
+    def _issued_width(self, p: int) -> int:
+        return p * self._outputs[0]._issued_width(1)
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        said, issued = zip(*(output._issue(X) for output in self._outputs), strict=True)
+        # Number by number, each for all outputs: what one output says then stands for several.
+        return _side_by_side(list(said)), np.stack(issued, axis=2).reshape(len(X), -1)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        each = issued.reshape(len(X), -1, len(self._outputs))
+        with undone_on_error(self, len(self._outputs)):
+            for j, output in enumerate(self._outputs):
+                output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
+
+    def _note_target(self, y: FloatArray) -> None:
+        for j, output in enumerate(self._outputs):
+            output._note_target(y[j : j + 1])
+
+    def _recall(self, y: FloatArray) -> None:
+        for j, output in enumerate(self._outputs):
+            output._recall(y[j : j + 1])
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        return self._outputs[0]._memory_arrays()  # the last row, which is the same for all
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return _Outputs([output._trajectories(count, steps) for output in self._outputs])
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._outputs[0]._joint(X)
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        rows = [output._last_row() for output in self._outputs]
+        return rows[0][0], np.concatenate([y for _, y in rows])
+
+    # What can be read.
+
+    @property
+    def rows_seen(self) -> int:
+        return self._outputs[0].rows_seen
+
+    @property
+    def _shown(self) -> Experts:
+        return self._outputs[0].experts
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How much each expert counts at present, by name; of the first output."""
+        return dict(zip(self._shown.names, self._shown.committee.weights.tolist(), strict=True))
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The root mean squared error of each expert over about the last thousand rows; of the first output."""
+        return dict(zip(self._shown.names, self._shown.committee.errors.tolist(), strict=True))
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """Which processes were chosen, and why; None before the end of the warm-up; of the first output."""
+        return self._shown.chosen
+
+    @property
+    def changes(self) -> list[int]:
+        """Rows, from 0, after which the stream changed; of the first output."""
+        return list(self._shown.events)
+
+    @property
+    def size(self) -> int:
+        return self._shown.size
+
+    @property
+    def basis(self) -> FloatArray:
+        return self._shown.basis
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        return self._shown.hyperparameters
+
+    def relevance(self) -> Relevance:
+        return self._shown.relevance()
+
+    @property
+    def last_change(self) -> Change:
+        return self._shown.last_change
+
+
+class _Past(Lagged):
+    """Past targets of one output; the first row, which has none, is for the experts that need none."""
+
+    @property
+    def _needed(self) -> int:
+        return 0
+
+    @property
+    def experts(self) -> Experts:
+        within: Any = self._within
+        return within  # type: ignore[no-any-return]
+
+
+class _Outputs(Trajectories):
+    """Trajectories of several outputs, each of its own."""
+
+    def __init__(self, outputs: list[Trajectories]) -> None:
+        self._outputs = outputs
+
+    def predict(self, X: FloatArray) -> Step:
+        steps = [output.predict(X) for output in self._outputs]
+        return Step(*(np.hstack(parts) for parts in zip(*steps, strict=True)))
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        for j, output in enumerate(self._outputs):
+            output.record(values[:, j : j + 1], targets[:, j : j + 1])
+
+
+def _column(Y: FloatArray | None, j: int) -> FloatArray | None:
+    return None if Y is None else np.ascontiguousarray(Y[:, j : j + 1])
+
+
+def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
+    if conditions is None:
+        return None
+    own = conditions[:, NOISE + j : NOISE + j + 1]
+    return np.hstack([conditions[:, :NOISE], own])
+
+
+def _side_by_side(said: list[Prediction]) -> Prediction:
+    """Predictions of single outputs as one."""
+    return said[0]._each(lambda *parts: np.hstack(parts), *said[1:])

@@ -1,0 +1,245 @@
+"""Staged models: what predicts is built anew, or changed, after given numbers of rows, from the last rows."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.batch import SSGPR, FullGP
+from streamgp.batch.evidence import Evidence
+from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.conditions import TIME, part
+from streamgp.contract.freerun import Trajectories
+from streamgp.contract.joint import JointPrediction
+from streamgp.contract.model import Change, Relevance, Shape, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.settings import FloatArray
+from streamgp.tuning.tune import NoEvidenceError, fit_prefix
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.wrapper import joined
+
+FEWEST = 30  # rows from which hyperparameters can be found at all
+TUNED_ROWS = 500  # most rows that count for hyperparameters: a search takes seconds
+ITERATIONS = 40  # of that search
+
+
+class Chosen(NamedTuple):
+    """Which models were chosen, and why.
+
+    Args:
+        names: of the models, the best first.
+        model: how it was built.
+        reason: a sentence.
+        scores: by candidate, the root mean squared error on the later of the first rows, in units of the target.
+    """
+
+    names: list[str]
+    model: str
+    reason: str
+    scores: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return " + ".join(self.names)
+
+
+class Rows(NamedTuple):
+    """The last rows.
+
+    Args:
+        X: (n, d) inputs.
+        Y: (n, p) targets, NaN where missing.
+        time: (n,) times, if models forget by it.
+        missed: (n, p) errors of what was predicted, NaN where unknown.
+    """
+
+    X: FloatArray
+    Y: FloatArray
+    time: FloatArray | None
+    missed: FloatArray
+
+
+class Staged(StreamModel):
+    """A stream model that keeps its last rows, and is built anew or changed after some of them."""
+
+    _model: Calibrated  # that predicts
+    _room: int  # rows that are kept
+    # (room, d + 1 + 2 p) inputs, time, targets and errors of the last rows, each at its number modulo room
+    _kept: FloatArray
+    _seen: np.ndarray  # (1,) rows so far
+    chosen: Chosen | None = None
+    doing: Callable[[str], None] = staticmethod(lambda _: None)  # told what takes seconds
+
+    # What a staged model has to provide.
+
+    @abc.abstractmethod
+    def _first(self, d: int) -> Calibrated:
+        """What predicts from the first row on."""
+
+    @abc.abstractmethod
+    def _before_change(self, n: int) -> int:
+        """How many of the next n rows come before something may change."""
+
+    @abc.abstractmethod
+    def _change(self) -> None:
+        """Change what is due after the rows so far."""
+
+    def _watch(self, X: FloatArray, y: FloatArray, mean: FloatArray) -> None:
+        """See rows, their targets and what was predicted of them, before they are kept."""
+
+    # Rows.
+
+    def _start(self, d: int, p: int) -> None:
+        kept = np.full((self._room, d + 1 + 2 * p), np.nan)
+        if self._d is None:
+            self._model, self._seen = self._first(d), np.zeros(1, dtype=np.int64)
+        else:  # rows have come, but no target
+            kept[:, : d + 1] = self._kept[:, : d + 1]
+        self._kept = kept
+        self._model._prepare(Shape(d, p, scalar=False, certain=True))
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        predictions: list[Any] = []
+        start, n = 0, len(X)
+        with undone_on_error(self, 2 if self._before_change(n + 1) <= n else n):
+            while start < n:
+                stop = start + self._before_change(n - start)
+                targets, said = None if Y is None else Y[start:stop], part(conditions, start, stop)
+                prediction: Any = self._model._advance(X[start:stop], targets, True, said)
+                predictions.append(prediction)
+                self._keep(X[start:stop], targets, prediction.mean, said)
+                start = stop
+        return self._said(joined(predictions)) if report else None
+
+    def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
+        """Keep rows that were predicted and learned; change what is due after them."""
+        n = len(X)
+        targets = np.full_like(mean, np.nan) if Y is None else Y
+        self._watch(X, targets[:, 0], mean[:, 0])
+        time = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
+        rows = np.column_stack([X, time, targets, targets - mean])[-self._room :]
+        last = int(self._seen[0]) + n
+        self._kept[np.arange(last - len(rows), last) % self._room] = rows
+        self._seen[0] = last
+        if self._before_change(0) == 0:
+            self._change()
+
+    def _last_rows(self, n: int) -> Rows:
+        """The last n rows that are kept, oldest first."""
+        seen, d, p = int(self._seen[0]), self._d or 0, self._p or 1
+        kept = self._kept[np.arange(seen - min(n, seen, self._room), seen) % self._room]
+        X, time, targets, missed = kept[:, :d], kept[:, d], kept[:, d + 1 : d + 1 + p], kept[:, d + 1 + p :]
+        return Rows(X, targets.copy(), time if self._needs_time else None, missed)
+
+    def _said(self, prediction: Prediction) -> Prediction:
+        """What users see of a prediction."""
+        return prediction
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        return self._said(self._model._predict(X))
+
+    # Late targets: the mean that was issued is what the row is judged by.
+
+    def _issued_width(self, p: int) -> int:
+        return p + self._model._issued_width(p)
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._model._issue(X)
+        return self._said(prediction), np.hstack([prediction.mean, issued])
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        with undone_on_error(self, 2 if self._before_change(2) == 1 else 1):
+            mean, rest = np.split(issued, [Y.shape[1]], axis=1)
+            self._model._resolve(X, Y, rest, conditions)
+            self._keep(X, Y, mean, conditions)
+
+    # The state.
+
+    def _children(self) -> dict[str, StreamModel]:
+        return {"model": self._model}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"kept": self._kept, "seen": self._seen}
+
+    def _structure(self) -> dict[str, Any]:
+        chosen = None if self.chosen is None else [self.chosen.names, self.chosen.model, self.chosen.reason]
+        scores = {} if self.chosen is None else self.chosen.scores
+        own = {"model": self._model.clone(), "chosen": chosen, "scores": [list(pair) for pair in scores.items()]}
+        return own | super()._structure()
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        model, chosen = structure["model"], structure["chosen"]
+        if not isinstance(model, Calibrated):
+            raise SnapshotError(f"the snapshot's model must be a Calibrated one; it is {model!r}")
+        self._model = model
+        self._model._prepare(self._model_shape())
+        scores = {str(name): float(score) for name, score in structure["scores"]}
+        self.chosen = None if chosen is None else Chosen(chosen[0], chosen[1], chosen[2], scores)
+        super()._rebuild(structure)
+
+    def _model_shape(self) -> Shape:
+        return self._shape._replace(scalar=False, certain=True)
+
+    def _check_restored(self) -> None:
+        require("rows seen", self._seen, at_least=0)
+        super()._check_restored()
+
+    def _empty(self) -> Prediction:
+        return self._empty_like(self._model._empty())
+
+    # What can be read, and the rest.
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._model._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._model._joint(X)
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._model._last_row()
+
+    @property
+    def rows_seen(self) -> int:
+        return 0 if self._d is None else int(self._seen[0])
+
+    def _shown(self) -> StreamModel:
+        """The model whose basis, size, hyperparameters... can be read."""
+        return self._model
+
+    @property
+    def size(self) -> int:
+        return self._shown().size
+
+    @property
+    def basis(self) -> FloatArray:
+        return self._shown().basis
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        return self._shown().hyperparameters
+
+    def relevance(self) -> Relevance:
+        return self._shown().relevance()
+
+    @property
+    def last_change(self) -> Change:
+        return self._shown().last_change
+
+
+def hyperparameters(model: StreamModel, X: FloatArray, Y: FloatArray) -> FullGP | SSGPR | None:
+    """What the first rows say of a model for standard units; None where it has nothing to find."""
+    evidence = Evidence(restarts=0, iterations=ITERATIONS)
+    try:
+        return fit_prefix(Standardize(model, warmup=max(len(Y), 2)), X, Y, evidence, rows=TUNED_ROWS)
+    except NoEvidenceError:
+        return None

@@ -1,0 +1,53 @@
+"""Models by name, for inputs and targets in standard units."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from streamgp.auto.auto import Auto
+from streamgp.auto.candidates import scales
+from streamgp.auto.staged import Staged
+from streamgp.contract.model import StreamModel
+from streamgp.recipes.naive import Naive
+from streamgp.settings import Configured, nearest
+from streamgp.wrappers.wrapper import Wrapper
+
+
+def model_names() -> list[str]:
+    """The models that can be asked for by name."""
+    from streamgp import api
+
+    kinds = {name: getattr(api, name) for name in api.__all__}
+    return sorted(
+        name
+        for name, kind in kinds.items()
+        if inspect.isclass(kind)
+        and issubclass(kind, StreamModel)
+        and not issubclass(kind, Auto | Staged | Wrapper | Naive)
+        and not inspect.isabstract(kind)
+        and "models" not in kind.setting_names()
+    )
+
+
+def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
+    """A model with these settings, otherwise its own defaults, but one lengthscale for each input."""
+    if name not in model_names():
+        raise ValueError(
+            f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
+            f"{', '.join(model_names())}"
+        )
+    kind = Configured.registry[name]
+    parameters = inspect.signature(kind).parameters
+    defaults: dict[str, Any] = {}
+    if "lengthscale" in parameters and "units" not in parameters:
+        if any(key.startswith("kernel__") for key in settings):
+            defaults["kernel"] = parameters["kernel"].default.replaced(lengthscale=scales(d))
+        elif "kernel" not in settings:
+            defaults["lengthscale"] = scales(d)
+    outer = {key: value for key, value in settings.items() if "__" not in key}
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
+    if missing:
+        raise ValueError(f"{name} needs {', '.join(missing)}: give --set {missing[0]}=..., or use it from Python")
+    model: StreamModel = kind(**(defaults | outer))  # type: ignore[assignment]
+    return model.replaced(**{key: value for key, value in settings.items() if "__" in key})  # type: ignore[no-any-return]

@@ -1,0 +1,88 @@
+"""Connections: clients that keep the server waiting lose their connection before they can keep others out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class Waiting:
+    """The connections that the server waits for, in the order in which it began to.
+
+    Args:
+        most: connections in all; a new one beyond that ends the one that has been waited for longest.
+        seconds: in which the headers of a request must have come.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most, self.seconds = min(most, _allowed()), seconds
+        self._since: dict[H11Protocol, float] = {}
+
+    def begin(self, connection: H11Protocol) -> None:
+        """From now on, wait for the headers of a request."""
+        self.end(connection)
+        self._since[connection] = time.monotonic()
+
+    def end(self, connection: H11Protocol) -> None:
+        self._since.pop(connection, None)
+
+    def close_overdue(self) -> None:
+        """End the connections that have not sent headers in time."""
+        late = time.monotonic() - self.seconds
+        for connection, since in list(self._since.items()):
+            if since > late:
+                break
+            if _is_idle(connection):
+                connection.transport.close()
+                self.end(connection)
+
+    def make_room(self, connections: set[Any]) -> bool:
+        """End the connection whose headers or body have been waited for longest, if need be; whether there is room."""
+        if len(connections) < self.most:
+            return True
+        for connection in list(self._since):
+            self.end(connection)  # one that is being answered begins to wait again afterwards
+            if _is_idle(connection) or connection.cycle.more_body:
+                connections.discard(connection)
+                connection.transport.abort()
+                return True
+        return False
+
+
+def connection_class(waiting: Waiting) -> type[H11Protocol]:
+    """The protocol of a server that waits for its clients no longer than this."""
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if not waiting.make_room(self.connections):
+                self.limit_concurrency = 0  # its requests are answered with 503
+            super().connection_made(transport)
+            waiting.begin(self)
+
+        def on_response_complete(self) -> None:
+            waiting.begin(self)
+            super().on_response_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            waiting.end(self)
+            super().connection_lost(exc)
+
+    return Connection
+
+
+def _is_idle(connection: H11Protocol) -> bool:
+    """Whether there is no request that the server has to answer."""
+    return connection.cycle is None or connection.cycle.response_complete
+
+
+def _allowed() -> int:
+    """How many connections the system lets a process have, with as many files beside them."""
+    if sys.platform == "win32":
+        return 1 << 20
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2

@@ -1,0 +1,118 @@
+"""Mapped models: the model within sees the same rows otherwise, their inputs, their targets, or both."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract import freerun
+from streamgp.contract.conditions import in_other_units
+from streamgp.contract.joint import JointPrediction
+from streamgp.contract.prediction import Prediction
+from streamgp.settings import FloatArray
+from streamgp.wrappers.wrapper import Wrapper
+
+
+class Affine(NamedTuple):
+    """Targets are offset + factor times those within; both broadcast to (n, p)."""
+
+    offset: Any
+    factor: Any
+
+
+class Mapped(Wrapper):
+    """A stream model around another one that sees rows mapped.
+
+    A subclass says how rows look within (``_inputs``), how targets come back (``_affine``) and what it has to remember
+    of the rows it took (``_note``). Predictions, late targets, joint predictions and free runs follow.
+    """
+
+    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """Rows as the model within sees them; with targets they follow each other, without each would come next."""
+        return X
+
+    def _affine(self, X: FloatArray) -> Affine | None:
+        """How the targets of rows come back; None: as they are."""
+        return None
+
+    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
+        """Remember what later rows need of these, which were taken."""
+
+    # Targets and predictions, there and back.
+
+    def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Targets as the model within sees them."""
+        affine = self._affine(X)
+        return Y if affine is None else np.ascontiguousarray((Y - affine.offset) / affine.factor)
+
+    def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
+        """A prediction of the model within, in the units of the targets."""
+        affine = self._affine(X)
+        return prediction if affine is None else prediction._moved(affine.offset, affine.factor)
+
+    def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
+        affine = self._affine(X)
+        return conditions if affine is None else in_other_units(conditions, np.atleast_1d(affine.factor), self._shared)
+
+    # Rows.
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        within = self._inputs(X, np.full((len(X), self._p or 1), np.nan) if Y is None else Y)
+        targets = None if Y is None else self._targets(X, Y)
+        prediction = self._within._advance(within, targets, report, self._conditions_within(X, conditions))
+        self._note(X, Y)
+        return None if prediction is None else self._back(X, prediction)
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        self._refuse_unfit(X)
+        return self._back(X, self._within._predict(self._inputs(X)))
+
+    def _issued_width(self, p: int) -> int:
+        return self._within._issued_width(p)
+
+    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(self._inputs(X))
+        return self._back(X, prediction), issued
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        said = self._conditions_within(X, conditions)
+        self._within._resolve(self._inputs(X), self._targets(X, Y), issued, said)
+
+    def _remember(self, X: FloatArray) -> None:
+        self._within._remember(self._inputs(X))
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        joint, affine = self._within._joint(self._inputs(X)), self._affine(X)
+        return (
+            joint
+            if affine is None
+            else joint.mapped(affine.offset, affine.factor, np.asarray(affine.factor**2 * joint.noise))
+        )
+
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return MappedTrajectories(self, self._within._trajectories(count, steps))
+
+
+class MappedTrajectories(freerun.Mapped):
+    """Trajectories of the model within, in the units of the targets."""
+
+    _rows: FloatArray  # those predicted last
+
+    def __init__(self, model: Mapped, within: freerun.Trajectories) -> None:
+        super().__init__(within)
+        self._model = model
+
+    def _map(self, X: FloatArray, step: freerun.Step) -> tuple[Any, Any, FloatArray]:
+        self._rows = X
+        offset, factor = self._model._affine(X) or Affine(0.0, 1.0)
+        return offset, factor, np.asarray(factor**2 * step.noise)
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        return self._model._inputs(np.ascontiguousarray(X))
+
+    def _targets(self, Y: FloatArray) -> FloatArray:
+        return self._model._targets(self._rows, np.ascontiguousarray(Y))

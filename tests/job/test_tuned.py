@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.auto import staged
+from streamgp.job import Pipeline
+from tests.job.test_pipeline import schema_of, taken
+
+
+def rows(n=160, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, 2.0 * X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.05 * rng.normal(size=n)
+
+
+def test_a_model_that_is_asked_for_is_tuned_on_the_rows_in_standard_units():
+    X, y = rows(100)
+    model, again = (sg.Tuned(sg.SOGP(capacity=10, lengthscale=[1.4, 1.4]), drift=False, warmup=100) for _ in range(2))
+    model.learn_many(100.0 * X + 7.0, 50.0 * y - 3.0)
+    again.learn_many(X, y)
+    inner, other = (m._model._within._pristine.get_params() for m in (model, again))
+    assert inner["noise"] == pytest.approx(other["noise"], rel=1e-6)
+    assert inner["noise"] < 0.1
+    chosen = model.chosen
+    assert (chosen.names, chosen.reason, chosen.scores) == (["SOGP"], "as requested", {})
+
+
+def test_a_model_that_cannot_forget_goes_without_the_detection_of_drift():
+    watching, stubborn = (Pipeline(schema_of(2), name, {"warmup": 20}) for name in ("KRLST", "QKLMS"))
+    assert watching.watches_drift
+    assert not stubborn.watches_drift
+    assert not Pipeline(schema_of(2), "KRLST", {"drift": "off"}).watches_drift
+    assert stubborn.drift == []
+
+
+def test_a_change_is_noticed_and_told_with_the_number_of_its_row():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = np.where(np.arange(900) < 600, 1.0, -1.0) * X[:, 0] + 0.05 * rng.normal(size=900)
+    for lags, horizon in ((0, 0), (2, 0), (0, 2)):
+        pipeline = Pipeline(schema_of(2), "KRLST", {"capacity": 10, "warmup": 100, "tune": False}, lags, horizon)
+        taken(pipeline, X, np.concatenate([np.zeros(horizon), y[: 900 - horizon]]))
+        (first, told), *_ = [event for event in pipeline.drift if event[0] > 400]
+        assert 600 + horizon < first < 620 + horizon
+        assert told == "drift suspected, forgetting faster"
+
+
+@pytest.mark.parametrize("noise", [0.1, 1e-6])
+def test_targets_without_noise_are_followed_closely(noise):
+    # Without bounds the evidence takes the variance to 1e6, and a noise that suits it is ten times that of the target.
+    t = np.arange(200)
+    settings = {"warmup": 100, "noise": noise, "drift": False, "forgetting": 1.0}
+    lines = taken(Pipeline(schema_of(0), "KRLST", settings, 2, 1), np.empty((200, 0)), np.sin(0.3 * t))
+    assert np.abs(lines["mean"] - lines["observed"])[150:].max() < 2e-3
+
+
+def test_only_a_model_without_evidence_goes_untuned(monkeypatch):
+    X, y = np.zeros((5, 1)), np.zeros(5)
+    assert staged.hyperparameters(sg.LWPR(), X, y) is None
+
+    def broken(*_, **__):
+        raise TypeError("a mistake of ours")
+
+    monkeypatch.setattr(staged, "fit_prefix", broken)
+    with pytest.raises(TypeError, match="a mistake of ours"):
+        staged.hyperparameters(sg.SOGP(), X, y)
