@@ -198,6 +198,7 @@ UNFIT = {
     "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
     "a memory": (lambda: krlst(depth=2), "double"),
     "features other": (lambda: sg.RecursiveGP([[0.0, 0.0]]), "double"),
+    "Fourier features with a noise below 1e-07": (lambda: sg.ISSGPR(noise=1e-8), "double"),
     "budgets other": (lambda: sg.KRLS(), "double"),
     "back to the prior": (lambda: krlst(mode="injection"), "double"),
     "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),

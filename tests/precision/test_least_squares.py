@@ -30,9 +30,7 @@ def lorenz(rows, step=0.01, within=5):
         k2 = slope(*(a + h / 2 * k for a, k in zip((x, y, z), k1, strict=True)))
         k3 = slope(*(a + h / 2 * k for a, k in zip((x, y, z), k2, strict=True)))
         k4 = slope(*(a + h * k for a, k in zip((x, y, z), k3, strict=True)))
-        x, y, z = (
-            a + h / 6 * (p + 2 * q + 2 * r + s) for a, p, q, r, s in zip((x, y, z), k1, k2, k3, k4, strict=True)
-        )
+        x, y, z = (a + h / 6 * (p + 2 * q + 2 * r + s) for a, p, q, r, s in zip((x, y, z), k1, k2, k3, k4, strict=True))
         if i % within == within - 1:
             series.append(x)
     series = np.array(series[200:])

@@ -221,6 +221,35 @@ def test_kept_rows_without_conflict_need_no_repair_however_small_the_noise(build
     assert model.health.repairs == 0
 
 
+@pytest.mark.parametrize("build", [sg.SWKRLS, sg.FBKRLS])
+def test_kept_rows_of_a_kernel_of_low_rank_stay_finite_without_noise(build):
+    rng = np.random.default_rng(0)
+    model = build(sg.LinearKernel(), capacity=15, noise=1e-40)
+    p = model.track(1e3 * rng.normal(size=(80, 2)), rng.normal(size=80))
+    assert np.all(np.isfinite(p.mean))
+    assert model.health.unresolved_rows > 0
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+# A basis that grows, without the residual.
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("exact", [1e-12, 1e-20, 1e-40])
+def test_a_dictionary_learns_on_after_rows_of_next_to_no_noise(exact, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3, 3, 300)
+    y = np.sin(x) + 0.1 * rng.normal(size=300)
+    model = sg.KRLS(sg.Matern(1.5, lengthscale=1.0), capacity=10, novelty=1e-4, noise=0.01)
+    model.learn_many(x[:100], y[:100], noise=np.where(np.arange(100) % 3, 0.01, exact))
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+    skipped = model.health.skipped_rows
+    p = model.track(x[100:], y[100:])
+    assert np.abs(p.mean).max() < 10.0
+    assert model.health.skipped_rows == skipped
+    assert sg.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
 # Basis points that are given.
 
 

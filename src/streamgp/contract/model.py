@@ -397,8 +397,8 @@ class StreamModel(Saved):
     def forget(self, factor: float) -> None:
         """Let what was learnt fade once, now: as the model's forgetting does at every row.
 
-        Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``) the
-        certainty alone, to the prior's at the least.
+        Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``, which
+        ``RLSESN`` has) the certainty alone, to the prior's at the least.
 
         Args:
             factor: what is kept, in (0, 1]; 0.5 halves the rows that the model seems to have seen.

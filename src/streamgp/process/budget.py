@@ -20,8 +20,9 @@ MARGINAL, OTHER_KL, DISCARD = range(3)
 # A basis point has at least this much variance given all others, relative to its own: features are rounded to about
 # eps / sqrt(floor), which has to be small against the noise. The bounds and factors are measured (docs/numerics.md).
 LOWEST_FLOOR, HIGHEST_FLOOR = 1e-12, 1e-5
-LOWEST_STAYING = 1e-10  # points that stay are asked about the function far from them, where features round worse
 FLOOR_BY_NOISE = 1e-14
+# Points that stay, given or never evicted, are asked about the function far from them, where features round worse.
+LOWEST_STAYING = 1e-10
 ADAPTING = 100.0  # every move of hyperparameters rounds once more
 
 

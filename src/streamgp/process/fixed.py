@@ -128,8 +128,7 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
         noise = observation.as_gaussian(m, f, j, mean_scale * mean[j], max(known, 0.0) + gamma2, noise)
     s = max(known, 0.0) + gamma2 + noise
     if not posterior.is_gain(known, s):
-        if known < 0.0 and np.isfinite(kappa):  # S is not positive along phi: let the next row be learnt
-            posterior.mix_with_prior(S, max(-2.0 * known / kappa, posterior.ROUNDING), n)
+        posterior.restore(S, known, kappa, n)
         return False
     for o in range(first, last):
         if not np.isfinite((y[o] - mean_scale * mean[o]) / s):

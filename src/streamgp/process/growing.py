@@ -60,9 +60,6 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         gamma2 = 0.0
     if m.plan.injects and m.plan.half_life > 0.0:
         inject_overdue(m, f, m.counters.points)
-    if not can_learn(m, f, gamma2):
-        m.counters.skipped_rows += 1
-        return
     n = m.counters.points
     admit = (
         (n < m.plan.capacity or m.plan.evict != budget.NEVER)
@@ -70,6 +67,9 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and kappa > 0.0
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
+    if not can_learn(m, f, kappa, gamma2 if admit or m.plan.absorb != budget.DTC else 0.0):
+        m.counters.skipped_rows += 1
+        return
     if admit:
         triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
     if m.plan.least_squares:
@@ -152,7 +152,7 @@ def has_lost_digits(m: Record, f: Array, n: int) -> bool:
 
 
 @inlined
-def can_learn(m: Record, f: Array, gamma2: float) -> bool:
+def can_learn(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
     """Forget along phi; whether the gains of all outputs are in [0, 1]."""
     n, phi, H, y = m.counters.points, vector(f, m.at.phi), matrix(f, m.at.h), vector(f, m.at.y)
     noise, scale, fresh = vector(f, m.at.noise_now), vector(f, m.at.scale), vector(f, m.at.fresh)
@@ -160,7 +160,10 @@ def can_learn(m: Record, f: Array, gamma2: float) -> bool:
     for j in range(m.plan.covariances):
         if not np.isnan(y[j]):
             known = posterior.forget_along(H[j], phi, scale[j], fresh[j], n)
-            fine = fine and posterior.is_gain(known, known + gamma2 + noise[j])
+            if not posterior.is_gain(known, known + gamma2 + (1.0 if m.plan.least_squares else noise[j])):
+                fine = False
+                if not m.plan.least_squares:
+                    posterior.restore(block(f, m.at.covariance, j), known, kappa, n)
     return fine
 
 
@@ -214,6 +217,8 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         if admit:
             mu[n, o] = gamma * e / s
     posterior.learn_covariance(S, scale, fresh, h, gain, n)
+    if noise < posterior.COVARIANCE_NOISE * kappa and not m.plan.least_squares:
+        posterior.keep_positive(S, n)
     if admit:
         for i in range(n):
             S[n, i] = -gamma * h[i] / s

@@ -23,6 +23,9 @@ Array = NDArray
 # the noise allows. A row is unresolved where it is more than this part of the largest target.
 UNRESOLVED = 1e-8
 
+# Of kappa, for each row that is kept: with less noise rounding may leave K + noise I without a factor.
+ROUNDING = 1e-15
+
 
 @compiled
 def predict(m: Record, f: Array) -> tuple[float, float]:
@@ -41,8 +44,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Keep the row that predict() has just seen, and let one go if there are too many."""
     R, alpha, inverse = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.inverse_diagonal)
     triangular.solve(R, vector(f, m.at.phi), m.counters.points, vector(f, m.at.a))
-    # Below eps of kappa the sum would be rounding.
-    grow(m, f, kappa, max(gamma2 + vector(f, m.at.noise_now)[0], np.finfo(np.float64).eps * kappa))
+    noise, least = vector(f, m.at.noise_now)[0], ROUNDING * m.plan.capacity * kappa
+    grow(m, f, kappa, gamma2 + max(noise, least))
     m.counters.change = ADMITTED
     m.counters.evictions = 0
     n = m.counters.points
@@ -55,7 +58,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         remove(m, f, r)
         m.counters.change = REPLACED
     solve_weights(m, f, m.counters.points)
-    m.counters.unresolved_rows += 0 if is_resolved(m, f) else 1
+    m.counters.unresolved_rows += 0 if noise >= least and is_resolved(m, f) else 1
 
 
 @compiled

@@ -86,6 +86,13 @@ def mix_with_prior(S: Array, part: float, n: int) -> None:
 
 
 @compiled
+def restore(S: Array, known: float, kappa: float, n: int) -> None:
+    """Where rounding has left phi'S phi = known below 0, make S positive along phi: the next row can be learnt."""
+    if known < 0.0 and np.isfinite(kappa):
+        mix_with_prior(S, max(-2.0 * known / kappa, ROUNDING), n)
+
+
+@compiled
 def keep_positive(S: Array, n: int) -> None:
     """Where rounding has left a negative variance, all of them may be as far off."""
     lost = 0.0
