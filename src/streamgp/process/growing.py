@@ -30,9 +30,9 @@ NEGATIVE = 1e-12
 CANCELLED = 1e-8
 # A basis that is conditioned for one noise was seen to serve rows with a tenth of it.
 SERVED = 0.1
-# Rounding of the kernel by eps shows in the mean as eps |a| |alpha|. Where the least-squares weights have lost this
-# part of the function's size, a row is counted; the first digits go where a point has this little of its own.
-LOST, WORTH_A_LOOK = 3e-7, 1e-8
+# Rounding of the kernel by eps shows in the mean as eps |a| |alpha|. Where that of least squares is 3e-7 of the
+# function's size, a row is counted; the first digits go where a point has so little of its own that it is worth a look.
+LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 
 
 @compiled
@@ -55,6 +55,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
     m.counters.evictions = 0
     m.counters.change = NOTHING
+    unresolved = m.counters.unresolved_rows
     if gamma2 < ROUNDING * kappa:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
@@ -67,7 +68,10 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and kappa > 0.0
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
-    if not can_learn(m, f, kappa, gamma2 if admit or m.plan.absorb != budget.DTC else 0.0):
+    drop_residual = m.plan.absorb == budget.DTC and not admit
+    if drop_residual:
+        raise_to(vector(f, m.at.noise_now), least_resolved(m, kappa))
+    if not can_learn(m, f, kappa, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         return
     if admit:
@@ -81,7 +85,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         grow(m, f, kappa, gamma2)
         m.counters.change = ADMITTED
         shrink(m, f)
-    if is_too_exact(m, f):
+    if m.counters.unresolved_rows == unresolved and is_too_exact(m, f):
         m.counters.unresolved_rows += 1
     if m.plan.check_every > 0:
         clip_to_prior(m, f)
@@ -111,6 +115,19 @@ def least_noise(m: Record, f: Array) -> Any:
     return least
 
 
+@compiled
+def least_resolved(m: Record, kappa: float) -> Any:
+    """The least noise of a row whose residual drops out: s = phi'S phi + noise would be rounding of S below it."""
+    return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
+
+
+@compiled
+def raise_to(noise: Array, least: float) -> None:
+    """Of all outputs."""
+    for j in range(noise.size):
+        noise[j] = max(noise[j], least)
+
+
 @inlined
 def is_too_exact(m: Record, f: Array) -> bool:
     """Whether the row's own noise is so far below the model's that the basis is not conditioned for it."""
@@ -134,8 +151,8 @@ def has_lost_digits(m: Record, f: Array, n: int) -> bool:
         distinct = distinct and inverse[i] * prior[i] * WORTH_A_LOOK <= 1.0
     if distinct:
         return False
-    R, mu, a, alpha = matrix(f, m.at.factor), matrix(f, m.at.mu), vector(f, m.at.a), matrix(f, m.at.alpha)
-    triangular.solve(R, vector(f, m.at.phi), n, a)
+    a, alpha = vector(f, m.at.a), matrix(f, m.at.alpha)
+    triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, a)
     kernel_weights(m, f, n)
     largest, lost = 0.0, False
     for i in range(n):
@@ -143,12 +160,18 @@ def has_lost_digits(m: Record, f: Array, n: int) -> bool:
     for o in range(m.plan.outputs):
         weight = size = 0.0
         for i in range(n):
-            value = 0.0
-            for c in range(i + 1):
-                value += R[c, i] * mu[c, o]
-            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(value))
-        lost = lost or np.finfo(np.float64).eps * largest * weight > LOST * size
+            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean_at(m, f, i, o)))
+        lost = lost or largest * weight > LOST * size
     return lost
+
+
+@compiled
+def mean_at(m: Record, f: Array, i: int, o: int) -> Any:
+    """The posterior mean of output o at basis point i."""
+    R, mu, mean = matrix(f, m.at.factor), matrix(f, m.at.mu), 0.0
+    for c in range(i + 1):
+        mean += R[c, i] * mu[c, o]
+    return mean
 
 
 @inlined
@@ -197,7 +220,7 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         weigh_power(m, f, j, first, last, s)
     if m.plan.absorb == budget.DTC and not admit:
         s = known + noise  # Csato and Opper's projection: the residual drops out
-        m.counters.unresolved_rows += 1 if noise < CANCELLED * known else 0
+        m.counters.unresolved_rows += 1 if noise <= max(CANCELLED * known, least_resolved(m, kappa)) else 0
     else:
         if not m.plan.least_squares and s < posterior.UNRESOLVED * kappa:
             m.counters.unresolved_rows += 1

@@ -64,8 +64,8 @@ class KRLS(OnlineGP):
         absorb: Annotated[
             Absorb,
             Setting(
-                'how a row that is not admitted is learned: "dtc" (the paper\'s) drops its residual gamma2, "fitc" counts '
-                "it as noise, so that a full dictionary does not become sure of what it cannot express"
+                'how a row that is not admitted is learned: "dtc" (the paper\'s) drops its residual gamma2, "fitc" '
+                "counts it as noise, so that a full dictionary does not become sure of what it cannot express"
             ),
         ] = "dtc",
     ) -> None:

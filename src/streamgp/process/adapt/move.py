@@ -77,7 +77,7 @@ def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     n = K.shape[0]
     R, Q = np.zeros((n, n)), np.empty(n)
     if m.plan.features == features.DICTIONARY:
-        raise_noise(K, n, noise)
+        growing.raise_to(noise, np.trace(K) / (LARGEST_RATIO * max(n, 1)))
         full, left, leaving = K.copy(), np.arange(n), np.empty(n, np.int64)
         n = keep_distinct(K, R, Q, np.min(noise), growing.stays(m), left, leaving)
         if lost_density(m, f, full, R, n, left, noise) > MOST_LOST:
@@ -121,16 +121,6 @@ def prior(m: Record, f: Array, parameters: Array) -> Array:
         for j in range(i):
             K[j, i] = K[i, j]
     return K
-
-
-@inlined
-def raise_noise(K: Array, n: int, noise: Array) -> None:
-    """To what the prior variance asks for."""
-    total = 0.0
-    for i in range(n):
-        total += K[i, i]
-    for j in range(noise.size):
-        noise[j] = max(noise[j], total / (LARGEST_RATIO * max(n, 1)))
 
 
 @inlined
@@ -178,25 +168,16 @@ def lost_density(m: Record, f: Array, K: Array, R: Array, n: int, left: Array, n
     for o in range(m.plan.outputs):
         j = o if m.plan.covariances > 1 else 0
         for i in range(n):
-            means[i] = mean_at(m, f, left[i], o)
+            means[i] = growing.mean_at(m, f, left[i], o)
         triangular.solve_transposed(R, means, n, means)
         for r in range(points):
             if leaves[r]:
                 for i in range(n):
                     phi[i] = K[r, left[i]]
                 gamma2 = features.whiten(R, phi, n, K[r, r], phi)
-                e = mean_at(m, f, r, o) - dot(phi, means, n)
+                e = growing.mean_at(m, f, r, o) - dot(phi, means, n)
                 lost += 0.5 * e * e / (noise[j] + max(gamma2, 0.0)) / points
     return lost
-
-
-@compiled
-def mean_at(m: Record, f: Array, i: int, o: int) -> Any:
-    """The posterior mean of output o at basis point i."""
-    R, mu, mean = matrix(f, m.at.factor), matrix(f, m.at.mu), 0.0
-    for c in range(i + 1):
-        mean += R[c, i] * mu[c, o]
-    return mean
 
 
 @compiled
