@@ -21,6 +21,8 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
         data: what ``to_bytes()`` returned.
         parts: settings that cannot be saved, such as ``mean=`` of a RecursiveGP (``model__mean=`` within Standardize).
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data must be the bytes that to_bytes() returned; got {type(data).__name__}")
     header, tensors = unpacked(bytes(data))
     if "model" not in header:
         way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"

@@ -282,6 +282,7 @@ def number(
     return result
 
 
+LARGEST_WHOLE = 2**53  # every whole number up to here is a float
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -310,15 +311,27 @@ def whole(name: str, value: Any, *, at_least: int = 1) -> int:
         raise TypeError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
     if value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
+    if value > LARGEST_WHOLE:
+        raise ValueError(f"{name} must be a whole number of at most {LARGEST_WHOLE}; got a larger one")
     return int(value)
+
+
+def switch(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
 
 
 def positive_vector(name: str, value: Any) -> FloatArray:
     """One positive number or a 1-D array of them, as an array."""
     try:
-        result = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        given = np.asarray(value)
+        result = np.atleast_1d(given.astype(np.float64))
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a positive number or a list of them; got {value!r}") from None
+        given = np.array("")
+    if given.dtype.kind in "bUST":
+        raise TypeError(f"{name} must be a positive number or a list of them; got {value!r}")
     if result.ndim != 1 or result.size == 0 or not np.all(np.isfinite(result)) or not np.all(result > 0):
         raise ValueError(f"{name} must be a positive number or a list of positive numbers; got {value!r}")
     return result

@@ -224,10 +224,10 @@ def test_whole_numbers_beyond_64_bits_are_numbers():
 
 def test_a_late_target_may_be_masked():
     X, Y = stream(1)
-    one, two = (sg.Calibrated(sg.SOGP(capacity=8)) for _ in range(2))
+    one, two = (sg.Delayed(sg.Calibrated(sg.SOGP(capacity=8))) for _ in range(2))
     for model, missing in ((one, None), (two, np.ma.masked)):
         model.learn_many(X, Y)
-        model.learn_one(X[0], missing, issued=model.predict_one(X[0]))
+        model.resolve(model.issue(X[0]).ticket, missing)
     assert state(one) == state(two)
 
 

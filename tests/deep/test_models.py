@@ -443,7 +443,10 @@ DAMAGES = {
     "foreign": (lambda _: b"not a snapshot at all", "this is not a streamgp snapshot"),
     "model": (lambda _: sg.KRLST().to_bytes(), "it holds a model"),
     "array": (without_array, "now.encoder.layers.0.input"),
-    "format": (lambda data: data.replace(b'\\"format\\": 2', b'\\"format\\": 9'), "has format 9, this version"),
+    "format": (
+        lambda data: data.replace(f'\\"format\\": {snapshot.FORMAT}'.encode(), b'\\"format\\": 9'),
+        "has format 9, this version",
+    ),
 }
 
 

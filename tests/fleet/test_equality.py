@@ -31,6 +31,22 @@ def assert_same(p, q):
             np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
 
 
+@pytest.mark.parametrize("name", ["Standardize", "Calibrated Standardize", "Standardize Calibrated"])
+def test_a_fleet_screens_targets_as_its_models_do(name):
+    rng = np.random.default_rng(2)
+    fleet, models = sg.Fleet(RECIPES[name](), size=SIZE), [RECIPES[name]() for _ in range(SIZE)]
+    X, Y = dense(rng, 80, SIZE)
+    Y[[3, 60, 70], [0, 0, 2]] = 1e30
+    kept = Y.copy()
+    p = fleet.track(X, Y)
+    np.testing.assert_array_equal(Y, kept)
+    for i, model in enumerate(models):
+        assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
+        assert fleet.model(i).to_bytes() == model.to_bytes()
+    assert fleet.health.models.fill_values.tolist() == [model.health.fill_values for model in models] == [2, 0, 1, 0]
+    assert (fleet.health.total.fill_values, fleet.health.total.repairs) == (3, 0)
+
+
 def loop(models, ids, call):
     """What each model says of its own rows."""
     return {i: call(models[i], ids == i) for i in np.unique(ids).tolist()}

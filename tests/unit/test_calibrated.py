@@ -30,8 +30,12 @@ class PlainCalibration:
         names = [("raw", None)] + [("std", r) for r in rates] + [("unit", r) for r in rates]
         self.sides = [
             {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0), "b": 0.0, "sum": 0.0}
+            | {"rows": {"std": [], "unit": [], "said": []}}
             for _ in range(2)
         ]
+        self.fastest = max(rates)
+        self.many = {True: max(3, math.ceil(math.log(1e-3) / math.log(2 * self.a))), False: max(20, 1 / self.a)}
+        self.leaps = 0
         self.unit, self.seen, self.size, self.weight = 1.0, {"std": 0, "unit": 0}, {"std": 0.0, "unit": 0.0}, 0.0
 
     def scale(self, kind, std):
@@ -46,6 +50,19 @@ class PlainCalibration:
         weights = [math.exp(-self.sharpness * (side["loss"][n] - min(side["loss"][m] for m in names))) for n in names]
         logs = [side["log"][n] + math.log(self.scale(n[0], std)) for n in names]
         return math.exp(np.dot(weights, logs) / sum(weights) + side["b"])
+
+    def leap(self, row, x, bound):
+        """The log of the ratio of the error nearest to the bound, of many in a row that all lie far from it."""
+        if x <= 0:
+            return 0.0
+        if row and (row[0] > 0) != (x > bound):
+            row.clear()
+        row.append(math.log(x / bound))
+        if len(row) < self.many[x > bound]:
+            return 0.0
+        nearest = min(row, key=abs)
+        row.clear()
+        return nearest if abs(nearest) > 1 else 0.0
 
     def row(self, y, mean, std):
         reach = [self.reach(side, std) for side in self.sides]
@@ -83,18 +100,27 @@ class PlainCalibration:
                 count = self.seen["std" if name[0] == "raw" else name[0]]
                 if name[0] != "raw" and count > self.warmup:
                     side["log"][name] += max(name[1], 3 / count) * ((x > bound) - aim)
+                    if name[1] == self.fastest:
+                        side["log"][name] += self.leap(side["rows"][name[0]], x, bound)
             least = min(side["loss"].values())
             side["loss"] = {name: loss - least for name, loss in side["loss"].items()}
             side["b"] += self.correction * ((x > h) - aim)
-            side["sum"] = self.keep * side["sum"] + mine
+            side["sum"] = self.keep * side["sum"] + min(mine, 100 * average)
+            if leap := self.leap(side["rows"]["said"], x, h):
+                side["sum"] = self.weight * h * math.exp(leap)
+                behind = 100.0 if leap > 0 else 0.0
+                side["loss"] = {name: 0.0 if name[1] == self.fastest else behind for name in side["loss"]}
+                self.leaps += 1
         self.weight = self.keep * self.weight + 1
         return mean - reach[0], mean + reach[1]
 
 
+@pytest.mark.parametrize("larger", [1.0, 1e4], ids=["", "with leaps"])
 @pytest.mark.parametrize("build", [lambda: sg.SOGP(capacity=20), lambda: sg.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"])
-def test_bounds_are_those_of_the_plain_recursion(build):
+def test_bounds_are_those_of_the_plain_recursion(build, larger):
     X, y = wrong_model_data(600)
     y[100:150] = np.nan
+    y[300:400] *= larger
     settings = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
     plain = PlainCalibration(**settings)
     p = sg.Calibrated(build(), **settings).track(X, y)
@@ -103,6 +129,28 @@ def test_bounds_are_those_of_the_plain_recursion(build):
     expected = np.array([plain.row(y[t], raw.mean[t], raw.std[t]) for t in range(len(y))])
     np.testing.assert_allclose(p.lower, expected[:, 0], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(p.upper, expected[:, 1], rtol=1e-8, atol=1e-8)
+    assert plain.leaps >= 2 * (larger > 1)  # on both sides
+
+
+@pytest.mark.parametrize("size", [1e9, 1e30, 1e100])
+@pytest.mark.parametrize("build", [sg.KRLST, sg.QKLMS], ids=["KRLST", "QKLMS"])
+def test_coverage_comes_back_after_an_error_of_any_size(build, size):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (3000, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=3000)
+    y[1000] = size  # the model within learns it, and is wrong by as much for thousands of rows
+    low, high = sg.Calibrated(build()).track(X, y).interval()
+    assert 0.85 <= evaluate.coverage(y[1300:2000], low[1300:2000], high[1300:2000]) <= 0.95
+    assert 0.87 <= evaluate.coverage(y[2000:], low[2000:], high[2000:]) <= 0.93
+
+
+def test_bounds_follow_when_errors_become_a_million_times_smaller():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=2000) * np.where(np.arange(2000) < 1000, 1.0, 1e-6)
+    low, high = sg.Calibrated(sg.InputValue(0)).track(np.zeros((2000, 1)), y).interval()
+    assert np.median((high - low)[900:1000]) == pytest.approx(3.3, rel=0.2)
+    assert np.median((high - low)[1200:1300]) == pytest.approx(3.3e-6, rel=0.5)
+    assert 0.85 <= evaluate.coverage(y[1200:], low[1200:], high[1200:]) <= 0.95
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.98])

@@ -543,7 +543,7 @@ def test_snapshot_whose_oldest_term_is_not_the_first_before_the_ring_is_full_is_
         (KNLMS, {"coherence": 1.1}, "coherence must be a finite number above 0 and at most 1; got 1.1"),
         (KNLMS, {"regularization": -1.0}, "regularization must be a finite number at least 0; got -1.0"),
         (BetaKLMS, {"beta": -0.5}, "beta must be a finite number at least 0; got -0.5"),
-        (BetaKLMS, {"noise": 0.0}, "noise must be a finite number above 0; got 0.0"),
+        (BetaKLMS, {"noise": 0.0}, "noise must be a finite number above 0 and at least 1e-100; got 0.0"),
         (NORMA, {"step": 0.5, "regularization": 2.0}, "step [*] regularization must be below 1"),
         (NORMA, {"regularization": -0.1}, "regularization must be a finite number at least 0; got -0.1"),
         (SGDESN, {"step": -0.1}, "step must be a finite number above 0; got -0.1"),

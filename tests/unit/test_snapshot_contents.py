@@ -131,6 +131,9 @@ WHOLES = (-1, 2**62, -(2**63), 0, 1, 7, 511, 10**6)
 JUNK = (None, True, -1, 0, 1, 2, 7, 0.5, -0.5, 1e308, float("nan"), 10**400, "x", "kl", [], {}, {"part": "Window"})
 
 
+MOST_ARRAYS = 40  # of one model: committees of several outputs have hundreds
+
+
 def try_to_run(data):
     """Whether a snapshot is taken; if it is, the model predicts and learns."""
     try:
@@ -159,9 +162,9 @@ def test_garbage_in_any_array_is_refused_or_runs(example):
     header, tensors = opened(data)
     assert try_to_run(data)
     rng = np.random.default_rng(len(example))
-    for name, array in tensors.items():
-        if not array.size:
-            continue
+    filled = [name for name, array in tensors.items() if array.size]
+    for name in rng.permutation(filled)[:MOST_ARRAYS]:
+        array = tensors[name]
         garbage = FLOATS if array.dtype == np.float64 else WHOLES
         value = garbage[rng.integers(len(garbage))]
         changed = array.copy()

@@ -74,3 +74,47 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monk
         snapshot.write(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["m.sgp"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files are locked by flock")
+def test_what_a_killed_save_left_behind_is_removed_by_the_next_one_and_nothing_else(tmp_path):
+    import fcntl
+
+    names = [
+        ".m.sgp.0123abcd",
+        ".m.sgp.89abcdef",
+        ".m.sgp.77777777",
+        ".other.sgp.0123abcd",
+        ".m.sgp.notes",
+        "m.sgp.0123abcd",
+    ]
+    left, written, recent, *others = [tmp_path / name for name in names]
+    for path in (left, written, recent, *others):
+        path.write_bytes(b"part of a model")
+        if path != recent:
+            os.utime(path, (1.0, 1.0))
+    with open(written, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as the save does that is writing it
+        snapshot.write(tmp_path / "m.sgp", b"state")
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["m.sgp", *names[1:]])
+    snapshot.write(tmp_path / "m.sgp", b"state")
+    assert not written.exists()
+    assert recent.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files are locked by flock")
+def test_a_save_holds_its_temporary_file_while_it_writes(tmp_path, monkeypatch):
+    fsync, seen = os.fsync, []
+
+    def another_save(descriptor):
+        fsync(descriptor)
+        if not seen:  # in the middle of the first
+            seen.extend(tmp_path.iterdir())
+            os.utime(seen[0], (1.0, 1.0))
+            snapshot.write(tmp_path / "m.sgp", b"two")
+            assert seen[0].exists()
+
+    monkeypatch.setattr(os, "fsync", another_save)
+    snapshot.write(tmp_path / "m.sgp", b"one")
+    assert [p.name for p in tmp_path.iterdir()] == ["m.sgp"]
+    assert (tmp_path / "m.sgp").read_bytes() == b"one"

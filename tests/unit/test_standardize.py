@@ -358,3 +358,94 @@ def test_a_damaged_count_of_kept_rows_is_refused(kept):
     tensors["state.kept"] = np.array([kept])
     with pytest.raises(sg.SnapshotError, match=f"says {kept} kept rows, the model has room for 20"):
         sg.from_bytes(repacked(header, tensors))
+
+
+STACKS = {
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=15), warmup=50),
+    "Calibrated": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=15), warmup=50)),
+    "DriftAware": lambda: sg.Calibrated(sg.DriftAware(sg.Standardize(sg.KRLST(capacity=15), warmup=50))),
+    "Committee": lambda: sg.Calibrated(
+        sg.Committee([sg.Standardize(sg.KRLST(capacity=15)), sg.Differenced(sg.Standardize(sg.ISSGPR(features=10)))])
+    ),
+    "Delayed": lambda: sg.Delayed(sg.Columns(sg.Standardize(sg.SOGP(capacity=15)), columns=[0, 2]), pending=3),
+}
+
+
+def without_screen(model):
+    """The state, without that of the screens and the counts."""
+    return {name: array for name, array in model._all_arrays().items() if not name.endswith("screen")}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("value", [-1e7, 1e30, 3.4e38, 1e140])
+def test_a_fill_value_is_a_missing_target_for_all_that_is_within(stack, value):
+    filled, missing = Y.copy(), Y.copy()
+    filled[[120, 200, 201]], missing[[120, 200, 201]] = value, np.nan
+    models = [STACKS[stack]() for _ in range(2)]
+    p, q = (model.track(X, y) for model, y in zip(models, (filled, missing), strict=True))
+    np.testing.assert_array_equal(p.mean, q.mean)
+    np.testing.assert_array_equal(p.interval()[0], q.interval()[0])
+    for name, array in without_screen(models[0]).items():
+        np.testing.assert_array_equal(array, without_screen(models[1])[name], err_msg=name)
+    health = models[0].health
+    assert (health.fill_values, models[1].health.fill_values) == (3, 0)
+    assert health.repairs == models[1].health.repairs
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_screen_is_the_same_row_by_row_and_after_loading(stack):
+    y = Y.copy()
+    y[[2, 120, 200]] = 1e30
+    y[230:] += 1e9
+    whole, parts = STACKS[stack](), STACKS[stack]()
+    whole.learn_many(X, y)
+    for t in range(N):
+        parts.learn_one(X[t], y[t])
+        if t in (60, 125, 235):
+            parts = sg.from_bytes(parts.to_bytes())
+    assert parts.to_bytes() == whole.to_bytes()
+    assert whole.health.fill_values == 3 + 9  # nine, until the new level is known
+
+
+def test_a_fill_value_in_the_warm_up_does_not_spoil_the_units():
+    filled, missing = Y.copy(), Y.copy()
+    filled[[0, 5, 30]], missing[[0, 5, 30]] = 1e30, np.nan
+    models = [sg.Standardize(sg.KRLST(capacity=15), warmup=100) for _ in range(2)]
+    for model, y in zip(models, (filled, missing), strict=True):
+        model.learn_many(X, y)
+    np.testing.assert_array_equal(models[0].scaling.target_scale, models[1].scaling.target_scale)
+    assert said(models[0], X[0]).tolist() == said(models[1], X[0]).tolist()
+    assert models[0].health.fill_values == 3
+
+
+def test_screening_can_be_switched_off():
+    y = Y.copy()
+    y[200] = 1e6
+    model, plain = sg.Standardize(sg.KRLST(capacity=15), screen=False), sg.Standardize(sg.KRLST(capacity=15))
+    model.learn_many(X[:201], y[:201])
+    plain.learn_many(X[:201], y[:201])
+    assert (model.health.fill_values, plain.health.fill_values) == (0, 1)
+    assert model.predict_one(X[200]).mean > 1e5 > plain.predict_one(X[200]).mean
+    with pytest.raises(TypeError, match="screen must be True or False; got 'off'"):
+        sg.Standardize(sg.KRLST(), screen="off")
+
+
+def test_counts_and_classes_are_not_screened():
+    model = sg.Standardize(sg.SOGP(capacity=8, likelihood=sg.Poisson(), outputs="separate"))
+    counts = np.random.default_rng(0).poisson(2.0, size=300).astype(float)
+    counts[250] = 1e6
+    model.learn_many(X, counts)
+    assert model.health.fill_values == 0
+
+
+@pytest.mark.parametrize(("outputs", "missing"), [("shared", [True, True]), ("separate", [False, True])])
+def test_of_several_outputs_the_one_is_missing_or_all(outputs, missing):
+    both = np.column_stack([Y, -2.0 * Y])
+    gaps = both.copy()
+    both[200, 1] = 1e30
+    gaps[200, missing] = np.nan
+    models = [sg.Standardize(sg.SOGP(capacity=15, outputs=outputs)) for _ in range(2)]
+    for model, targets in zip(models, (both, gaps), strict=True):
+        model.learn_many(X, targets)
+    for name, array in without_screen(models[0]).items():
+        np.testing.assert_array_equal(array, without_screen(models[1])[name], err_msg=name)

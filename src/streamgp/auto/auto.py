@@ -10,13 +10,13 @@ import numpy as np
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.staged import Chosen
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import NOISE
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Change, Relevance, Shape, StreamModel
+from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.settings import FloatArray, nearest, number, whole
+from streamgp.settings import FloatArray, nearest, number, switch, whole
+from streamgp.wrappers import outliers
 from streamgp.wrappers.lagged import Lagged
 
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
@@ -41,6 +41,7 @@ class Auto(StreamModel):
         warmup: rows after which processes are chosen, at least 10.
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes of the stream.
+        screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize).
         ahead: rows between a row and its target; ``Ahead`` sets it.
         candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
 
@@ -70,6 +71,7 @@ class Auto(StreamModel):
         warmup: int = 1000,
         tune: bool = True,
         drift: bool = True,
+        screen: bool = True,
         ahead: int = 0,
         candidates: dict[str, Any] | None = None,
     ) -> None:
@@ -79,9 +81,6 @@ class Auto(StreamModel):
         self._seasons = [whole("seasons", season) for season in seasons]
         self._ahead = whole("ahead", ahead, at_least=0)
         whole("warmup", warmup, at_least=10)
-        for name, value in (("tune", tune), ("drift", drift)):
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be True or False; got {value!r}")
         given, known = candidates or {}, sorted({name for one in CANDIDATES.values() for name in one.settings})
         for name in given:
             if name.partition("__")[0] not in known:
@@ -90,8 +89,9 @@ class Auto(StreamModel):
         self._common: dict[str, Any] = {
             "level": float(level),
             "warmup": warmup,
-            "tune": tune,
-            "drift": drift,
+            "tune": switch("tune", tune),
+            "drift": switch("drift", drift),
+            "screen": switch("screen", screen),
             "candidates": given,
             "seasons": self._seasons,
         }
@@ -118,6 +118,7 @@ class Auto(StreamModel):
             self._outputs = [self._fresh(d) for _ in range(p)]
         else:  # rows have come, but no target
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
+        self._screen = np.zeros((p, outliers.NUMBERS))
         for output in self._outputs:
             output._prepare(Shape(d, 1, scalar=False, certain=True))
 
@@ -125,7 +126,11 @@ class Auto(StreamModel):
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
+        return {"screen": self._screen}
+
+    def _check_restored(self) -> None:
+        outliers.check(self._screen)
+        super()._check_restored()
 
     def _expect_late(self, rows: int, pending: int) -> None:
         self._ahead = self._settings["ahead"] = rows
@@ -136,14 +141,15 @@ class Auto(StreamModel):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
-        with undone_on_error(self, len(X) * len(self._outputs)):
-            said = [
-                output._advance(X, _column(Y, j), report, _of_output(conditions, j))
-                for j, output in enumerate(self._outputs)
-            ]
+        said = [
+            output._advance(X, _column(Y, j), report, _of_output(conditions, j))
+            for j, output in enumerate(self._outputs)
+        ]
         known = [one for one in said if one is not None]
         return _side_by_side(known) if known else None
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        return outliers.screened(self._screen, Y, False) if self._common["screen"] else Y
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
@@ -162,9 +168,8 @@ class Auto(StreamModel):
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         each = issued.reshape(len(X), -1, len(self._outputs))
-        with undone_on_error(self, len(self._outputs)):
-            for j, output in enumerate(self._outputs):
-                output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
+        for j, output in enumerate(self._outputs):
+            output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
 
     def _note_target(self, y: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
@@ -192,6 +197,10 @@ class Auto(StreamModel):
     @property
     def rows_seen(self) -> int:
         return self._outputs[0].rows_seen
+
+    @property
+    def health(self) -> Health:
+        return super().health._replace(fill_values=0 if self._d is None else outliers.refused(self._screen))
 
     @property
     def _shown(self) -> Experts:

@@ -95,6 +95,7 @@ class Experts(Staged):
         warmup: rows after which processes are chosen.
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes.
+        screen: whether fill values among the first targets are struck out.
         candidates: settings of the candidates by name.
     """
 
@@ -115,10 +116,11 @@ class Experts(Staged):
         warmup: int,
         tune: bool,
         drift: bool,
+        screen: bool,
         candidates: dict[str, Any],
     ) -> None:
         self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
-        self._level, self._warmup, self._tune, self._drift = level, warmup, tune, drift
+        self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates = candidates
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
@@ -264,6 +266,8 @@ class Experts(Staged):
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
         young = [name for name in now if name in self._processes()]
+        if not young:
+            return np.inf
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
         memory = 1.0 / (1.0 - committee._discount[0])
         left = (memory - now[young[0]][1]) / (memory - self._at_start[young[0]][1])
@@ -300,7 +304,7 @@ class Experts(Staged):
                     yield name, self._seeing(view, least_squares(forgetting), rows)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
-        seen: StreamModel = Standardize(model, warmup=max(rows, 2))
+        seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
         if view.columns is not None:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen

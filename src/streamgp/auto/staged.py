@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -107,18 +108,21 @@ class Staged(StreamModel):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         predictions: list[Any] = []
         start, n = 0, len(X)
-        with undone_on_error(self, 2 if self._before_change(n + 1) <= n else n):
-            while start < n:
-                stop = start + self._before_change(n - start)
-                targets, said = None if Y is None else Y[start:stop], part(conditions, start, stop)
+        while start < n:
+            stop = start + self._before_change(n - start)
+            targets, said = None if Y is None else Y[start:stop], part(conditions, start, stop)
+            with self._undone(stop - start):
                 prediction: Any = self._model._advance(X[start:stop], targets, True, said)
                 predictions.append(prediction)
                 self._keep(X[start:stop], targets, prediction.mean, said)
-                start = stop
+            start = stop
         return self._said(joined(predictions)) if report else None
+
+    def _undone(self, n: int) -> contextlib.AbstractContextManager[None]:
+        """Undo what the next n rows change if a change after them fails, which can, other than learning rows."""
+        return undone_on_error(self) if self._before_change(n + 1) <= n else contextlib.nullcontext()
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
@@ -158,7 +162,7 @@ class Staged(StreamModel):
         return self._said(prediction), np.hstack([prediction.mean, issued])
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        with undone_on_error(self, 2 if self._before_change(2) == 1 else 1):
+        with self._undone(1):
             mean, rest = np.split(issued, [Y.shape[1]], axis=1)
             self._model._resolve(X, Y, rest, conditions)
             self._keep(X, Y, mean, conditions)

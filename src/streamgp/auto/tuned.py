@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.auto.staged import FEWEST, Chosen, Staged, hyperparameters
-from streamgp.contract.model import StreamModel
-from streamgp.settings import number, whole
+from streamgp.contract.model import Health, StreamModel
+from streamgp.settings import FloatArray, number, switch, whole
 from streamgp.tuning.tune import with_hyperparameters
+from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
@@ -28,6 +29,7 @@ class Tuned(Staged):
         warmup: rows on which hyperparameters are found, at least 10.
         tune: whether they are found at all; if not, only the units are.
         drift: whether to look for changes, if the model can forget.
+        screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize).
         made_up: first rows whose inputs are not to be built upon, such as lags from before the first target.
 
     Example:
@@ -50,6 +52,7 @@ class Tuned(Staged):
         warmup: int = 1000,
         tune: bool = True,
         drift: bool = True,
+        screen: bool = True,
         made_up: int = 0,
     ) -> None:
         if not isinstance(model, StreamModel) or model.rows_seen:
@@ -61,14 +64,33 @@ class Tuned(Staged):
         self._stages = max(10, warmup // EARLY), warmup
         self._needs_time, self._shared, self._observes = model._needs_time, model._shared, model._observes
         self._without_inputs, self._feeds_itself = model._without_inputs, model._feeds_itself
+        self._screens = switch("screen", screen) and self._observes == "numbers"
         self._model = self._first(1)
+
+    def _start(self, d: int, p: int) -> None:
+        self._screen = np.zeros((p, outliers.NUMBERS))
+        super()._start(d, p)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"screen": self._screen}
+
+    def _check_restored(self) -> None:
+        outliers.check(self._screen)
+        super()._check_restored()
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        return outliers.screened(self._screen, Y, self._shared) if self._screens else Y
+
+    @property
+    def health(self) -> Health:
+        return super().health._replace(fill_values=0 if self._d is None else outliers.refused(self._screen))
 
     def _first(self, d: int) -> Calibrated:
         return self._wrapped(self._prototype.clone(), self._stages[0])
 
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
         """A model for rows as they come, in the units of the first rows."""
-        whole: StreamModel = Standardize(model, warmup=max(first_rows, 2))
+        whole: StreamModel = Standardize(model, warmup=max(first_rows, 2), screen=self._screens)
         if self._drift and not whole._cannot_forget_because:
             whole = DriftAware(whole)
         return Calibrated(whole, level=self._level)

@@ -1,53 +1,80 @@
-"""Atomic calls: a call that raises leaves a model, and all models within it, as they were."""
+"""Atomic calls: if a call raises, whatever the reason, the model and all models within it are as they were.
+
+A call of many rows keeps a copy of the state, and goes back to it. For one row that would cost more than to learn it:
+what can be wrong with a row is checked before anything changes, and Ctrl-C is held back until the row is done.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 from collections.abc import Callable, Iterator
+from signal import SIGINT
+from threading import get_ident, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamgp.arrays import Numbers
+from streamgp.contract.waiting import Waiting
 
 if TYPE_CHECKING:
     from streamgp.contract.model import StreamModel
 
-
-_NOTHING = contextlib.nullcontext()
-_PROTECTED: set[int] = set()  # models that a call around the present one would restore
-
-
-def undone_on_error(model: StreamModel, steps: int = 2) -> contextlib.AbstractContextManager[None]:
-    """Undo what a block changed if it raises. One step is not worth a copy: once checked, nothing can stop it."""
-    return _NOTHING if steps == 1 or id(model) in _PROTECTED else _undone(model)
+# What signal.signal and signal.getsignal call: these turn handlers into enumerations, in ten times the time.
+_signal: Any = importlib.import_module("_signal")
 
 
-@contextlib.contextmanager
-def _undone(model: StreamModel) -> Iterator[None]:
-    undo = undo_of(model)
-    family = {id(one) for one in model._family()} - _PROTECTED
-    _PROTECTED.update(family)
-    try:
-        yield
-    except BaseException:
-        undo()
-        raise
-    finally:
-        _PROTECTED.difference_update(family)
+class undone_on_error:  # noqa: N801  used like a function
+    """Undo what a block changed of a model if it raises."""
+
+    def __init__(self, model: StreamModel) -> None:
+        self._undo = undo_of(model)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is not None:
+            with uninterrupted():
+                self._undo()
+
+
+class uninterrupted:  # noqa: N801
+    """Let Ctrl-C wait until a block of a few steps is done; it is raised then.
+
+    Python runs handlers of signals between any two steps of the main thread, and in no other.
+    """
+
+    _before: Callable[[int, FrameType | None], object] | None = None
+    _came: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> None:
+        if get_ident() == main_thread().ident and callable(before := _signal.getsignal(SIGINT)):
+            _signal.signal(SIGINT, self._hold)
+            self._before = before
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._came = number, frame
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            _signal.signal(SIGINT, self._before)
+            if self._came is not None:
+                self._before(*self._came)
 
 
 def undo_of(model: StreamModel) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
     held = [(one, dict(vars(one))) for one in model._family()]
-    numbers = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]
+    arrays = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]
 
     def undo() -> None:
         for one, attributes in held:
             vars(one).clear()
             vars(one).update(attributes)
-        for array, before in numbers:
-            array[...] = before
+        for array, numbers in arrays:
+            array[...] = numbers
 
     return undo
 
@@ -58,6 +85,8 @@ def _arrays(values: Any) -> Iterator[np.ndarray]:
         if isinstance(value, np.ndarray):
             yield value
         elif isinstance(value, Numbers):
-            yield from (value.record, value.buffer)
+            yield from (value.record.view(np.uint8), value.buffer)  # field by field a record takes far longer
+        elif isinstance(value, Waiting):
+            yield from value.arrays().values()
         elif isinstance(value, tuple | list):
             yield from _arrays(value)

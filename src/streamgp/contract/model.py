@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
 from streamgp.contract import freerun, inputs
-from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.checks import check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.joint import JointPrediction
@@ -38,10 +38,14 @@ JOINT_MODELS = (
 AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
 # These take their turn themselves: a function around them would show in the cost of a row.
 QUICK = {"predict_one", "learn_one"}
+# Changes of a few steps, for whose end Ctrl-C waits.
+SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
+# The kinds of Health that are repairs of rounding.
+REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots")
 
 
 class Health(NamedTuple):
-    """What arithmetic did so far that exact numbers would not need; ``repairs`` counts all but ``capped_directions``.
+    """What arithmetic did so far that exact numbers would not need, and targets that were not learned.
 
     Args:
         skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
@@ -55,6 +59,8 @@ class Health(NamedTuple):
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
             points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
+        fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
+            Standardize). They are in the data, so they are not among the ``repairs``.
     """
 
     skipped_rows: int = 0
@@ -64,11 +70,12 @@ class Health(NamedTuple):
     capped_directions: int = 0
     reduced_steps: int = 0
     floored_pivots: int = 0
+    fill_values: int = 0
 
     @property
     def repairs(self) -> int:
         """How often rounding had to be made good; 0 is the normal case."""
-        return sum(self) - self.indistinct_points - self.capped_directions - self.reduced_steps
+        return sum(getattr(self, kind) for kind in REPAIRS)
 
 
 class Change(NamedTuple):
@@ -102,6 +109,23 @@ class Relevance(NamedTuple):
     memory: float
 
 
+class _FixedSetting:
+    """A setting as an attribute, which it is not: to assign to it would change nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, kind: type[Any]) -> NoReturn:
+        raise AttributeError(
+            f"{kind.__name__} has no attribute {self._name!r}; read it by get_params()[{self._name!r}]"
+        )
+
+    def __set__(self, model: Any, value: Any) -> NoReturn:
+        raise AttributeError(
+            f"{self._name} is a setting: change it before the first row by model.set_params({self._name}={value!r})"
+        )
+
+
 class StreamModel(Saved):
     """A model that learns from a stream, one row at a time.
 
@@ -117,10 +141,14 @@ class StreamModel(Saved):
     _observes: str = "numbers"  # or "classes", "counts"
     _without_inputs: bool = False  # rows may have no columns
     _feeds_itself: bool = False  # past targets are inputs without being handed over
+    _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        guard(cls, AT_ANY_TIME | QUICK)
+        for name in cls.setting_names():
+            if not hasattr(cls, name):
+                setattr(cls, name, _FixedSetting(name))
+        guard(cls, AT_ANY_TIME | QUICK, SHORT)
 
     # What a model has to provide.
 
@@ -133,6 +161,19 @@ class StreamModel(Saved):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         """Take every row: predict it if asked to, then learn it under its conditions (conditions.py)."""
+
+    def _learn(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        """Advance by rows as they come from outside."""
+        if not self._one_step:
+            self._refuse_unfit(X, Y)
+            Y = None if Y is None else self._screened(Y)
+        return self._advance(X, Y, report, conditions)
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        """Targets, NaN in place of those that cannot be observations."""
+        return Y
 
     @abc.abstractmethod
     def _predict(self, X: FloatArray) -> Prediction:
@@ -238,8 +279,10 @@ class StreamModel(Saved):
 
     @property
     def health(self) -> Health:
-        """Numerical repairs so far, of all models within."""
-        return Health(*map(sum, zip(*(child.health for child in self._children().values()), strict=True)))
+        """Numerical repairs so far, of all models within, and targets that were not learned."""
+        found = [child.health for child in self._children().values()]
+        met = max((one.fill_values for one in found), default=0)  # models side by side meet the same ones
+        return Health(*map(sum, zip(*found, strict=True)))._replace(fill_values=met)
 
     @property
     def last_change(self) -> Change:
@@ -310,7 +353,7 @@ class StreamModel(Saved):
             said = None
             if noise is not None or time is not None or self._needs_time:
                 said = self._conditions(1, Y, noise=noise, time=time, many=False)
-            if certain:
+            if certain and self._one_step:
                 self._advance(X, Y, False, said)
             else:
                 self._take(X, Y, scalar, given, many=False, report=False, conditions=said)
@@ -352,7 +395,7 @@ class StreamModel(Saved):
             One Prediction of arrays, (n,) or (n, p).
         """
         prediction = self._take_many(X, Y, report=True, noise=noise, time=time)
-        return self._empty() if prediction is None else self._shaped(prediction, many=True)
+        return self._empty() if prediction is None else prediction
 
     def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
         """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
@@ -405,9 +448,8 @@ class StreamModel(Saved):
         """
         if why := self._cannot_forget_because:
             raise ValueError(why)
-        children = self._children().values()
-        with undone_on_error(self, len(children)):
-            for child in children:
+        with undone_on_error(self):
+            for child in self._children().values():
                 child.forget(factor)
 
     @property
@@ -480,12 +522,13 @@ class StreamModel(Saved):
         report: bool,
         conditions: FloatArray | None = None,
     ) -> Prediction | None:
-        """Advance; the first row, and the first target, tell the shape of all."""
-        if self._shape.covers(certain):
-            return self._advance(X, Y, report, conditions)
-        with undone_on_error(self):
-            self._begin(X, Y, scalar, certain, many=many)
-            return self._advance(X, Y, report, conditions)
+        """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them."""
+        known = self._shape.covers(certain)
+        with uninterrupted() if known and len(X) == 1 else undone_on_error(self):
+            if not known:
+                self._begin(X, Y, scalar, certain, many=many)
+            prediction = self._learn(X, Y, report, conditions)
+            return self._shaped(prediction, many=many) if report and prediction is not None else None
 
     def _conditions(
         self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
@@ -585,4 +628,4 @@ class StreamModel(Saved):
         return prediction._each(shaped)
 
 
-guard(StreamModel, AT_ANY_TIME | QUICK)
+guard(StreamModel, AT_ANY_TIME | QUICK, SHORT)

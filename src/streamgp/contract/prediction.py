@@ -14,6 +14,7 @@ from streamgp.contract.inputs import numbers
 from streamgp.settings import FloatArray, number, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
+LEAST_DEVIATION = 1e-150  # of a calibrated prediction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,14 +124,16 @@ class CalibratedPrediction(Prediction[Values]):
     def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of its side y lies above the mean."""
         error = numbers(y, "y") - self.mean
-        result = error / self._side(error)
+        with np.errstate(over="ignore"):
+            result = error / self._side(error)
         return plain(result)
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
         error = numbers(y, "y") - self.mean
         side = self._side(error)
-        result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
+        with np.errstate(over="ignore"):
+            result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
         return plain(result)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
@@ -140,8 +143,9 @@ class CalibratedPrediction(Prediction[Values]):
         return self.mean + self._side(draws) * draws
 
     def _side(self, error: FloatArray) -> FloatArray:
-        """The standard deviation on the side of an error."""
-        return np.where(error < 0, self.mean - self.lower, self.upper - self.mean) / gaussian_reach(self.level)
+        """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
+        reach = np.where(error < 0, self.mean - self.lower, self.upper - self.mean)
+        return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)
 
     @property
     def parts(self) -> tuple[Values, Values, Values, Values, Values]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialize
 
 from streamgp.settings import Configured, registered_name
@@ -22,8 +23,16 @@ from streamgp.version import __version__
 if TYPE_CHECKING:
     from streamgp.contract.saved import Saved
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None
+
 FORMAT = 3
+LEFT_BEHIND = 60.0  # seconds after which a temporary file that nobody writes belongs to a save that was killed
 _KEY = "streamgp"
+_KINDS = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U64": "<u8", "U32": "<u4", "U8": "|u1"}
 _LONGEST = 100_000_000  # bytes of a header: safetensors reads no longer one
 _FOREIGN = "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
 
@@ -58,7 +67,8 @@ def encoded(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.n
 def write(path: str | Path, data: bytes) -> None:
     """Write beside the target and move into place, so that an interrupted save or a power cut leaves one whole file.
 
-    A link stays a link: its target is replaced. The mode of a file that is replaced is kept.
+    A link stays a link: its target is replaced. The mode of a file that is replaced is kept. What a save that was
+    killed left beside the target is removed.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -66,11 +76,13 @@ def write(path: str | Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with open(temporary, "xb") as file:
+            _lock(file)
             if path.exists():
                 os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            _remove_left_behind(path, os.fstat(file.fileno()).st_mtime)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -81,6 +93,27 @@ def write(path: str | Path, data: bytes) -> None:
             os.fsync(folder)  # the new name is on disk, too
         finally:
             os.close(folder)
+
+
+def _remove_left_behind(path: Path, now: float) -> None:
+    """Remove temporary files of saves to the same target that nobody writes any more; now is by the disk's clock."""
+    wanted = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
+    with contextlib.suppress(OSError):  # they harm nobody
+        for beside in os.scandir(path.parent):
+            if wanted.fullmatch(beside.name) and now - beside.stat().st_mtime > LEFT_BEHIND:
+                with open(beside.path, "rb") as file:
+                    if _lock(file):
+                        os.unlink(beside.path)
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file while it is open; False: another process, which writes it, has done so."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:  # of any other kind: this disk knows no locks
+            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
 
 
 def read(path: str | Path) -> bytes:
@@ -94,27 +127,31 @@ def read(path: str | Path) -> bytes:
         length = int.from_bytes(head[:8], "little")
         if head[8:] != b"{" or not length <= min(size - 8, _LONGEST):
             raise SnapshotError(_FOREIGN)
-        head += file.read(length - 1)
-        _, end = _opening(head)
+        *_, end = _opening(head + file.read(length - 1))
         if end != size:
             raise SnapshotError(_FOREIGN)
-        return head + file.read()
+        file.seek(0)
+        return file.read()
 
 
 def packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     """Bytes of a header and arrays, with the format's number and a digest of everything."""
     header = {"format": FORMAT, "library": __version__} | header
+    text = json.dumps(header | {"digest": _digest(header, tensors)}, sort_keys=True)
+    return serialize(tensors, metadata={_KEY: text})
+
+
+def _digest(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    text = json.dumps(header | {"digest": digest.hexdigest()}, sort_keys=True)
-    return serialize(tensors, metadata={_KEY: text})
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
-def _opening(data: bytes) -> tuple[dict[str, Any], int]:
-    """The header, and how long the whole must be."""
+def _opening(data: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], int]:
+    """The header, what it says of each array, and how long the whole must be."""
     try:
         length = int.from_bytes(data[:8], "little")
         arrays = json.loads(data[8 : 8 + length].decode())
@@ -122,16 +159,16 @@ def _opening(data: bytes) -> tuple[dict[str, Any], int]:
         end = 8 + length + max((array["data_offsets"][1] for array in arrays.values()), default=0)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError, IndexError) as error:
         raise SnapshotError(_FOREIGN) from error
-    return header, end
+    return header, arrays, end
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays; bytes that packed() did not make are refused."""
-    header, _ = _opening(data)
+    """The header and the arrays, which are views of the data; bytes that packed() did not make are refused."""
+    header, arrays, end = _opening(data)
     try:
-        tensors = parse(data)
-        found = header.pop("digest")
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        tensors = _views(data, arrays)
+        digest = header.pop("digest")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SnapshotError(_FOREIGN) from error
     if header.get("format") != FORMAT:
         raise SnapshotError(
@@ -139,14 +176,43 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"it was written by streamgp {header.get('library')!r}. Formats are not converted: learn the stream again "
             "with this version, or load the file with the one that wrote it"
         )
-    # Written again it must give the same bytes: any other file was altered, and the digest says which part.
-    again = packed(header, tensors)
-    if again != data:
-        reason = (
-            "its contents do not match its digest" if str(found).encode() not in again else "its layout was altered"
-        )
+    reason = ""
+    if digest != _digest(header, tensors):
+        reason = "its contents do not match its digest"
+    elif end != len(data) or not data.startswith(_head(header | {"digest": digest}, arrays)):
+        reason = "its layout was altered"
+    if reason:
         raise SnapshotError(f"the snapshot is damaged: {reason}; restore it from a good copy")
     return header, tensors
+
+
+def _views(data: bytes, arrays: dict[str, dict[str, Any]]) -> dict[str, np.ndarray]:
+    """The arrays of a file, which are not copied."""
+    first, tensors = 8 + int.from_bytes(data[:8], "little"), {}
+    for name, array in arrays.items():
+        kind, shape, (start, stop) = np.dtype(_KINDS[array["dtype"]]), tuple(array["shape"]), array["data_offsets"]
+        count = math.prod(shape)
+        if min(shape, default=0) < 0 or not 0 <= start <= stop <= len(data) - first:
+            raise ValueError(f"the array {name} lies outside the file")
+        if stop - start != count * kind.itemsize:
+            raise ValueError(f"the array {name} has shape {shape}, but {stop - start} bytes")
+        tensors[name] = np.frombuffer(data[:0] if count == 0 else data, kind, count, first + start if count else 0)
+        tensors[name] = tensors[name].reshape(shape)
+    return tensors
+
+
+def _head(header: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
+    """What a file with these arrays begins with: arrays of each kind together, and by name, without gaps."""
+    order = serialize({name: np.empty(0, _KINDS[array["dtype"]]) for name, array in arrays.items()})
+    said: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header, sort_keys=True)}}
+    start = 0
+    for name in json.loads(order[8:]):
+        stop = start + math.prod(arrays[name]["shape"]) * np.dtype(_KINDS[arrays[name]["dtype"]]).itemsize
+        said[name] = {"dtype": arrays[name]["dtype"], "shape": arrays[name]["shape"], "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def require(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import get_ident
 from typing import Any, NoReturn, TypeVar
+
+from streamgp.contract.atomic import uninterrupted
 
 Returned = TypeVar("Returned")
 
@@ -43,27 +45,31 @@ def turn(model: Any) -> Iterator[None]:
         model._owner = owner
 
 
-def in_turn(method: Callable[..., Returned]) -> Callable[..., Returned]:
-    """A method that one thread at a time may call; the same thread may call others from within."""
+def in_turn(method: Callable[..., Returned], held: bool = False) -> Callable[..., Returned]:
+    """A method that one thread at a time may call; the same thread may call others from within.
+
+    Ctrl-C waits for the end of a method that is held.
+    """
 
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Returned:
         owner = enter(self)
         try:
-            return method(self, *args, **kwargs)
+            with uninterrupted() if held else nullcontext():
+                return method(self, *args, **kwargs)
         finally:
             self._owner = owner
 
     return called
 
 
-def guard(kind: type[Any], free: set[str]) -> None:
-    """Let all public methods and properties of a class take turns but some."""
+def guard(kind: type[Any], free: set[str], held: frozenset[str] = frozenset()) -> None:
+    """Let all public methods and properties of a class take turns but some; Ctrl-C waits for the end of those held."""
     for name, member in list(vars(kind).items()):
         if (name.startswith("_") and name != "__reduce__") or name in free:
             continue
         if inspect.isfunction(member):
-            setattr(kind, name, in_turn(member))
+            setattr(kind, name, in_turn(member, name in held))
         elif isinstance(member, property):
             assert member.fget is not None
             setattr(kind, name, property(in_turn(member.fget)))

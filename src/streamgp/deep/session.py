@@ -131,7 +131,7 @@ class Session:
         return header["session"], arrays
 
     def _restore(self, learner: Learner, saved: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         try:
             self._epoch, self._waited, self._best_rmse = saved["epoch"], saved["waited"], saved["best_rmse"]
             self.history = [Epoch(*epoch) for epoch in saved["history"]]

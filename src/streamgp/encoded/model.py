@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract import inputs
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.checks import check
 from streamgp.contract.conditions import NOISE, in_other_units
 from streamgp.contract.freerun import Mapped, Step, Trajectories
@@ -119,7 +118,6 @@ class Encoded(Composite):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         depth = self._encoder.depth
         rows = np.vstack([self._window, self._standard(X)])
         E = np.stack([self._encoder.embed(rows[t + 1 : t + 1 + depth]) for t in range(len(X))])
@@ -127,23 +125,22 @@ class Encoded(Composite):
         # Refused by one of the models within, a row must not be learnt by another.
         status, at = check(E, E[:0] if targets is None else targets, self._shared, self._largest_within)
         inputs.refuse(status, at, many=len(X) > 1)
-        with undone_on_error(self, len(X)):
-            said = in_other_units(conditions, self._scaling.target_scale, self._shared)
-            predictions = [
-                model._advance(
-                    E,
-                    None if targets is None else np.ascontiguousarray(targets[:, own]),
-                    report,
-                    None if said is None else np.hstack([said[:, :NOISE], said[:, NOISE:][:, own]]),
-                )
-                for own, model in self._by_outputs()
-            ]
-            self._window[:] = rows[len(rows) - depth :]
-            self._rows[0] += len(X)
-            if Y is not None:
-                for y in Y:
-                    self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
-            return self._in_units(predictions) if report else None
+        said = in_other_units(conditions, self._scaling.target_scale, self._shared)
+        predictions = [
+            model._advance(
+                E,
+                None if targets is None else np.ascontiguousarray(targets[:, own]),
+                report,
+                None if said is None else np.hstack([said[:, :NOISE], said[:, NOISE:][:, own]]),
+            )
+            for own, model in self._by_outputs()
+        ]
+        self._window[:] = rows[len(rows) - depth :]
+        self._rows[0] += len(X)
+        if Y is not None:
+            for y in Y:
+                self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
+        return self._in_units(predictions) if report else None
 
     def _refuses_noise(self, p: int) -> str:
         return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)

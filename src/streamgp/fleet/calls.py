@@ -72,6 +72,7 @@ _run = _calling(stream.ARGUMENTS, STATUS)
 _finish = _calling((state.LAYOUT.type, VECTOR), types.none)
 _scale = _calling((MATRIX, VECTOR, VECTOR, MATRIX), types.none)
 _rescale = _calling((MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE), types.none)
+_screen = _calling((MATRIX, MATRIX, BOOLEAN), types.none)
 _calibrate = _calling((conformal.LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE), types.none)
 
 # Model models[k] has the rows starts[k] to starts[k + 1] of the arrays that follow.
@@ -161,6 +162,13 @@ def rescale_models(
         found = np.empty((3, last - first, mean.shape[1]))
         _rescale(from_standard, (mean[first:last], variance[first:last], noise[first:last], shift[i], scale[i], found))
         _spread(found, first, out)
+
+
+@_loop(WHOLE, CUBE, *_ROWS, MATRIX, BOOLEAN)
+def screen_models(screen: Address, states: Array, models: Array, starts: Array, Y: Array, together: bool) -> None:
+    """Run outliers.screen for models, each with its own state."""
+    for k in range(models.size):
+        _screen(screen, (states[models[k]], Y[starts[k] : starts[k + 1]], together))
 
 
 @_loop(WHOLE, conformal.LAYOUT.type, MATRIX, *_ROWS, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)

@@ -17,6 +17,7 @@ from streamgp.fleet.rows import Rows
 from streamgp.fleet.shelf import Shelf
 from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import FloatArray
+from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.wrapper import joined
 
@@ -47,7 +48,7 @@ class CpuEngine:
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         """Take rows that have been checked: predict each if asked to, then learn it; predictions are (n, p)."""
-        parts = self._each_part(rows, lambda layers, part: layers.advance(part, report))
+        parts = self._each_part(rows, lambda layers, part: layers.advance(layers.screened(part), report))
         return joined([part for part in parts if part is not None]) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
@@ -83,6 +84,7 @@ class CpuEngine:
         rows = rows._replace(X=np.ascontiguousarray(held[:, :d]))
         self._put_memory(rows.models, held[:, held.shape[1] - present.shape[1] :])
         layers = layer(self._model, self._shelf)
+        rows = layers.screened(rows)
         for late in (False, True):
             some = np.flatnonzero(unchanged != late)
             if len(some):
@@ -201,9 +203,12 @@ class CpuEngine:
     def health(self) -> Health:
         """Repairs, an array with a number for each model."""
         counters = self._counters()
-        counted = set(counters.dtype.names or ())
+        counts: dict[str, np.ndarray] = {name: np.array(counters[name]) for name in counters.dtype.names or ()}
+        for name, array in self.arrays().items():
+            if name.removeprefix("inner.") == "screen":
+                counts["fill_values"] = array[:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)
         none = np.zeros(self.size, dtype=np.int64)
-        return Health(*(np.array(counters[name]) if name in counted else none for name in Health._fields))  # type: ignore[arg-type]
+        return Health(*(counts.get(name, none) for name in Health._fields))  # type: ignore[arg-type]
 
     def broken(self) -> np.ndarray:
         """The ids of models with a number that is not finite where it has to be."""

@@ -23,7 +23,7 @@ from streamgp.fleet.shelf import Shelf
 from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
-from streamgp.wrappers import conformal, scaling
+from streamgp.wrappers import conformal, outliers, scaling
 from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Wrapper, joined
@@ -50,7 +50,7 @@ def refuse_unfit(model: Any) -> None:
 
 def load_functions() -> None:
     """Compile, or load from the cache, the loops over models."""
-    compile_now(calls.run_models, calls.scale_models, calls.rescale_models, calls.calibrate_models)
+    compile_now(calls.run_models, calls.scale_models, calls.rescale_models, calls.screen_models, calls.calibrate_models)
 
 
 class Layer(abc.ABC):
@@ -69,6 +69,10 @@ class Layer(abc.ABC):
         self._arrays: list[Any] = shelf.arrays[skip : skip + self.held]
         if isinstance(model, Wrapper):
             self._within = layer(model._within, shelf, skip + self.held)
+
+    def screened(self, rows: Rows) -> Rows:
+        """Rows as they come from outside without the targets that cannot be observations."""
+        return self._within.screened(rows) if isinstance(self._model, Wrapper) else rows
 
     @abc.abstractmethod
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
@@ -136,12 +140,20 @@ class ProcessLayer(Layer):
 
 
 class StandardizeLayer(Layer):
-    held = 9
+    held = 10
 
     _model: Standardize
 
+    def screened(self, rows: Rows) -> Rows:
+        if rows.Y is None or not self._model._screens:
+            return rows
+        Y = rows.Y.copy()
+        states, screen = self._arrays[-1], address_of(outliers.screen)
+        calls.screen_models(screen, states, rows.models, rows.starts, Y, self._model._shared)
+        return rows._replace(Y=Y)
+
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
-        kept = self._arrays[-1][:, 0]
+        kept = self._arrays[-2][:, 0]
         ready = kept[rows.models] == self._model._warmup
         if ready.all():
             return self._advance_within(rows, report)

@@ -10,7 +10,7 @@ from streamgp.contract import checks
 from streamgp.kernels import program
 from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
-from streamgp.wrappers import aggregation, conformal, drift, scaling
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
 FOURIER = ("IRFRR", "ISSGPR")
@@ -43,6 +43,8 @@ def needed(model: str) -> list[Any]:
         drift.watch,
         scaling.to_standard,
         scaling.from_standard,
+        outliers.screen,
+        outliers.strike_out,
         checks.check,
     ]
     if model == "auto":

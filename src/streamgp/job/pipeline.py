@@ -18,6 +18,7 @@ from streamgp.job.ahead import compile_ahead
 from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
+from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import decoded, from_bytes
 from streamgp.settings import FloatArray, copied, whole
@@ -49,7 +50,7 @@ class Pipeline:
         model: the name of a model, or "auto": the best of a small set on the first rows.
         settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
             which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift``, ``pending`` and ``decimal``; see Request.
+            ``drift``, ``screen``, ``pending`` and ``decimal``; see Request.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -98,6 +99,7 @@ class Pipeline:
         self._first_target = -1  # the row of the first target that is known; -1: none is
         pending = self.request.run["pending"] if schema.ticket else 0
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
+        self.screening = Screening(own, self.request.run["screen"])
         self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
@@ -116,7 +118,7 @@ class Pipeline:
         """The model of the run: what was asked for, with past targets as inputs, ahead of time."""
         request, run = self.request, self.request.run
         model: StreamModel
-        common = {name: run[name] for name in ("level", "warmup", "tune", "drift")}
+        common = {name: run[name] for name in ("level", "warmup", "tune", "drift", "screen")}
         if request.model == AUTO:
             candidates = request.own or None
             model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
@@ -172,29 +174,52 @@ class Pipeline:
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        resolved = self._track(rows.X, rows.y, self._moments(rows.times))
-        numbers = np.arange(self.rows + 1, self.rows + n + 1)
-        predicted = self.scored = self._predicted(resolved, numbers, rows.times, rows.y)
-        self.rows += n
+        parts, targets, previous, start = [self.model._empty()], [np.empty(0)], [np.empty(0)], 0
+        time = self._moments(rows.times)
+        while start < n:
+            stop = min(n, start + (self.screening.next_look(self.rows) or n))
+            y = self.screening.take(rows.y[start:stop], self.rows + 1)
+            X, moments = np.ascontiguousarray(rows.X[start:stop]), None if time is None else time[start:stop]
+            self.screening.keep(X, y, moments)
+            parts.append(self._track(X, y, moments))
+            targets.append(y)
+            previous.append(self.previous)
+            self._strike_out()
+            start = stop
+        resolved, y = _joined(*parts), np.concatenate(targets)
+        numbers = np.arange(self.rows - n + 1, self.rows + 1)
+        self.previous = np.concatenate(previous)
+        predicted = self.scored = self._predicted(resolved, numbers, rows.times, y)
         if h and ahead:
             coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
             return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
 
+    def _strike_out(self) -> None:
+        """Learn and score the first rows again if fill values are among them that could not be told when they came."""
+        found = self.screening.look_back(self.rows)
+        if found is None:
+            return
+        X, y, time = found
+        again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
+        again.report_to(self._staged.doing)
+        again._track(X, y, time if self.model._needs_time else None)
+        self.model, self.yardsticks, self._first_target = again.model, again.yardsticks, again._first_target
+        self.scores, self.parts = again.scores, again.parts
+
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
         n = len(y)
-        X = np.ascontiguousarray(X)
-        p = self.model.track(X, y, time=time) if n else self.model._empty()
+        p = self.model.track(X, y, time=time)
         known = np.flatnonzero(~np.isnan(y))
         if self._first_target < 0 and known.size:
             self._first_target = self.rows + int(known[0])
         ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
         p = _unknown(p, ~ready)
-        if n:
-            said = self.yardsticks.track(X, y)
-            said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
-            self._count(p, self.rows + 1, y, said)
+        said = self.yardsticks.track(X, y)
+        said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
+        self._count(p, self.rows + 1, y, said)
+        self.rows += n
         return p
 
     def _ready(self, issued: np.ndarray) -> np.ndarray:
@@ -252,12 +277,13 @@ class Pipeline:
         new: list[int] = []
         issued: list[CalibratedPrediction] = []
         scored: list[tuple[FloatArray, float]] = []  # each what waited, and the target
-        moments = self._moments(rows.times)
+        moments, observed = self._moments(rows.times), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
             y = rows.y[i]
             if name in late or (alone and not np.isnan(y)):
                 waited = late.take(name, y)
                 if waited is not None:
+                    y = observed[i] = self._screened(y, self.rows + 1 + i)
                     self._resolve(waited, y, None if moments is None else moments[i])
                     scored.append((waited, y))
                 continue
@@ -269,7 +295,9 @@ class Pipeline:
                 late.wait(name, self.rows + i, waited)
             else:
                 late.close(name)
-                self._see_target()
+                y = observed[i] = self._screened(y, self.rows + 1 + i)
+                if not np.isnan(y):
+                    self._see_target()
                 self.model.learn_one(X[0], y, time=None if moments is None else moments[i])
                 self.yardsticks.learn(X, y)
                 scored.append((waited, y))
@@ -278,7 +306,11 @@ class Pipeline:
         numbers = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new] if rows.tickets else []
-        return self._predicted(_joined(self.model._empty(), *issued), numbers, times, rows.y[new], names)
+        return self._predicted(_joined(self.model._empty(), *issued), numbers, times, observed[new], names)
+
+    def _screened(self, y: float, row: int) -> float:
+        """A target as it is learned: NaN where it cannot be an observation."""
+        return float(self.screening.take(np.array([y]), row)[0])
 
     def issue(self, rows: EncodedRows) -> FloatArray:
         """Predict rows whose targets come later, each as the next one.
@@ -312,6 +344,7 @@ class Pipeline:
         """
         moments = self._moments([""] * len(y) if times is None else times)
         first = self.rows + 1
+        y = self.screening.take(y, first)
         for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
             self._resolve(waited, target, None if moments is None else moments[t])
             self.rows += 1
@@ -424,7 +457,7 @@ class Pipeline:
             },
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self.yardsticks.arrays() | model | parts
+        arrays = self._arrays() | self.yardsticks.arrays() | self.screening.arrays() | model | parts
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -477,6 +510,7 @@ class Pipeline:
                 raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
             array[...] = tensor
         pipeline.yardsticks.restore(tensors)
+        pipeline.screening.restore(tensors)
         if pipeline._late is not None:
             pipeline._late.restore(saved["late"])
         model = from_bytes(tensors["model"].tobytes())
@@ -550,7 +584,7 @@ class Pipeline:
     @property
     def health(self) -> dict[str, Any]:
         """Numerical repairs of the model, by kind and in all, and models that have diverged."""
-        health = self.model.health
+        health = self.model.health._replace(fill_values=self.screening.count)
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
 
 

@@ -131,6 +131,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
             ["coverage before calibration", f"{100 * scores['raw_coverage']:.1f}%"],
             ["mean log density", scores["mean_log_density"]],
             ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
+            *([["fill values, not learned", f"{pipeline.screening.count:,}"]] if pipeline.screening.count else []),
             *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
         ],
         "scores": as_table(scores, pipeline.level),

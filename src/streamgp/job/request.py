@@ -19,6 +19,7 @@ RUN_SETTINGS: dict[str, Any] = {
     "warmup": 1000,
     "tune": True,
     "drift": True,
+    "screen": True,
     "pending": 1000,
     "decimal": None,
 }
@@ -33,8 +34,9 @@ class Request:
         model: the name of a model, or "auto".
         settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
             made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
-            for), ``pending`` (rows that can wait for late targets; one more, and the oldest expires) and ``decimal``
-            ("." or ",", the decimal mark of numbers in text; None: the first rows tell).
+            for), ``screen`` (whether targets that look like fill values count as missing), ``pending`` (rows that can
+            wait for late targets; one more, and the oldest expires) and ``decimal`` ("." or ",", the decimal mark of
+            numbers in text; None: the first rows tell).
         horizon: rows ahead.
         late: targets may come in later rows than their own.
     """
@@ -53,7 +55,7 @@ class Request:
             raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {self.run['pending']}")
         if "pending" in self.settings and not self.late:
             raise ValueError("pending counts rows whose targets come late; it needs --ticket-column")
-        for name in ("tune", "drift"):
+        for name in ("tune", "drift", "screen"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
         if self.run["decimal"] is not None:

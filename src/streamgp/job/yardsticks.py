@@ -47,7 +47,7 @@ class Yardsticks:
         self._waits = max(horizon - 1, 0)  # rows learned between a prediction and its target
         self._models: dict[str, StreamModel] = {PREVIOUS: Lagged(InputValue(own), lags=1)}
         if own + lags <= MOST_INPUTS:
-            line = Standardize(least_squares(FORGETTING), warmup=START_UP)
+            line = Standardize(least_squares(FORGETTING), warmup=START_UP, screen=False)
             self._models[LINE] = WholeLags(line, lags=lags) if lags else line
         if horizon:
             self._models = {k: Ahead(m, horizon=horizon, pending=pending) for k, m in self._models.items()}

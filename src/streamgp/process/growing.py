@@ -123,7 +123,7 @@ def least_resolved(m: Record, kappa: float) -> Any:
 
 @compiled
 def raise_to(noise: Array, least: float) -> None:
-    """Of all outputs."""
+    """Raise the noise of every output to the least."""
     for j in range(noise.size):
         noise[j] = max(noise[j], least)
 

@@ -21,6 +21,7 @@ class MemoryModel(StreamModel):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
 
     _largest = LARGEST
+    _one_step = True
     _memory: Memory
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers

@@ -154,6 +154,7 @@ class OnlineGP(MemoryModel):
         if self._factored and fades:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
+        self._one_step = self._adapt is None
         if self._adapt is not None:
             self._check_adaptable(self._adapt)
         if self._likelihood.kind != observation.GAUSSIAN:

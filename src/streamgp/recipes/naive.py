@@ -34,7 +34,6 @@ class Naive(StreamModel):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
         said = self._follow(X, Y)
         self._rows += len(X)

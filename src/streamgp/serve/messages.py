@@ -142,10 +142,11 @@ class Scores(Struct):
 
 
 class Health(Struct):
-    """Numerical repairs, and models that have diverged and so have no weight."""
+    """Numerical repairs, models that have diverged and so have no weight, and targets that looked like fill values."""
 
     repairs: int
     diverged: list[str]
+    fill_values: int = 0
 
 
 class Tickets(Struct):

@@ -73,7 +73,7 @@ def seen_by(learner: Learner, before: View) -> View:
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
         "relevance": _relevance(learner),
         "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
-        "health": Health(int(health["repairs"]), list(health["diverged"])),
+        "health": Health(int(health["repairs"]), list(health["diverged"]), int(health["fill_values"])),
         "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
         "tickets": Tickets(learner.waiting, learner.expired),
         "gaps": dict(pipeline.encoder.gaps),

@@ -10,7 +10,6 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -98,13 +97,17 @@ class Calibrated(Wrapper):
         if self._level >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
         self._rates = positive_vector("rates", rates)
+        tail = (1.0 - self._level) / 2.0
         self._plan = {
-            "tail": (1.0 - self._level) / 2.0,
+            "tail": tail,
             "log_z": math.log(gaussian_reach(self._level)),
             "sharpness": number("sharpness", sharpness, at_least=0),
             "discount": 1.0 - 1.0 / whole("memory", memory, at_least=2),
             "correction": number("correction", correction, at_least=0),
             "warmup": whole("warmup", warmup),
+            # Of the errors on one side the share 2 tail lies beyond the bound: so many in a row do once in a thousand.
+            "beyond": max(3, math.ceil(math.log(1e-3) / math.log(2.0 * tail) - 1e-9)),
+            "within": max(20, math.ceil(1.0 / tail)),
         }
         compile_now(conformal.calibrate)
 
@@ -114,6 +117,7 @@ class Calibrated(Wrapper):
         super()._start(d, p)
         rates = self._rates.size
         sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
+        sizes["watched"] = conformal.WATCHED
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.work.rates[:] = self._rates
@@ -122,16 +126,15 @@ class Calibrated(Wrapper):
         return self._numbers.arrays()
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        logarithms = "trackers", "corrected", "log_unit", "log_start"
+        signed = "trackers", "corrected", "streaks", "nearest", "log_unit", "log_start"
         for name, array in named.items():
-            require(name.removeprefix("counters."), array, at_least=-np.inf if name in logarithms else 0)
+            require(name.removeprefix("counters."), array, at_least=-np.inf if name in signed else 0)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        with undone_on_error(self, len(X)):
-            prediction = self._within._advance(X, Y, report or Y is not None, conditions)
-            return None if prediction is None else self._calibrate(prediction, Y)
+        prediction = self._within._advance(X, Y, report or Y is not None, conditions)
+        return None if prediction is None else self._calibrate(prediction, Y)
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._calibrate(self._within._predict(X), None)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
@@ -32,7 +31,8 @@ class Committee(Composite):
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
     does not count for it. Variance and noise are those of the mixture; a member without a variance has its recent mean
-    squared error instead. A row's own noise is for the members that can weigh rows by it. What can be read of the model
+    squared error instead, so where no member has one they are NaN before the first target, and 0 while none has erred.
+    A row's own noise is for the members that can weigh rows by it. What can be read of the model
     (``basis``, ``hyperparameters``, ``relevance()``...) is the leader's, the one with the most weight.
 
     Members can be added, replaced and retired while the committee learns.
@@ -172,16 +172,19 @@ class Committee(Composite):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
-        with undone_on_error(self, len(X)):
-            bare = without_noise(conditions)
-            predictions = [
-                member._advance(X, Y, report or Y is not None, bare if member._refuses_noise(1) else conditions)
-                for member in self._models
-            ]
-            if Y is None and not report:
-                return None
-            return self._combined(predictions, Y)
+        bare = without_noise(conditions)
+        predictions = [
+            member._advance(X, Y, report or Y is not None, bare if member._refuses_noise(1) else conditions)
+            for member in self._models
+        ]
+        if Y is None and not report:
+            return None
+        return self._combined(predictions, Y)
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        """What one of the members would not learn, nobody learns, and the committee does not judge them by it."""
+        seen = [member._screened(Y) for member in self._models]
+        return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
@@ -281,7 +284,9 @@ class Committee(Composite):
 
     @property
     def errors(self) -> FloatArray:
-        """The root mean squared error of every member over about the last thousand rows, over all outputs."""
+        """The root mean squared error of every member over about the last thousand rows; NaN before the first."""
+        if self._d is None:
+            return np.full(len(self._models), np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.sqrt((self._errors[:, 2] / self._errors[:, 3]).mean(0)))
 

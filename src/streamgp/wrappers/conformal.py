@@ -5,6 +5,9 @@ the mean, in units of the model's standard deviation or in a fixed unit, and mov
 down when it did not, at its own rate [Gibbs and Candes 2021; Angelopoulos, Candes and Tibshirani 2023]. The trackers of
 all rates are averaged with weights that fall with their discounted losses [Zaffran et al. 2022], and a last correction
 of the average sees to it that it covers, too.
+
+Where errors have become larger or smaller by more than a factor of e, the fastest trackers follow at once: at a level
+of 0.9 when three in a row on one side all lay as far beyond the bound, or twenty all lay as far within it.
 """
 
 from __future__ import annotations
@@ -29,12 +32,18 @@ FIRST_STEP = 3.0
 # Few errors say little of their tails: at n rows the share that is to lie beyond an end is n / (n + CAUTION) of the one
 # asked for.
 CAUTION = 40.0
-# No tracker goes farther than e^20 from the raw interval, or it would take long to come back.
+# No tracker goes farther than e^20 from the raw interval, or it would take long to come back; only those that follow
+# errors at once do.
 FARTHEST = 20.0
+# How far the log of every error in a row must be from that of the bound for it to follow them at once.
+GROSS = 1.0
+# The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is said.
+SAID, WATCHED = 2, 3
 # One row counts at most as so many average losses.
 WORST = 100.0
 # Errors beyond this are as large as any; their squares are still numbers.
-FAR = 1e150
+FAR, LOG_FAR = 1e150, 345.4
+TINY = 1e-300  # no distance is less
 
 
 PLAN = np.dtype(
@@ -45,6 +54,8 @@ PLAN = np.dtype(
         ("discount", np.float64),
         ("correction", np.float64),
         ("warmup", np.int64),
+        ("beyond", np.int64),  # errors in a row on one side that are many enough to follow
+        ("within", np.int64),
     ]
 )
 
@@ -56,6 +67,8 @@ STATE = {
     "losses": "outputs ends trackers",  # discounted sums, the least one 0
     "corrected": "outputs ends",
     "loss": "outputs ends",
+    "streaks": "outputs ends watched",  # how many errors in a row lay beyond a bound, or, below 0, within it
+    "nearest": "outputs ends watched",  # of these the one nearest to it: the log of the ratio
     "log_unit": "outputs",
     "log_start": "outputs kinds",  # mean log size of the errors, where trackers start
     "kind_rows": "outputs kinds",  # rows that could be measured so
@@ -130,7 +143,7 @@ def distance(m: Record, f: Array, j: int, side: int, usable: bool, log_deviation
             weight = np.exp(-m.plan.sharpness * (losses[k] - least))
             weights += weight
             total += weight * (trackers[k] + (log_deviation if k < relative else log_unit))
-    result: float = np.exp(total / weights + corrected)
+    result: float = np.exp(min(total / weights + corrected, LOG_FAR))
     return result
 
 
@@ -192,7 +205,8 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     # The loss of a quantile, in the form in which both ends add up to the interval score [Gneiting and Raftery 2007].
     mine = h + max(x - h, 0.0) / a
     average = own_loss[side] / vector(f, m.at.recent_rows)[j] if own_loss[side] > 0.0 else mine
-    least = np.inf
+    streaks, nearest = block(f, m.at.streaks, j)[side], block(f, m.at.nearest, j)[side]
+    fastest, least = np.argmax(rates), np.inf
     for k in range(trackers.size):
         kind = RELATIVE if k <= rates.size else ABSOLUTE
         if kind == RELATIVE and not usable:
@@ -204,11 +218,40 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
             if k > 0 and kind_rows[kind] > m.plan.warmup:
                 rate = max(rates[(k - 1) % rates.size], FIRST_STEP / kind_rows[kind])
                 moved = trackers[k] + rate * ((1.0 if x > bound else 0.0) - aim)
-                trackers[k] = min(max(moved, -FARTHEST), FARTHEST)
+                farthest = FARTHEST
+                if (k - 1) % rates.size == fastest:
+                    moved += leap(m, streaks, nearest, kind, x, bound)
+                    farthest = 2.0 * LOG_FAR
+                trackers[k] = min(max(moved, -farthest), farthest)
         if losses[k] < least:
             least = losses[k]
     for k in range(losses.size):
         losses[k] -= least
     moved = corrected[side] + m.plan.correction * ((1.0 if x > h else 0.0) - aim)
     corrected[side] = min(max(moved, -FARTHEST), FARTHEST)
-    own_loss[side] = discount * own_loss[side] + mine
+    # One error, however large, does not change what losses are compared with; three in a row do.
+    own_loss[side] = discount * own_loss[side] + min(mine, WORST * average)
+    change = leap(m, streaks, nearest, SAID, x, h)
+    if change != 0.0:  # what was lost among errors of another size says nothing of these
+        own_loss[side] = vector(f, m.at.recent_rows)[j] * h * np.exp(change)
+        for k in range(losses.size):
+            behind = change > 0.0 and (k == 0 or (k - 1) % rates.size != fastest)  # it did not follow
+            losses[k] = WORST if behind else 0.0
+
+
+@compiled
+def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound: float) -> float:
+    """By how much the log of a bound is to change at once, because errors are of another size; mostly 0."""
+    if x <= 0.0:  # an error on the other side
+        return 0.0
+    beyond = x > bound
+    ratio = np.log(x) - np.log(max(bound, TINY))
+    if streaks[which] == 0.0 or (streaks[which] > 0.0) != beyond:
+        streaks[which], nearest[which] = 0.0, ratio
+    streaks[which] += 1.0 if beyond else -1.0
+    nearest[which] = min(nearest[which], ratio) if beyond else max(nearest[which], ratio)
+    if -m.plan.within < streaks[which] < m.plan.beyond:
+        return 0.0
+    streaks[which] = 0.0
+    change: float = nearest[which] if abs(nearest[which]) > GROSS else 0.0
+    return change

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.contract import inputs
-from streamgp.contract.atomic import undone_on_error
+from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -220,10 +220,10 @@ class Delayed(Late):
             A Prediction with a ``ticket``, the row's number from 0.
         """
         X = inputs.row(x, self._shape.d)
-        if self._shape.covers(certain=False):
-            return self._issued(X)
-        with undone_on_error(self):
-            self._begin(X, None, self._shape.scalar, False, many=False)
+        known = self._shape.covers(certain=False)
+        with uninterrupted() if known else undone_on_error(self):
+            if not known:
+                self._begin(X, None, self._shape.scalar, False, many=False)
             return self._issued(X)
 
     def _issued(self, X: FloatArray) -> Prediction:
@@ -248,12 +248,12 @@ class Delayed(Late):
             )
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
-        if self._shape.covers(given):
-            self._take_out(ticket, Y, conditions)
-            return
-        with undone_on_error(self):
-            self._begin(self._waiting[ticket][None, : self._d], Y, scalar, given, many=False)
-            self._take_out(ticket, Y, conditions)
+        known = self._shape.covers(given)
+        with uninterrupted() if known else undone_on_error(self):
+            if not known:
+                self._begin(self._waiting[ticket][None, : self._d], Y, scalar, given, many=False)
+            self._refuse_unfit(self._waiting[ticket][None, : self._d], Y)
+            self._take_out(ticket, self._screened(Y), conditions)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -333,15 +333,13 @@ class Ahead(Late):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         predictions: list[Any] = []
-        with undone_on_error(self):
-            for t in range(len(X)):
-                if report:
-                    predictions.append(self._predict(X[t : t + 1]))
-                y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
-                self._arrive(self.rows_seen, y, part(conditions, t, t + 1))
-                self._put(X[t : t + 1])
+        for t in range(len(X)):
+            if report:
+                predictions.append(self._predict(X[t : t + 1]))
+            y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
+            self._arrive(self.rows_seen, y, part(conditions, t, t + 1))
+            self._put(X[t : t + 1])
         return joined(predictions) if report else None
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.compiled import compile_now
-from streamgp.contract.atomic import undo_of, undone_on_error
+from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -171,16 +171,19 @@ class DriftAware(Wrapper):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         predictions: list[Any] = []
         start = 0
-        with undone_on_error(self, len(X)):
-            while start < len(X):
-                rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
-                prediction, rows = self._advance_some(X[start:], *rest)
-                predictions.append(prediction)
-                start += rows
+        while start < len(X):
+            rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
+            prediction, rows = self._advance_some(X[start:], *rest)
+            predictions.append(prediction)
+            start += rows
         return joined(predictions) if report else None
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        # Both models of a trial have met the same targets.
+        screened, *_ = [child._screened(Y) for child in self._children().values()]
+        return screened
 
     def _advance_some(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None

@@ -90,7 +90,6 @@ class Lagged(Mapped):
         if self._known():
             return super()._advance(X, Y, report, conditions)
         # Rows before the first target have no lags: they are predicted by the prior, and not learned.
-        self._refuse_unfit(X, Y)
         targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
         past = bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
         known = ~np.isnan(past[: len(X)]).any(axis=1)

@@ -60,7 +60,6 @@ class Mapped(Wrapper):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         within = self._inputs(X, np.full((len(X), self._p or 1), np.nan) if Y is None else Y)
         targets = None if Y is None else self._targets(X, Y)
         prediction = self._within._advance(within, targets, report, self._conditions_within(X, conditions))

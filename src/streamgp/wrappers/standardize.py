@@ -12,11 +12,11 @@ from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import NOISE, WEIGHT, in_other_units, part
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, whole
-from streamgp.wrappers import scaling
+from streamgp.settings import FloatArray, switch, whole
+from streamgp.wrappers import outliers, scaling
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 SHARED_UNITS = (
@@ -47,9 +47,14 @@ class Standardize(Wrapper):
     and ``inner`` itself, are in standard units: a lengthscale of 1 is one standard deviation of the input. A column
     that does not change during the warm-up is shifted, not scaled. A row without a target still counts for the inputs.
 
+    A target many times the range of all others beyond them counts as missing: -9999, 3.4e38 and other fill values of
+    loggers would spoil units, model and intervals for long. ``health.fill_values`` counts them. Ten different ones in a
+    row are a new level of the stream and are learned (docs/hostile-inputs.md).
+
     Args:
         model: the stream model within, which has learnt nothing.
         warmup: rows from which the units are learnt, at least 2.
+        screen: whether such targets count as missing; False: every target is learned.
 
     Example:
         >>> import numpy as np
@@ -68,12 +73,14 @@ class Standardize(Wrapper):
     _said: FloatArray  # their conditions
     _begins: np.ndarray  # 1 where a new sequence begins with the row
     _kept: np.ndarray  # how many rows have been kept
+    _screen: FloatArray  # of the targets of each output, as outliers.screen() takes it
 
-    def __init__(self, model: StreamModel, *, warmup: int = 100) -> None:
+    def __init__(self, model: StreamModel, *, warmup: int = 100, screen: bool = True) -> None:
         self._wrap(model)
         self._largest = np.inf  # in standard units nothing is large
         self._warmup = whole("warmup", warmup, at_least=2)
-        compile_now(scaling.to_standard, scaling.from_standard)
+        self._screens = switch("screen", screen) and self._observes == "numbers"
+        compile_now(scaling.to_standard, scaling.from_standard, outliers.screen, outliers.strike_out)
 
     # The state.
 
@@ -84,7 +91,7 @@ class Standardize(Wrapper):
             self._rows, self._begins = np.zeros((self._warmup, d)), np.zeros(self._warmup, dtype=np.int64)
             self._kept = np.zeros(1, dtype=np.int64)
         self._scaling = self._scaling._replace(target_shift=np.zeros(p), target_scale=np.ones(p))
-        self._targets = np.zeros((self._warmup, p))
+        self._targets, self._screen = np.zeros((self._warmup, p)), np.zeros((p, outliers.NUMBERS))
         self._said = np.zeros((self._warmup, NOISE + (1 if self._shared else p)))
         if not self.frozen:  # rows may have come, but no target
             self._targets[: self._kept[0]] = self._said[: self._kept[0]] = np.nan
@@ -92,11 +99,13 @@ class Standardize(Wrapper):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        self._refuse_unfit(X, Y)
         if self.frozen:
             return self._advance_within(X, Y, report, conditions)
         with undone_on_error(self):  # even one row may have all the others learnt again
             return self._warm_up(X, Y, report, conditions)
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        return outliers.screened(self._screen, Y, self._shared) if self._screens else Y
 
     def _advance_within(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
@@ -160,6 +169,11 @@ class Standardize(Wrapper):
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
         rows, targets = self._rows[:n], self._targets[:n]
+        if self._screens:  # fill values among the first targets could not be told when they came
+            targets = outliers.without_fill_values(targets, self._shared)
+            if self.frozen:
+                struck = np.isnan(targets) & ~np.isnan(self._targets)
+                self._screen[:, outliers.REFUSED] += np.count_nonzero(struck, axis=0)
         units = units_of(rows, targets)
         if self._observes != "numbers":  # classes and counts stay what they are
             units.target_shift[:], units.target_scale[:] = 0.0, 1.0
@@ -178,7 +192,7 @@ class Standardize(Wrapper):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         kept = {"rows": self._rows, "targets": self._targets, "conditions": self._said}
-        kept |= {"begins": self._begins, "kept": self._kept}
+        kept |= {"begins": self._begins, "kept": self._kept, "screen": self._screen}
         return self._scaling._asdict() | kept
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
@@ -192,6 +206,7 @@ class Standardize(Wrapper):
         require("conditions", said[~np.isnan(said)])
         require("conditions", said[:, :, WEIGHT:], at_least=0, finite=False)
         require("begins", named["begins"], at_least=0, at_most=1)
+        outliers.check(named["screen"])
 
     def reset_memory(self) -> None:
         if self._d is not None and not self.frozen:
@@ -223,6 +238,10 @@ class Standardize(Wrapper):
         return left + super()._rows_until_settled()
 
     # What can be read.
+
+    @property
+    def health(self) -> Health:
+        return self._within.health._replace(fill_values=0 if self._d is None else outliers.refused(self._screen))
 
     @property
     def frozen(self) -> bool:

@@ -114,6 +114,9 @@ class Wrapper(Composite):
     def _children(self) -> dict[str, StreamModel]:
         return {"inner": self._within}
 
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        return self._within._screened(Y)
+
     @property
     def _pristine(self) -> StreamModel:
         """The model of the settings, which has learnt nothing."""

@@ -1,0 +1,110 @@
+"""Screening: targets of a run that look like fill values, which count as missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.contract.snapshot import SnapshotError
+from streamgp.settings import FloatArray
+from streamgp.wrappers import outliers
+
+# Fill values among the first targets cannot be told when they come, so they are looked for after so many rows: just
+# before experts join, and Gaussian processes are tuned (auto/experts.py).
+LOOK_BACK = 19, 99, 299
+
+
+class Screening:
+    """Makes targets missing that cannot be observations (wrappers/outliers.py), and counts them.
+
+    Args:
+        inputs: columns of the table that are inputs.
+        on: whether anything is done.
+    """
+
+    def __init__(self, inputs: int, on: bool) -> None:
+        self._on = on
+        self._state = np.zeros((1, outliers.NUMBERS))
+        self._example = np.zeros(2)  # row, from 1, and value of the first that was found; row 0: none
+        self._first = np.empty((0, inputs + 2))  # inputs, time and target of the first rows, until the last look back
+
+    def next_look(self, rows: int) -> int:
+        """After how many more rows the first ones are looked at again; 0: never."""
+        return next((stop - rows for stop in LOOK_BACK if stop > rows), 0) if self._on else 0
+
+    def take(self, y: FloatArray, row: int) -> FloatArray:
+        """Targets in the order of the stream, NaN where missing or refused.
+
+        Args:
+            y: (n,) targets.
+            row: number of the first row, from 1.
+        """
+        if not self._on:
+            return y
+        left = outliers.screened(self._state, y[:, None], False)[:, 0]
+        self._note(y, left, row)
+        return left
+
+    def keep(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
+        """Keep rows, as long as the first ones are looked at again."""
+        if self._on and len(self._first) + len(y) <= LOOK_BACK[-1]:
+            moments = np.full(len(y), np.nan) if time is None else time
+            self._first = np.concatenate([self._first, np.column_stack([X, moments, y])])
+
+    def look_back(self, rows: int) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """All rows so far with fill values struck out, to be learned again: inputs, targets and times.
+
+        None where there is nothing to strike out, or it is not the time to look for it.
+
+        Args:
+            rows: how many there were.
+        """
+        if not self._on or rows not in LOOK_BACK or len(self._first) != rows:
+            return None
+        y = self._first[:, -1].copy()
+        left = outliers.without_fill_values(y[:, None], False)[:, 0]
+        self._state[0, outliers.REFUSED] += self._note(y, left, 1)
+        self._first[:, -1] = left
+        found = self._first[:, :-2].copy(), left, self._first[:, -2].copy()
+        if rows == LOOK_BACK[-1]:
+            self._first = self._first[:0]
+        return found if np.any(np.isnan(left) & ~np.isnan(y)) else None
+
+    def _note(self, y: FloatArray, left: FloatArray, row: int) -> int:
+        """How many targets were refused; the first of all is remembered."""
+        (refused,) = np.nonzero(np.isnan(left) & ~np.isnan(y))
+        if len(refused) and (self._example[0] == 0 or row + refused[0] < self._example[0]):
+            self._example[:] = row + refused[0], y[refused[0]]
+        return len(refused)
+
+    @property
+    def count(self) -> int:
+        """Targets that were not learned."""
+        return outliers.refused(self._state)
+
+    def sentence(self) -> str:
+        """What was found, for people; nothing where nothing was."""
+        if not self.count:
+            return ""
+        several = f"{self.count:,} targets looked like fill values and were not learned"
+        row, value = self._example.tolist()
+        return (
+            f"{several if self.count > 1 else '1 target looked like a fill value and was not learned'} "
+            f"(first: row {row:.0f}, value {value:g}); to learn them all, use --set screen=off"
+        )
+
+    # The state.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name."""
+        return {"screen": self._state, "fill_value": self._example, "first_rows": self._first}
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Go on from saved arrays."""
+        for name, array in self.arrays().items():
+            tensor = tensors[name]
+            wanted = tensor.shape[:1] + array.shape[1:] if name == "first_rows" else array.shape
+            if tensor.dtype != array.dtype or tensor.shape != wanted:
+                raise SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {wanted}")
+        outliers.check(tensors["screen"])
+        self._state[:], self._example[:] = tensors["screen"], tensors["fill_value"]
+        self._first = tensors["first_rows"].copy()
