@@ -68,11 +68,15 @@ def loadings(model):
     return np.pad(own, (0, hyperparameters(model).size - len(own))).astype(bool)
 
 
-def move_to(model, target):
+def try_to_move(model, target):
     """Move a model to other hyperparameters through its own code; target is the vector (parameters..., noise...)."""
     plain = loadings(model)
     here, there = (np.where(plain, v, np.log(np.where(plain, 1.0, v))) for v in (hyperparameters(model), target))
-    assert move.move_to(*_opened(model), plain.astype(float), here, there - here)
+    return move.move_to(*_opened(model), plain.astype(float), here, there - here)
+
+
+def move_to(model, target):
+    assert try_to_move(model, target)
 
 
 def gradient_at(model, x, y):

@@ -67,7 +67,7 @@ def load() -> ctypes.CDLL:
         ("create", pointer, [pointer, whole, pointer, whole, number, number, number, flag, flag, flag]),
         ("free", None, [pointer]),
         ("size", whole, [pointer]),
-        ("step", flag, [pointer, pointer, whole, number, flag, pointer, whole, pointer]),
+        ("step", flag, [pointer, pointer, whole, number, number, flag, pointer, whole, pointer]),
         ("move", flag, [pointer, pointer, number]),
         ("state", None, [pointer, pointer, pointer]),
     ):
@@ -127,15 +127,15 @@ class Reference:
     def size(self) -> int:
         return self._library.reference_size(self._handle)
 
-    def step(self, x, y=np.nan, action=NOTHING, evictions=()) -> np.ndarray:
+    def step(self, x, y=np.nan, action=NOTHING, evictions=(), noise=np.nan) -> np.ndarray:
         """Predict the value at x, learn y as told, let points leave; return mean, latent variance, prior variance.
 
-        Each of the three is a pair of doubles whose sum is the quad-precision number.
+        Each of the three is a pair of doubles whose sum is the quad-precision number. noise: the row's own, if any.
         """
         x = np.ascontiguousarray(x, dtype=np.float64)
         gone = np.array(evictions, dtype=np.int64)
         status = self._library.reference_step(
-            self._handle, x.ctypes.data, x.size, y, action, gone.ctypes.data, gone.size, self._out.ctypes.data
+            self._handle, x.ctypes.data, x.size, y, noise, action, gone.ctypes.data, gone.size, self._out.ctypes.data
         )
         if status:
             raise PrecisionError(STATUS[status])
@@ -185,7 +185,7 @@ def beside(model, width: int, *, rounded: bool = False) -> Reference:
         model._state.noise[0],
         jitter=settings.get("jitter", 0.0),
         forgetting=settings.get("forgetting", 1.0),
-        absorb="dtc" if type(model).__name__ == "KRLS" else settings.get("absorb", "fitc"),
+        absorb=settings.get("absorb", "fitc"),
         removal=settings.get("removal", "marginal"),
         rounded=rounded,
     )
@@ -197,11 +197,12 @@ def windows(X: np.ndarray, depth: int) -> np.ndarray:
     return np.stack([padded[t : t + depth].ravel() for t in range(len(X))])
 
 
-def follow(model, X: np.ndarray, y: np.ndarray, *, inherent: bool = False) -> Followed:
+def follow(model, X: np.ndarray, y: np.ndarray, *, noise=None, inherent: bool = False) -> Followed:
     """Run a fresh model over the rows, predicting each before learning it, with the reference beside it.
 
-    inherent: with a second reference that has rounded kernel values.
+    noise: of each row; None: the model's. inherent: with a second reference that has rounded kernel values.
     """
+    own = np.full(len(X), np.nan) if noise is None else noise
     n, depth = len(X), model.get_params().get("depth", 1)
     seen = windows(X, depth)
     columns = np.full((7, n), np.nan)
@@ -210,27 +211,27 @@ def follow(model, X: np.ndarray, y: np.ndarray, *, inherent: bool = False) -> Fo
         if t > 0:
             predicted = model.predict_one(X[t])
             columns[:2, t] = predicted.mean, predicted.variance
-            model.learn_one(X[t], y[t])
+            model.learn_one(X[t], y[t], noise=None if noise is None else noise[t])
         else:  # the width of the inputs is known after the first row only
-            predicted = model.track(X[:1], y[:1])
+            predicted = model.track(X[:1], y[:1], noise=None if noise is None else noise[:1])
             columns[:2, 0] = predicted.mean[0], predicted.variance[0]
             reference = beside(model, X.shape[1])
             rounded = beside(model, X.shape[1], rounded=True) if inherent else None
         columns[5, t] = model.health.repairs
         change = model.last_change
         action = ADMITTED if change.admitted else ABSORBED if change.absorbed else NOTHING
-        parameters, noise = model._state.parameters, float(model._state.noise[0])
+        parameters, present = model._state.parameters, float(model._state.noise[0])
         evictions += len(change.evictions)
         if not failure:
             try:
-                columns[2:5, t] = reference.step(seen[t], y[t], action, change.evictions)[:, 0]
-                moves += reference.move(parameters, noise)
+                columns[2:5, t] = reference.step(seen[t], y[t], action, change.evictions, own[t])[:, 0]
+                moves += reference.move(parameters, present)
             except PrecisionError as failed:
                 failure = f"row {t}: {failed}"
         if rounded is not None:
             try:
-                columns[6, t] = rounded.step(seen[t], y[t], action, change.evictions)[0, 0]
-                rounded.move(parameters, noise)
+                columns[6, t] = rounded.step(seen[t], y[t], action, change.evictions, own[t])[0, 0]
+                rounded.move(parameters, present)
             except PrecisionError:
                 rounded = None
     return Followed(*columns, evictions, moves, failure)

@@ -248,7 +248,7 @@ struct Reference {
         }
     }
 
-    Status learn(const Vector &x, Projection &at, quad y, bool admit) {
+    Status learn(const Vector &x, Projection &at, quad y, bool admit, quad noise) {
         if (forgetting != 1) forget();
         Vector gain = times(Sigma, at.psi);  // covariance of the value at x with the values at the basis points
         const quad explained = dot(at.psi, gain), mean = dot(at.psi, m), v = explained + at.gamma2;
@@ -370,10 +370,10 @@ void reference_free(void *handle) { delete static_cast<Reference *>(handle); }
 
 int64_t reference_size(const void *handle) { return int64_t(static_cast<const Reference *>(handle)->m.size()); }
 
-// Predict the value at x, then learn y there as told. out: mean, latent variance and prior variance, each as a sum of
-// two doubles.
-int reference_step(void *handle, const double *x, int64_t width, double y, int action, const int64_t *evictions,
-                   int64_t count, double *out) {
+// Predict the value at x, then learn y there as told; noise: the row's own, or not a number for the model's. out: mean,
+// latent variance and prior variance, each as a sum of two doubles.
+int reference_step(void *handle, const double *x, int64_t width, double y, double noise, int action,
+                   const int64_t *evictions, int64_t count, double *out) {
     auto *reference = static_cast<Reference *>(handle);
     const Vector input(x, x + width);
     Reference::Projection at = reference->project(input);
@@ -383,7 +383,8 @@ int reference_step(void *handle, const double *x, int64_t width, double y, int a
     put(variance, out + 2);
     put(at.kappa, out + 4);
     Status status = FINE;
-    if (action != NOTHING) status = reference->learn(input, at, y, action == ADMITTED);
+    const quad own = std::isnan(noise) ? reference->noise : quad(noise);
+    if (action != NOTHING) status = reference->learn(input, at, y, action == ADMITTED, own);
     for (int64_t i = 0; i < count && status == FINE; i++) status = reference->remove(size_t(evictions[i]));
     return status;
 }

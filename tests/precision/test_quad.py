@@ -187,6 +187,24 @@ def test_absorbing_on_a_fixed_basis_is_the_batch_formula(absorb):
     assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3], JITTER))
 
 
+@pytest.mark.parametrize("absorb", ["fitc", "dtc"])
+def test_rows_have_their_own_noise_in_the_batch_formula(absorb):
+    operations, parameters, k = KERNELS["ard"]
+    X, y = rows(10)
+    B, own = list(X[:4]), np.geomspace(1e-9, 1.0, 10)
+    reference = Reference(operations, parameters, NOISE, absorb=absorb)
+    for t in range(len(X)):
+        reference.step(X[t], y[t], ADMITTED if t < 4 else ABSORBED, noise=np.nan if t == 2 else own[t])
+    projections, noises = [unit(4, i) for i in range(4)], [mpf(v) for v in own]
+    noises[2] = mpf(NOISE)
+    for t in range(4, 10):
+        psi, gamma2 = projection(k, B, X[t])
+        projections.append(psi)
+        noises[t] += gamma2 if absorb == "fitc" else 0
+    m, Sigma = given_rows(gram(k, B), projections, noises, y)
+    assert_predicts(reference, np.array([0.1, 0.2, 0.3]), through_basis(k, B, m, Sigma, [0.1, 0.2, 0.3]))
+
+
 def test_marginal_removal_keeps_the_batch_posterior_of_the_others():
     operations, parameters, k = KERNELS["ard"]
     X, y = rows(7)

@@ -8,7 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp.process.state import GATHERING, STOPPED
 from tests import oracles
-from tests.inside import count, gradient_at, hyperparameters, loadings, move_to
+from tests.inside import count, gradient_at, hyperparameters, loadings, move_to, try_to_move
 
 rng = np.random.default_rng(7)
 
@@ -281,6 +281,55 @@ def test_noise_and_lengthscale_are_found_from_wrong_starts():
     assert np.mean(p.log_density(Y)[-2000:]) > np.mean(fixed.log_density(Y)[-2000:]) + 0.5
     assert p.noise[0] == 0.3
     assert p.noise[-1] < 0.02  # an array, for it adapts
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-9])
+def test_the_basis_does_not_melt_away_where_there_is_little_noise(noise):
+    t = np.arange(6000)
+    X = 3 * np.column_stack([np.sin(t / 29), np.sin(t / 43)])
+    f = np.sin(1.5 * X[:, 0]) + 0.3 * X[:, 1]
+    y = f + 1e-3 * np.random.default_rng(0).normal(size=t.size)
+    rmse = {}
+    for adapt in (None, sg.SNGD()):
+        model = sg.SOGP(sg.SquaredExponential([1.0, 1.0]), noise=noise, capacity=50, adapt=adapt)
+        p = model.track(X, y)
+        rmse[adapt is None] = np.sqrt(np.mean((p.mean - f)[-1000:] ** 2))
+    assert rmse[False] < 0.5 * rmse[True]
+    assert model.size > 20
+    assert 0.5e-6 < model.hyperparameters["noise"] < 2e-6
+    assert model.health.indistinct_points > 0
+    assert model.health.repairs == 0
+
+
+def little_noise(noise=1e-4):
+    t = np.arange(400)
+    model = sg.SOGP(sg.SquaredExponential(1.0), noise=noise, capacity=30, adapt=sg.SNGD(10_000))
+    model.learn_many(3 * np.sin(t / 30), np.sin(6 * np.sin(t / 30)))
+    return model
+
+
+def test_a_move_that_loses_what_points_know_is_not_made():
+    model = little_noise()
+    before = model.to_bytes()
+    assert not try_to_move(model, np.array([30.0, 1.0, 1e-4]))
+    assert model.to_bytes() == before
+    assert try_to_move(model, np.array([1.1, 1.0, 1e-4]))
+
+
+def test_points_that_leave_at_a_move_are_counted():
+    model = little_noise()
+    points, counted = model.size, model.health.indistinct_points
+    move_to(model, np.array([1.3, 1.0, 1e-4]))
+    assert model.health.indistinct_points - counted == points - model.size > 0
+
+
+def test_a_move_leaves_at_least_a_millionth_of_the_prior_variance_for_the_noise():
+    model = little_noise()
+    move_to(model, np.array([1.0, 2.0, 1e-7]))
+    assert model.hyperparameters["noise"] == pytest.approx(2e-6)
+    model = little_noise(1e-12)
+    model.learn_many(np.linspace(-3.0, 3.0, 30_000) % 1.7, np.zeros(30_000))
+    assert model.hyperparameters["noise"] == pytest.approx(1e-6 * model.hyperparameters["variance"], rel=0.5)
 
 
 def test_loadings_turn_towards_the_relevant_direction():

@@ -145,15 +145,28 @@ def test_krls_without_noise_is_least_squares_on_the_dictionary(novelty):
     assert np.all(p.noise == 0)
 
 
-def test_krls_with_noise_folds_rows_in_as_dtc_and_stops_growing_when_full():
+def test_points_that_leave_krls_because_others_explain_them_are_counted():
+    x = 3 * np.sin(np.arange(300) / 30)
+    model = sg.KRLS(sg.SquaredExponential(1.0), novelty=1e-6, noise=0.0)
+    left = 0
+    for t in range(300):
+        model.learn_one(x[t], np.sin(x[t]))
+        left += len(model.last_change.evictions)
+    assert model.health.indistinct_points == left > 0
+
+
+@pytest.mark.parametrize("absorb", ["dtc", "fitc"])
+def test_krls_with_noise_folds_rows_in_as_it_is_told_and_stops_growing_when_full(absorb):
     X, Y, Xs = stream()
     kernel = oracles.squared_exponential(1.5)
-    model = sg.KRLS(sg.SquaredExponential(1.5), novelty=0.05, noise=NOISE, capacity=12)
+    settings = {"novelty": 0.05, "noise": NOISE, "capacity": 12, "absorb": absorb}
+    model = sg.KRLS(sg.SquaredExponential(1.5), **settings)
     model.learn_many(X, Y)
     assert model.size == 12
-    mean, variance = oracles.dtc(kernel, model.basis, X, Y, Xs, NOISE)
-    # A row that came before a later point joined was folded in without it: the same basis from the start is DTC.
-    again = sg.KRLS(sg.SquaredExponential(1.5), novelty=0.05, noise=NOISE, capacity=12)
+    batch = oracles.dtc if absorb == "dtc" else oracles.fitc
+    mean, variance = batch(kernel, model.basis, X, Y, Xs, NOISE)
+    # A row that came before a later point joined was folded in without it: the same basis from the start is the batch.
+    again = sg.KRLS(sg.SquaredExponential(1.5), **settings)
     order = [int(np.flatnonzero((b == X).all(1))[0]) for b in model.basis]
     rest = [t for t in range(len(X)) if t not in order]
     again.learn_many(X[order + rest], Y[order + rest])
@@ -161,6 +174,25 @@ def test_krls_with_noise_folds_rows_in_as_dtc_and_stops_growing_when_full():
     p = again.predict_many(Xs)
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
+
+
+def test_a_full_krls_with_fitc_does_not_become_sure_of_what_it_cannot_express():
+    """Beyond a full dictionary DTC takes every error for the noise, here 1e-6, and learns the weights as surely."""
+    t = np.arange(6000)
+    X = 3 * np.column_stack([np.sin(t / 29), np.sin(t / 43)])
+    y = np.sin(X[:, 0]) + 0.5 * np.cos(0.7 * X[:, 1]) + 1e-3 * np.random.default_rng(0).normal(size=t.size)
+    beyond = {}
+    for absorb in ("dtc", "fitc"):
+        model = sg.KRLS(sg.SquaredExponential(1.0), novelty=1e-6, noise=1e-6, capacity=60, absorb=absorb)
+        p = model.track(X, y)
+        beyond[absorb] = np.mean((np.abs(y - p.mean) > 30 * p.std)[1000:])
+    assert beyond["dtc"] > 0.01
+    assert beyond["fitc"] < 0.001
+
+
+def test_least_squares_has_no_noise_to_which_fitc_could_add_a_residual():
+    with pytest.raises(ValueError, match=r'noise=0 is least squares.*absorb="dtc".*otherwise give a noise above 0'):
+        sg.KRLS(noise=0.0, absorb="fitc")
 
 
 @pytest.mark.parametrize("p", [1, 2])

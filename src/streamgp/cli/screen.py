@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import typer
 
+from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
 from streamgp.job.scores import as_table
@@ -133,8 +134,7 @@ def sentences(summary: Summary) -> list[str]:
         said.append(fill_values)
     health = pipeline.model.health
     if health.repairs:
-        repaired = health._replace(capped_directions=0, fill_values=0)  # which are no repairs
-        kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in repaired._asdict().items() if count)
+        kinds = ", ".join(f"{getattr(health, k)} {k.replace('_', ' ')}" for k in REPAIRS if getattr(health, k))
         said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"

@@ -40,6 +40,8 @@ AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "
 QUICK = {"predict_one", "learn_one"}
 # Changes of a few steps, for whose end Ctrl-C waits.
 SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
+# The kinds of Health that are repairs of rounding.
+REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots")
 
 
 class Health(NamedTuple):
@@ -49,10 +51,13 @@ class Health(NamedTuple):
         skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
         unresolved_rows: rows learnt with a noise so small against the prior variance that rounding may show in the
             mean (docs/numerics.md).
+        indistinct_points: basis points that left, at a move of hyperparameters or though the budget never evicts,
+            because the others explain them as well as arithmetic can tell; no repair.
         negative_residuals: rows whose residual gamma2 came out below 0 by more than rounding and was taken as 0.
         capped_directions: directions in which injected uncertainty had grown above the prior and was cut back to it,
             which is part of forgetting by injection and no repair.
-        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well.
+        reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
+            points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
@@ -60,6 +65,7 @@ class Health(NamedTuple):
 
     skipped_rows: int = 0
     unresolved_rows: int = 0
+    indistinct_points: int = 0
     negative_residuals: int = 0
     capped_directions: int = 0
     reduced_steps: int = 0
@@ -69,7 +75,7 @@ class Health(NamedTuple):
     @property
     def repairs(self) -> int:
         """How often rounding had to be made good; 0 is the normal case."""
-        return sum(self) - self.capped_directions - self.fill_values
+        return sum(getattr(self, kind) for kind in REPAIRS)
 
 
 class Change(NamedTuple):
@@ -269,7 +275,7 @@ class StreamModel(Saved):
     @property
     @abc.abstractmethod
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        """The present hyperparameters by name."""
+        """The present hyperparameters by name; with ``adapt`` they move, as far as rows are in reach of the basis."""
 
     @property
     def health(self) -> Health:

@@ -21,6 +21,8 @@ MARGINAL, OTHER_KL, DISCARD = range(3)
 # eps / sqrt(floor), which has to be small against the noise. The bounds and factors are measured (docs/numerics.md).
 LOWEST_FLOOR, HIGHEST_FLOOR = 1e-12, 1e-5
 FLOOR_BY_NOISE = 1e-14
+# Points that stay, given or never evicted, are asked about the function far from them, where features round worse.
+LOWEST_STAYING = 1e-10
 ADAPTING = 100.0  # every move of hyperparameters rounds once more
 
 
@@ -50,19 +52,20 @@ class Budget(Part):
 
 
 @compiled
-def floor(kappa: float, noise: float, adapting: bool) -> float:
-    """The least variance, relative to its own kappa, that a basis point has given all others."""
+def floor(kappa: float, noise: float, adapting: bool, stays: bool = False) -> float:
+    """The least variance, relative to its own kappa, that a basis point has given all others; stays: never evicted."""
     factor = ADAPTING if adapting else 1.0
-    return factor * min(max(FLOOR_BY_NOISE * kappa / max(noise, 1e-300), LOWEST_FLOOR), HIGHEST_FLOOR)
+    lowest = LOWEST_STAYING if stays else LOWEST_FLOOR
+    return factor * min(max(FLOOR_BY_NOISE * kappa / max(noise, 1e-300), lowest), HIGHEST_FLOOR)
 
 
 @compiled
-def least_distinct(inverse: Array, prior: Array, n: int, noise: float, adapting: bool) -> int:
+def least_distinct(inverse: Array, prior: Array, n: int, noise: float, adapting: bool, stays: bool) -> int:
     """The basis point that the others explain best, if better than its floor allows; otherwise -1."""
     # The variance of point i given all others is 1 / Q_ii.
     worst, largest = -1, 1.0
     for i in range(n):
-        excess = inverse[i] * prior[i] * floor(prior[i], noise, adapting)
+        excess = inverse[i] * prior[i] * floor(prior[i], noise, adapting, stays)
         if not excess <= largest:
             worst, largest = i, excess
     return worst

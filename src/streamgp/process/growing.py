@@ -26,6 +26,13 @@ Array = NDArray
 ROUNDING = 2e-15
 # ... and what lies further below 0 than this is counted.
 NEGATIVE = 1e-12
+# S -= h h' / s leaves a variance of the size of the noise where there was phi'h; below this part of it, too few digits.
+CANCELLED = 1e-8
+# A basis that is conditioned for one noise was seen to serve rows with a tenth of it.
+SERVED = 0.1
+# Rounding of the kernel by eps shows in the mean as eps |a| |alpha|. Where that of least squares is 3e-7 of the
+# function's size, a row is counted; the first digits go where a point has so little of its own that it is worth a look.
+LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 
 
 @compiled
@@ -48,6 +55,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
     m.counters.evictions = 0
     m.counters.change = NOTHING
+    unresolved = m.counters.unresolved_rows
     if gamma2 < ROUNDING * kappa:
         m.counters.negative_residuals += 1 if gamma2 < -NEGATIVE * kappa else 0
         gamma2 = 0.0
@@ -60,11 +68,16 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and kappa > 0.0
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
-    if not can_learn(m, f, kappa, gamma2 if admit or m.plan.absorb != budget.DTC else 0.0):
+    drop_residual = m.plan.absorb == budget.DTC and not admit
+    if drop_residual:
+        raise_to(vector(f, m.at.noise_now), least_resolved(m, kappa))
+    if not can_learn(m, f, kappa, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         return
     if admit:
         triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
+    if m.plan.least_squares:
+        m.counters.unresolved_rows += 1 if has_lost_digits(m, f, n) else 0
     for j in range(m.plan.covariances):
         learn_output(m, f, j, kappa, gamma2, admit)
     m.counters.change = ABSORBED
@@ -72,6 +85,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         grow(m, f, kappa, gamma2)
         m.counters.change = ADMITTED
         shrink(m, f)
+    if m.counters.unresolved_rows == unresolved and is_too_exact(m, f):
+        m.counters.unresolved_rows += 1
     if m.plan.check_every > 0:
         clip_to_prior(m, f)
 
@@ -85,17 +100,78 @@ def least_novelty(m: Record, f: Array, kappa: float) -> Any:
     """
     adapting = m.plan.theta > 0
     novelty = m.plan.novelty if not adapting or m.counters.phase == STOPPED else 0.0
-    return max(novelty, budget.floor(kappa, least_noise(m, f), adapting))
+    return max(novelty, budget.floor(kappa, least_noise(m, f), adapting, stays(m)))
 
 
 @compiled
 def least_noise(m: Record, f: Array) -> Any:
-    """Of all outputs, the row's own included."""
+    """Of all outputs, the row's own included; least squares has the noise 1 in units of its own, however large."""
+    if m.plan.least_squares:
+        return np.inf
     noise, now = vector(f, m.at.noise), vector(f, m.at.noise_now)
     least = noise[0]
     for j in range(noise.size):
         least = min(least, noise[j], now[j])
     return least
+
+
+@compiled
+def least_resolved(m: Record, kappa: float) -> Any:
+    """The least noise of a row whose residual drops out: s = phi'S phi + noise would be rounding of S below it."""
+    return 0.0 if m.plan.least_squares else ROUNDING * m.counters.points * kappa
+
+
+@compiled
+def raise_to(noise: Array, least: float) -> None:
+    """Raise the noise of every output to the least."""
+    for j in range(noise.size):
+        noise[j] = max(noise[j], least)
+
+
+@inlined
+def is_too_exact(m: Record, f: Array) -> bool:
+    """Whether the row's own noise is so far below the model's that the basis is not conditioned for it."""
+    noise, least, below = vector(f, m.at.noise), least_noise(m, f) / SERVED, True
+    for j in range(noise.size):
+        below = below and least < noise[j]
+    return below and indistinct(m, f, least) >= 0
+
+
+@compiled
+def stays(m: Record) -> Any:
+    """Whether the points stay; those of least squares have to be the textbook's, and has_lost_digits() watches them."""
+    return m.plan.evict == budget.NEVER and not m.plan.least_squares
+
+
+@compiled
+def has_lost_digits(m: Record, f: Array, n: int) -> bool:
+    """Whether least squares, which no prior holds back, may be 1e-6 off at the row seen."""
+    inverse, prior, distinct = vector(f, m.at.inverse_diagonal), vector(f, m.at.prior), True
+    for i in range(n):
+        distinct = distinct and inverse[i] * prior[i] * WORTH_A_LOOK <= 1.0
+    if distinct:
+        return False
+    a, alpha = vector(f, m.at.a), matrix(f, m.at.alpha)
+    triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, a)
+    kernel_weights(m, f, n)
+    largest, lost = 0.0, False
+    for i in range(n):
+        largest = max(largest, abs(a[i]))
+    for o in range(m.plan.outputs):
+        weight = size = 0.0
+        for i in range(n):
+            weight, size = max(weight, abs(alpha[i, o])), max(size, abs(mean_at(m, f, i, o)))
+        lost = lost or largest * weight > LOST * size
+    return lost
+
+
+@compiled
+def mean_at(m: Record, f: Array, i: int, o: int) -> Any:
+    """The posterior mean of output o at basis point i."""
+    R, mu, mean = matrix(f, m.at.factor), matrix(f, m.at.mu), 0.0
+    for c in range(i + 1):
+        mean += R[c, i] * mu[c, o]
+    return mean
 
 
 @inlined
@@ -144,8 +220,10 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
         weigh_power(m, f, j, first, last, s)
     if m.plan.absorb == budget.DTC and not admit:
         s = known + noise  # Csato and Opper's projection: the residual drops out
+        m.counters.unresolved_rows += 1 if noise <= max(CANCELLED * known, least_resolved(m, kappa)) else 0
     else:
-        m.counters.unresolved_rows += 1 if s < posterior.UNRESOLVED * kappa else 0
+        if not m.plan.least_squares and s < posterior.UNRESOLVED * kappa:
+            m.counters.unresolved_rows += 1
         if m.plan.theta > 0:
             residual = matrix(f, m.at.residual)
             residual[0, j] += 1.0 / (noise + (0.0 if admit else gamma2))
@@ -242,17 +320,20 @@ def shrink(m: Record, f: Array) -> None:
 @inlined
 def keep_distinct(m: Record, f: Array) -> None:
     """A pivot bounds a point given the earlier ones only; this bounds it given all others."""
-    inverse, prior, noise, adapting = (
-        vector(f, m.at.inverse_diagonal),
-        vector(f, m.at.prior),
-        least_noise(m, f),
-        m.plan.theta > 0,
-    )
-    r = budget.least_distinct(inverse, prior, m.counters.points, noise, adapting)
+    noise = least_noise(m, f)
+    r = indistinct(m, f, noise)
     while r >= 0:
         evict(m, f, r)
         m.counters.change = REPLACED
-        r = budget.least_distinct(inverse, prior, m.counters.points, noise, adapting)
+        m.counters.indistinct_points += 1 if m.plan.evict == budget.NEVER else 0
+        r = indistinct(m, f, noise)
+
+
+@compiled
+def indistinct(m: Record, f: Array, noise: float) -> Any:
+    """The basis point that the others explain best, if better than arithmetic allows at this noise; otherwise -1."""
+    inverse, prior, adapting = vector(f, m.at.inverse_diagonal), vector(f, m.at.prior), m.plan.theta > 0
+    return budget.least_distinct(inverse, prior, m.counters.points, noise, adapting, stays(m))
 
 
 @inlined
@@ -265,7 +346,7 @@ def least_missed(m: Record, f: Array) -> int:
     return budget.lowest_score(m.plan.evict, alpha, inverse, held, n)
 
 
-@inlined
+@compiled
 def kernel_weights(m: Record, f: Array, n: int) -> None:
     """alpha = R^-1 mu."""
     R, mu, alpha, column = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)

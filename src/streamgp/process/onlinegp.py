@@ -25,7 +25,7 @@ from streamgp.process import memory as memory_part
 from streamgp.process import observation, stream
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
-from streamgp.process.budget import DISCARD, DTC, ERROR, KL, NEVER, OLDEST, PAPER, Budget, floor
+from streamgp.process.budget import DISCARD, DTC, ERROR, KL, LOWEST_STAYING, NEVER, OLDEST, PAPER, Budget, floor
 from streamgp.process.features import Basis, Features, Fourier
 from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws, Function, Pasts
@@ -39,9 +39,6 @@ from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
 
 REBUILD = 1
 TRACE_LENGTH = 512
-# Given points stay, and are asked about the function between any two of them. A lower floor than this, which is fine
-# for points that come and go, lets the mean be more than 1e-6 off (docs/numerics.md).
-GIVEN_FLOOR = 1e-10
 SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
 
 Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
@@ -612,7 +609,7 @@ def _place_points(parts: Features, state: Any, depth: int, adapting: bool) -> No
             triangular.inverse_root(state.factor, i, len(K), root)
             state.inverse_diagonal[i] = root @ root
     left = 1.0 / (state.inverse_diagonal * state.prior)  # the variance given all others, of the point's own
-    least = np.array([max(floor(kappa, state.noise.min(), adapting), GIVEN_FLOOR) for kappa in state.prior])
+    least = np.array([max(floor(kappa, state.noise.min(), adapting), LOWEST_STAYING) for kappa in state.prior])
     if not np.all(left >= least):
         alike = np.abs(K) / np.sqrt(np.outer(state.prior, state.prior)) - np.eye(len(K))
         one, other = sorted(divmod(int(np.argmax(alike)), len(K)))

@@ -70,6 +70,7 @@ COUNTERS = np.dtype(
             "negative_residuals",
             "skipped_rows",
             "unresolved_rows",
+            "indistinct_points",
             "reduced_steps",
             "phase",
             "phase_rows",

@@ -13,6 +13,7 @@ from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting, one_of
 from streamgp.vocabulary import (
+    Absorb,
     Capacity,
     Depth,
     HalfLife,
@@ -60,12 +61,19 @@ class KRLS(OnlineGP):
         ] = 0.01,
         capacity: Annotated[Capacity, Setting("most basis points; a full dictionary folds every row in")] = 100,
         depth: Depth = 1,
+        absorb: Annotated[
+            Absorb,
+            Setting(
+                'how a row that is not admitted is learned: "dtc" (the paper\'s) drops its residual gamma2, "fitc" '
+                "counts it as noise, so that a full dictionary does not become sure of what it cannot express"
+            ),
+        ] = "dtc",
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
-            budget=Budget(capacity, novelty=novelty, absorb="dtc", evict="never"),
+            budget=Budget(capacity, novelty=novelty, absorb=absorb, evict="never"),
         )
 
 

@@ -8,6 +8,9 @@ W = P'L and B = W'W + (I - L'L) / r = N N'
 positive by construction, without an inverse of S or K. Equal to the batch GP under the new hyperparameters. Fourier
 features under another variance are the case P = I / c. The other way, ``rebuild``, is the paper's: learn the basis
 points' own targets again.
+
+Points that the others explain under the new kernel leave first. Were the prior variance any number of times the noise,
+that would feed on itself: few points need more variance, and more variance leaves fewer points distinct.
 """
 
 from __future__ import annotations
@@ -26,6 +29,13 @@ from streamgp.process import budget, features, growing, posterior
 from streamgp.process.adapt.gradient import residual_noise
 
 Array = NDArray
+
+# Of the prior variance to the noise. Here a point leaves (budget.py) when the others know it to 1e-6 of its variance,
+# which is the noise; at ten times the ratio it would be a hundred times the noise.
+LARGEST_RATIO = 1e6
+
+# Nats a row that the points which leave at one move may take with them.
+MOST_LOST = 0.01
 
 
 @inlined
@@ -67,7 +77,14 @@ def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     n = K.shape[0]
     R, Q = np.zeros((n, n)), np.empty(n)
     if m.plan.features == features.DICTIONARY:
-        n = keep_distinct(m, f, K, R, Q, np.min(noise))
+        growing.raise_to(noise, np.trace(K) / (LARGEST_RATIO * max(n, 1)))
+        full, left, leaving = K.copy(), np.arange(n), np.empty(n, np.int64)
+        n = keep_distinct(K, R, Q, np.min(noise), growing.stays(m), left, leaving)
+        if lost_density(m, f, full, R, n, left, noise) > MOST_LOST:
+            return False
+        for i in range(full.shape[0] - n):
+            growing.evict(m, f, leaving[i])
+            m.counters.indistinct_points += 1
     elif not triangular.factorize(K, n, R):
         return False
     before = after = 0.0
@@ -107,27 +124,60 @@ def prior(m: Record, f: Array, parameters: Array) -> Array:
 
 
 @inlined
-def keep_distinct(m: Record, f: Array, K: Array, R: Array, Q: Array, noise: float) -> Any:
-    """Factorize K = R'R after evicting the points that would not be distinct under it; returns how many are left."""
-    n = m.counters.points
-    diagonal = np.empty(n)
+def keep_distinct(K: Array, R: Array, Q: Array, noise: float, stays: bool, left: Array, leaving: Array) -> Any:
+    """Factorize K = R'R without the points that would not be distinct under it; returns how many are left.
+
+    left: which ones; leaving: which others, in order, each counted at its own moment.
+    """
+    n = K.shape[0]
+    diagonal, gone = np.empty(n), 0
     while True:
         if triangular.factorize(K, n, R):
             diagonal_of_inverse(R, n, Q)
             for i in range(n):
                 diagonal[i] = K[i, i]
-            r = budget.least_distinct(Q, diagonal, n, noise, True)
+            r = budget.least_distinct(Q, diagonal, n, noise, True, stays)
             if r < 0:
                 return n
         else:  # the point whose pivot failed
             r = 0
             while R[r, r] > 0.0:
                 r += 1
-        growing.evict(m, f, r)
+        leaving[gone] = r
+        gone += 1
         for i in range(n):
             growing.drop(K[i], r, n)
         growing.drop_row(K, r, n)
+        for i in range(r, n - 1):
+            left[i] = left[i + 1]
         n -= 1
+
+
+@inlined
+def lost_density(m: Record, f: Array, K: Array, R: Array, n: int, left: Array, noise: Array) -> Any:
+    """Log density a row that is lost where points leave: their means against those of the new kernel on the others.
+
+    K is the new prior of all points, R the factor of those left, and each point stands for as many rows.
+    """
+    points, lost, phi, means = K.shape[0], 0.0, np.empty(n), np.empty(n)
+    if n == points:
+        return lost
+    leaves = np.ones(points, np.bool_)
+    for i in range(n):
+        leaves[left[i]] = False
+    for o in range(m.plan.outputs):
+        j = o if m.plan.covariances > 1 else 0
+        for i in range(n):
+            means[i] = growing.mean_at(m, f, left[i], o)
+        triangular.solve_transposed(R, means, n, means)
+        for r in range(points):
+            if leaves[r]:
+                for i in range(n):
+                    phi[i] = K[r, left[i]]
+                gamma2 = features.whiten(R, phi, n, K[r, r], phi)
+                e = growing.mean_at(m, f, r, o) - dot(phi, means, n)
+                lost += 0.5 * e * e / (noise[j] + max(gamma2, 0.0)) / points
+    return lost
 
 
 @compiled

@@ -20,7 +20,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
 from streamgp.process import features
 from streamgp.process.adapt.gradient import gather
-from streamgp.process.adapt.move import move_to
+from streamgp.process.adapt.move import LARGEST_RATIO, move_to
 from streamgp.process.state import ADMITTED, GATHERING, LAYOUT, RESTING, SETTLING, STOPPED
 from streamgp.settings import Part, Setting, number, one_of, optional, whole
 from streamgp.vocabulary import not_negative, positive
@@ -35,7 +35,9 @@ class SNGD(Part):
 
     Adapted are the logarithms of the kernel's hyperparameters and of the noise, and the loadings of factors themselves.
     For Fourier features that is the variance and the noise: other lengthscales would need the rows that were absorbed,
-    and those are not kept.
+    and those are not kept. In a growing basis the noise stays at least 1e-6 of the prior variance. Start with
+    lengthscales that are too long rather than too short: where none of many inputs is within reach of a basis point,
+    there is no gradient.
 
     Example:
         >>> import numpy as np
@@ -218,8 +220,37 @@ def coordinates(m: Record, f: Array, unit: Array, out: Array) -> None:
 
 
 @inlined
+def hold_ratio(m: Record, f: Array, factor: Array, step: Array) -> None:
+    """Where a step would take the prior variance too far above a noise, take the best one that does not.
+
+    Along it, by the Fisher matrix F = factor'factor, is step - F^-1 n (n'step - room) / n'F^-1 n, where n'step is what
+    the logarithm of the ratio grows by.
+    """
+    points, count, prior, noise = (
+        m.counters.points,
+        m.at.parameters.columns,
+        vector(f, m.at.prior),
+        vector(f, m.at.noise),
+    )
+    kappa, growth, theta = 0.0, np.zeros(step.size), step.size
+    for i in range(points):
+        kappa += prior[i] / points
+    for j in range(noise.size if kappa > 0.0 else 0):
+        vectors.fill(growth, theta, 0.0)
+        vectors.copy(vector(f, m.at.growth), count, growth)
+        growth[count + j] = -1.0
+        excess = vectors.dot(growth, step, theta) - max(np.log(LARGEST_RATIO * noise[j] / kappa), 0.0)
+        if excess > 0.0:
+            triangular.solve_transposed(factor, growth, theta, growth)
+            excess /= vectors.dot(growth, growth, theta)
+            triangular.solve(factor, growth, theta, growth)
+            for h in range(theta):
+                step[h] -= excess * growth[h]
+
+
+@inlined
 def move(m: Record, f: Array) -> None:
-    """One natural step of theta and the posterior with it; a step that cannot be solved well is halved."""
+    """One natural step of theta and the posterior with it; halved where it cannot be solved well or loses too much."""
     theta = m.plan.theta
     m.counters.moves += 1
     rate = m.plan.rate / m.counters.moves**m.plan.decay
@@ -233,10 +264,14 @@ def move(m: Record, f: Array) -> None:
                 factor[i, k] = np.sqrt(fisher[i, i]) if i == k else 0.0
     triangular.solve_transposed(factor, step, theta, step)
     triangular.solve(factor, step, theta, step)
+    for i in range(theta):
+        step[i] *= rate / m.plan.interval
+    if m.plan.features == features.DICTIONARY:
+        hold_ratio(m, f, factor, step)
     unit, length2 = units(m, f), 0.0
     for i in range(theta):
         scale = unit[i] if unit[i] > 0.0 else 1.0
-        relative = min(max(rate * step[i] / (scale * m.plan.interval), -m.plan.longest), m.plan.longest)
+        relative = min(max(step[i] / scale, -m.plan.longest), m.plan.longest)
         length2 += relative * relative
         step[i] = scale * relative
     m.counters.calm = m.counters.calm + 1 if length2 < m.plan.tolerance else 0
