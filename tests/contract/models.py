@@ -183,6 +183,7 @@ CLASSES_AND_COUNTS = {
 
 # Wrappers around models that other examples have, too, or around wrappers: nothing here has code of its own.
 COMPOSITIONS = {
+    "Ahead auto",
     "Calibrated LWPR",
     "Calibrated Student-t",
     "Calibrated committee",

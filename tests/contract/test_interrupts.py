@@ -20,6 +20,14 @@ SOURCES = str(Path(sg.__file__).parent)
 POINTS = 6  # at which each kind of call is interrupted
 
 
+@pytest.fixture(autouse=True)
+def handler():
+    """Ctrl-C raises, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(params=EXAMPLES)
 def model(request):
     built = EXAMPLES[request.param]()
@@ -113,15 +121,12 @@ def test_other_calls_that_are_interrupted_are_done_whole_or_not_at_all(call):
 def test_a_handler_that_does_not_raise_is_called_once_the_row_is_done():
     model, seen = sg.Calibrated(sg.KRLST()), []
     model.learn_one([1.0], 2.0)
-    handler = signal.signal(signal.SIGINT, lambda *_: seen.append((copy.rows_seen, copy.to_bytes())))
+    signal.signal(signal.SIGINT, lambda *_: seen.append((copy.rows_seen, copy.to_bytes())))
     before, twin = model.to_bytes(), model.copy()
-    try:
-        for at in range(1, 1 + places(lambda: twin.learn_one([2.0], 3.0))):
-            copy = model.copy()
-            places(lambda: copy.learn_one([2.0], 3.0), lambda: signal.raise_signal(signal.SIGINT), at)  # noqa: B023
-            assert copy.to_bytes() == twin.to_bytes()
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    for at in range(1, 1 + places(lambda: twin.learn_one([2.0], 3.0))):
+        copy = model.copy()
+        places(lambda: copy.learn_one([2.0], 3.0), lambda: signal.raise_signal(signal.SIGINT), at)  # noqa: B023
+        assert copy.to_bytes() == twin.to_bytes()
     assert set(seen) == {(1, before), (2, twin.to_bytes())}
 
 

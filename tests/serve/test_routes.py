@@ -187,13 +187,13 @@ def test_columns_are_recognized_on_the_first_rows_together_not_on_the_first_alon
 def test_history_keeps_spikes_and_says_how_good_predictions_were(client):
     path = created(client, "history")
     table = rows(3000)
-    table[1234]["y"] = 1e6
+    table[1234]["y"] = 100.0
     client.post(f"{path}/rows", json=table)
     found = client.get(f"{path}/history", params={"rows": 2000, "points": 100}).json()
     assert len(found["row"]) <= 100
     assert found["row"] == sorted(found["row"])
     assert min(found["row"]) > 1000
-    assert 1e6 in found["observed"]
+    assert 100.0 in found["observed"]
     assert sum(part["rows"] for part in found["scores"]) == 2000
     everything = client.get(f"{path}/history", params={"rows": 3000, "points": 5000}).json()
     assert everything["observed"] == [row["y"] for row in table]

@@ -70,8 +70,6 @@ WITHOUT_MEMORY = [
     "Standardize drift-aware",
     "DriftAware on trial",
     "DriftAware features",
-    "Committee stacked",
-    "Committee adapting",
     "SeasonalValue",
     "RunningMean",
     "Columns",

@@ -180,7 +180,7 @@ class Pipeline:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
             y = self.screening.take(rows.y[start:stop], self.rows + 1)
             X, moments = np.ascontiguousarray(rows.X[start:stop]), None if time is None else time[start:stop]
-            self.screening.keep(X, y, moments)
+            self.screening.keep(self.rows, X, y, moments)
             parts.append(self._track(X, y, moments))
             targets.append(y)
             previous.append(self.previous)

@@ -44,9 +44,9 @@ class Screening:
         self._note(y, left, row)
         return left
 
-    def keep(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
-        """Keep rows, as long as the first ones are looked at again."""
-        if self._on and len(self._first) + len(y) <= LOOK_BACK[-1]:
+    def keep(self, rows: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
+        """Keep what comes after so many rows, as long as the first ones are looked at again."""
+        if self.next_look(rows):
             moments = np.full(len(y), np.nan) if time is None else time
             self._first = np.concatenate([self._first, np.column_stack([X, moments, y])])
 
