@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.contract.model import Shape
 from tests.inside import Stopped
 
 rng = np.random.default_rng(3)
@@ -202,3 +205,50 @@ def test_members_with_lags_learn_late_targets_at_the_lags_of_their_rows():
             tickets.append(one.issue(X[t]).ticket)
             one.resolve(tickets[t - 3], y[t - 3])
     assert model.predict_one(X[0]).mean == pytest.approx(alone.predict_one(X[0]).mean, rel=1e-12)
+
+
+# ---- where predictions may lie ----
+
+
+def plain_limits(y, reach):
+    """The limits before each row, one target after the other."""
+    known, found = [], []
+    for target in y:
+        low, high = -np.inf, np.inf
+        if len(known) >= 20:
+            margin = 0.1 * (max(known) - min(known))
+            step = reach * max(abs(b - a) for a, b in itertools.pairwise(known))
+            low, high = min(min(known) - margin, known[-1] - step), max(max(known) + margin, known[-1] + step)
+        found.append((low, high))
+        if not np.isnan(target):
+            known.append(target)
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 7, 30, 31, 90)])
+def test_limits_are_those_of_the_plain_loop(cuts):
+    _, y = stream(120)
+    y[[0, 1, 50, 51, 119]] = np.nan
+    model = sg.Committee(members(), reach=3.0)
+    model._prepare(Shape(2, 1, scalar=True, certain=True))
+    parts = [model._limits(y[a:b, None]) for a, b in itertools.pairwise([0, *cuts, len(y)])]
+    low, high = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))
+    np.testing.assert_array_equal([low, high], plain_limits(y, 3.0))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_glitch_of_an_input_does_not_leave_the_range_of_the_targets(late):
+    r = np.random.default_rng(0)
+    X = np.column_stack([r.normal(size=400), 0.001 * r.normal(size=400)])
+    y = X[:, 0] + 0.3 * r.normal(size=400)
+    X[300, 1] = 10.0
+    line = sg.Standardize(sg.OnlineGP(sg.Linear()), warmup=100)
+    model: sg.StreamModel = sg.Committee([sg.RunningMean(), line], rule="stacked", reach=3.0)
+    wild, model = line.clone(), sg.Ahead(model, horizon=1) if late else model
+    if late:
+        X = np.roll(X, -1, axis=0)
+    p, alone = model.track(X, y), wild.track(X if not late else np.roll(X, 1, axis=0), y)
+    assert np.abs(alone.mean[300]) > 10
+    assert np.abs(p.mean).max() < 6
+    assert model.health.limited_rows >= 1
+    assert model.health.repairs == 0

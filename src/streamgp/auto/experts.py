@@ -45,6 +45,7 @@ MOST_FALSE_ALARMS = 6  # each false alarm squares the evidence that the next one
 # A new generation stays for the time being if its error is at most TOLERATED times that of the others; it is reported
 # as a change of the stream if it is at most REPORTED times.
 TOLERATED, REPORTED = 1.1, 0.9
+REACH = 3.0  # a prediction is at most so many of the largest steps from the last target, or near the range of all
 RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02
@@ -140,7 +141,8 @@ class Experts(Staged):
             f"value {period} rows ago": SeasonalValue(period, ahead=max(self._ahead, 1)) for period in self._seasons
         }
         self.names = tuple(naive)
-        return Calibrated(Committee(list(naive.values()), rule="stacked"), level=self._level)
+        committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
+        return Calibrated(committee, level=self._level)
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:

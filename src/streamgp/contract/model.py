@@ -59,6 +59,8 @@ class Health(NamedTuple):
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
             points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
+        limited_rows: rows for which a member of a Committee with a ``reach`` said something that no target so far makes
+            plausible, and had no say.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
     """
@@ -70,6 +72,7 @@ class Health(NamedTuple):
     capped_directions: int = 0
     reduced_steps: int = 0
     floored_pivots: int = 0
+    limited_rows: int = 0
     fill_values: int = 0
 
     @property

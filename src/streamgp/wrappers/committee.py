@@ -12,12 +12,13 @@ from streamgp.compiled import compile_now
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointMixture, JointPrediction, certain
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.settings import FloatArray, option, whole
+from streamgp.settings import FloatArray, number, option, whole
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import PREDICTION, PRIOR, RULES, SPOKEN, STACKED, VOICES
+from streamgp.wrappers.lagged import bridged
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
@@ -25,6 +26,12 @@ NEWCOMER, BEHIND = 10.0, 2.0
 # Of a row that waits for its target: the numbers and means of so many members, and what was said.
 ROOM = 48
 ISSUED = 2 * ROOM + SPOKEN
+# With a reach: of the targets of an output the lowest, the highest, the last, the largest step from one to the next,
+# how many there were, and for how many rows a member was beyond the limits.
+LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
+RANGE = LIMITED + 1
+MARGIN = 0.1  # of the range, by which it is widened
+FEWEST = 20  # targets before which there are no limits
 # A mean beyond this is no prediction: its square would not be a number.
 FAR = 1e75
 
@@ -50,6 +57,9 @@ class Committee(Composite):
             under a Gaussian of their mean square [Raftery et al. 2010]; by "ml-poly", regret, which comes close to the
             best fixed weights whatever the stream does [Gaillard et al. 2014]; or "stacked", regressions on top of
             both, weighed by regret once more.
+        reach: where predictions may lie: within the range of all targets so far, widened by a tenth of it, or within so
+            many of the largest steps between two targets from the last one. A member beyond that sleeps, and the
+            committee stays within; None: anywhere.
 
     Example:
         >>> import numpy as np
@@ -70,8 +80,11 @@ class Committee(Composite):
     _scale: FloatArray  # (p, 4)
     _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
     _given: np.ndarray  # (1,) how many numbers were given
+    _range: FloatArray  # (p, RANGE) of the targets; see _limits
 
-    def __init__(self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent") -> None:
+    def __init__(
+        self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent", reach: float | None = None
+    ) -> None:
         given = models if isinstance(models, list | tuple) else [models]
         self._hold(given, "a list of stream models such as [KRLST(), ISSGPR()]")
         self._refuse_classes_and_counts("averages numbers")
@@ -79,6 +92,7 @@ class Committee(Composite):
         self.has_variance = rule != "recent" or any(model.has_variance for model in self._models)
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
+        self._reach = None if reach is None else number("reach", reach, above=0)
         compile_now(aggregation.combine, aggregation.learn_issued)
 
     # Members come and go.
@@ -157,7 +171,7 @@ class Committee(Composite):
         self._regrets = np.zeros((p, 3, 3, max(K, VOICES)))
         self._errors, self._slopes = np.zeros((p, 4, K)), np.zeros((p, 3, K))
         self._covariances = np.broadcast_to(PRIOR**2 * np.eye(K), (p, 3, K, K)).copy()
-        self._scale = np.zeros((p, 4))
+        self._scale, self._range = np.zeros((p, 4)), np.zeros((p, RANGE))
         self._numbers, self._given = np.arange(K), np.array([K])
         if before:
             self._numbers += before["given"]
@@ -168,16 +182,18 @@ class Committee(Composite):
             self._errors[..., new], self._slopes[..., new] = before["errors"][..., old], before["slopes"][..., old]
             for i, k in zip(new, old, strict=True):
                 self._covariances[:, :, i, new] = before["covariances"][:, :, k, old]
-            self._scale[:] = before["scale"]
+            self._scale[:], self._range[:] = before["scale"], before["range"]
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        names = ("regrets", "errors", "covariances", "slopes", "scale", "numbers", "given")
+        names = ("regrets", "errors", "covariances", "slopes", "scale", "numbers", "given", "range")
         return {name: getattr(self, f"_{name}") for name in names}
 
     def _check_restored(self) -> None:
         require("errors", self._errors, at_least=0)
         require("regrets", self._regrets[:, :, 1:], at_least=0)
         require("scale", self._scale, at_least=0)
+        require("range", self._range)
+        require("range", self._range[:, [STEP, COUNT, LIMITED]], at_least=0)
         require("numbers", self._numbers, at_least=0, at_most=int(self._given[0]) - 1)
         require("covariances", np.diagonal(self._covariances, axis1=2, axis2=3), at_least=0)
         super()._check_restored()
@@ -226,6 +242,7 @@ class Committee(Composite):
         for j in range(Y.shape[1]):
             y, row, voices = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, spoken))
             aggregation.learn_issued(self._rule, self._discount, y, row, *self._kept(j), voices)
+        self._limits(Y)
         bare = without_noise(conditions)
         for member, part in zip(self._models, each, strict=True):
             member._resolve(X, Y, part, bare if member._refuses_noise(1) else conditions)
@@ -265,13 +282,52 @@ class Committee(Composite):
         )
         with np.errstate(invalid="ignore"):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
-        spoken, weights, recent = self._spoken(mean, np.full((shape[0], p), np.nan) if Y is None else Y)
+        targets = np.full((shape[0], p), np.nan) if Y is None else Y
+        low, high = self._limits(targets)
+        mean = self._limited(mean, low, high, learn=Y is not None)
+        spoken, weights, recent = self._spoken(mean, targets)
+        spoken[:, PREDICTION] = np.clip(spoken[:, PREDICTION], low, high)
         known = np.isfinite(variance + noise)
         variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
         heard = np.where(np.isfinite(noise), weights, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             heard = heard / heard.sum(1, keepdims=True)
         return _Voices(mean, variance, noise, spoken, weights, heard)
+
+    def _limits(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Between which numbers the targets of rows are to be expected, (n, p), each before it comes."""
+        if self._reach is None:
+            return np.full(Y.shape, -np.inf), np.full(Y.shape, np.inf)
+        lowest, highest, last, step, count, _ = self._range.T
+        known = ~np.isnan(Y)
+        counts = np.cumsum(np.vstack([count, known]), axis=0)
+        before = np.where(count > 0, 0.0, np.nan)
+        low = np.fmin.accumulate(np.vstack([lowest + before, Y]))
+        high = np.fmax.accumulate(np.vstack([highest + before, Y]))
+        latest = bridged(np.vstack([last + before, Y]))
+        steps = np.fmax.accumulate(np.vstack([step, np.abs(np.diff(latest, axis=0))]))
+        if known.any():
+            newest = [part[-1] for part in (low, high, latest, steps, counts)]
+            self._range[:, :LIMITED] = np.nan_to_num(np.stack(newest, axis=1))
+        low, high, latest, steps, counts = (part[:-1] for part in (low, high, latest, steps, counts))
+        margin, far = MARGIN * (high - low), self._reach * steps
+        few = counts < FEWEST
+        return (
+            np.where(few, -np.inf, np.fmin(low - margin, latest - far)),
+            np.where(few, np.inf, np.fmax(high + margin, latest + far)),
+        )
+
+    def _limited(self, mean: FloatArray, low: FloatArray, high: FloatArray, *, learn: bool) -> FloatArray:
+        """What members say, (n, members, p); those beyond the limits sleep, or are brought back where all are."""
+        with np.errstate(invalid="ignore"):
+            beyond = (mean < low[:, None]) | (mean > high[:, None])
+        if not beyond.any():
+            return mean
+        if learn:
+            self._range[:, LIMITED] += np.count_nonzero(beyond.any(1), axis=0)
+        left = np.where(beyond, np.nan, mean)
+        nobody = np.isnan(left).all(1, keepdims=True)
+        return np.where(nobody, np.clip(mean, low[:, None], high[:, None]), left)
 
     def _joint(self, X: FloatArray) -> JointPrediction:
         if not self.has_variance:
@@ -341,6 +397,12 @@ class Committee(Composite):
             return np.full(len(self._models), np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.sqrt((self._errors[:, 2] / self._errors[:, 3]).mean(0)))
+
+    @property
+    def health(self) -> Health:
+        limited = 0 if self._d is None else int(self._range[:, LIMITED].sum())
+        found = super().health
+        return found._replace(limited_rows=found.limited_rows + limited)
 
     def _shown(self) -> StreamModel:
         return self._models[self.leader]
