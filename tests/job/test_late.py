@@ -175,7 +175,7 @@ def test_what_cannot_wait_is_refused(arguments, message):
 
 
 def test_pending_needs_a_ticket_column():
-    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs --ticket-column"):
+    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs `ticket`"):
         Pipeline(schema_of(2), settings={"pending": 5})
 
 

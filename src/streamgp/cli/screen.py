@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import typer
 
+from streamgp.cli.settings import with_options
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
 from streamgp.job.scores import as_table
@@ -47,6 +48,7 @@ class Screen(Observer):
         """Print a sentence, unless quiet."""
         if self.quiet:
             return
+        sentence = with_options(sentence)
         if self._bar is not None:
             self._bar.console.print(sentence, markup=False, highlight=False)
         else:
@@ -82,6 +84,7 @@ class Screen(Observer):
 
     def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
         """Say what was done, how good it was, and where it is."""
+        summary.notes = [with_options(note) for note in summary.notes]  # for the report and JSON
         for sentence in sentences(summary):
             self.note(sentence)
         if not self.quiet:

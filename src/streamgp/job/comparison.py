@@ -106,7 +106,7 @@ def compare_models(
                 encoded = encoder.encode(chunk)
                 if encoded.bad and on_error == "stop":
                     line, reason = encoded.bad[0]
-                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with --on-error skip")
+                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with `on_error=skip`")
                 skipped += len(encoded.bad)
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
@@ -125,7 +125,7 @@ def compare_models(
     if rows <= warmup:
         raise ValueError(
             f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "
-            f"--set warmup={rows // 3}"
+            f"`warmup={rows // 3}`"
         )
     return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
 

@@ -88,11 +88,11 @@ class Pipeline:
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
                 f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
-                f"{MOST_INPUTS}. Select columns with --inputs, or lower --lags"
+                f"{MOST_INPUTS}. Select columns with `inputs`, or lower `lags`"
             )
         if own + self.lags == 0:
             raise RowsError(
-                "nothing to predict from: the target is the only column in use; give --lags 10, or --inputs"
+                "nothing to predict from: the target is the only column in use; give `lags=10`, or `inputs`"
             )
         compile_ahead(self.request.model)
         self.rows = 0
@@ -111,7 +111,7 @@ class Pipeline:
         if self.model._needs_time and not schema.time:
             raise RowsError(
                 "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
-                "none; drop --half-life to forget by rows"
+                "none; drop `half_life` to forget by rows"
             )
 
     def _built(self, own: int, pending: int) -> StreamModel:
@@ -476,7 +476,7 @@ class Pipeline:
         if "run" not in header:
             raise snapshot.SnapshotError(
                 f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
-                "or start a new run without --load"
+                "or start a new run"
             )
         try:
             return cls._restored(header["run"], tensors)

@@ -54,7 +54,7 @@ class Request:
         if whole("pending", self.run["pending"]) > MOST_PENDING:
             raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {self.run['pending']}")
         if "pending" in self.settings and not self.late:
-            raise ValueError("pending counts rows whose targets come late; it needs --ticket-column")
+            raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
         for name in ("tune", "drift", "screen"):
             if not isinstance(self.run[name], bool):
                 raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
@@ -63,7 +63,7 @@ class Request:
         known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(
-                f"{self.model} cannot forget by the time between rows; use --half-life with KRLST, RLSESN or auto, "
+                f"{self.model} cannot forget by the time between rows; use `half_life` with KRLST, RLSESN or auto, "
                 "whose KRLST members then forget by it"
             )
         for name in self.settings:
@@ -74,7 +74,7 @@ class Request:
         if self.model != AUTO and waits and _remembers(self.build(1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
-                "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
+                "use `lags` for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
             )
 
     @property

@@ -6,7 +6,6 @@ Hence the same requests lead to the same state, bit for bit; a snapshot and the 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -294,7 +293,7 @@ class Learner:
                 pipeline = Pipeline.from_bytes(data)
         except SnapshotError as error:
             raise RefusedError(
-                422, "bad_snapshot", spoken(error), "send a file of streamgp run --save, unaltered"
+                422, "bad_snapshot", str(error), "send a file of streamgp run --save, unaltered"
             ) from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
@@ -348,7 +347,7 @@ def check_settings(settings: StreamSettings) -> None:
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
         if settings.inputs is not None and settings.target in settings.inputs:
-            raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use lags")
+            raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`")
         for name, most in MOST.items():
             if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
                 raise ValueError(f"{name} must be at most {most} on a server; got {value}")
@@ -360,7 +359,7 @@ def check_settings(settings: StreamSettings) -> None:
     except RefusedError:
         raise
     except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
-        raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
+        raise RefusedError(422, "bad_settings", str(error), "GET /openapi.json describes the settings") from None
 
 
 def reservoirs(settings: StreamSettings) -> list[Reservoir]:
@@ -387,20 +386,15 @@ def refuse_waiting(pipeline: Pipeline) -> None:
         Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
         raise RefusedError(
-            409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"
+            409, "cannot_wait", str(error), "post rows, with null where the target is missing"
         ) from None
 
 
 def refused_rows(error: Exception) -> RefusedError:
     """Rows that cannot be used, as a problem."""
     return (
-        error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", spoken(error), "nothing was learned")
+        error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", str(error), "nothing was learned")
     )
-
-
-def spoken(error: Exception) -> str:
-    """A sentence of the command line without the dashes of its options."""
-    return re.sub(r"(?<!\w)--(?=[a-z])", "", str(error))
 
 
 def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:

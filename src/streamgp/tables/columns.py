@@ -178,7 +178,7 @@ def recognise(
     if ticket and ticket in (target, *(inputs or ())):
         raise RowsError(f"{ticket!r} is the ticket column and cannot be the target or an input; name another column")
     if inputs is not None and target in inputs:
-        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
+        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use `lags=3`")
     if decimal is not None:
         option("decimal", decimal, tuple(MARKS))
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
@@ -213,7 +213,7 @@ def recognise(
         columns = tuple(
             c
             if c.kind == "ignored" or c.name in (*used, target, time, ticket)
-            else Column(c.name, "ignored", (), "not in --inputs")
+            else Column(c.name, "ignored", (), "not in inputs")
             for c in columns
         )
     seasons = _seasons(chunk.columns[time]) if time and not ticket else ()
@@ -225,7 +225,7 @@ def _unclear(name: str, values: Sequence[Any]) -> str:
     point, comma = (f"{as_number(text, mark):g}" for mark in MARKS)
     return (
         f"the column {name!r} has {_short(text)}, which may be {point} or {comma}; "
-        f"say which with --set decimal=. ({point}) or --set decimal=, ({comma})"
+        f"say which with `decimal=.` ({point}) or `decimal=,` ({comma})"
     )
 
 
@@ -352,7 +352,7 @@ def _no_number(value: Any, name: str, decimal: str) -> str:
         return f"{has}, which holds numbers"
     if decimal:
         return f"{has}, whose numbers have {MARKS[decimal]}"
-    return f"{has}, whose first numbers have no comma; say what it means with --set decimal=. or --set decimal=,"
+    return f"{has}, whose first numbers have no comma; say what it means with `decimal=.` or `decimal=,`"
 
 
 def _values(chunk: Chunk, name: str) -> Sequence[Any]:

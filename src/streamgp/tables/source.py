@@ -166,7 +166,7 @@ class TextLines:
             if self._missing >= PATIENCE and not own.st_nlink:
                 raise RowsError(
                     f"{self.path} was deleted while being followed; the rows before are kept. "
-                    "Resume with --load when there is a new file"
+                    "Resume with `load` when there is a new file"
                 ) from None
             return False
         self._missing = 0
