@@ -72,7 +72,13 @@ def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
     least = 0 if getattr(model, "_without_inputs", False) else 1
     whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers
     units = max(one._units() for one in model._family()) if isinstance(model, StreamModel) else 0
-    if not whole or max(model.size, units) > numbers or type(scalar) is not bool or type(certain) is not bool or (scalar and certain and p != 1):
+    if (
+        not whole
+        or max(model.size, units) > numbers
+        or type(scalar) is not bool
+        or type(certain) is not bool
+        or (scalar and certain and p != 1)
+    ):
         raise SnapshotError(f"the snapshot says rows of {d!r} inputs and {p!r} targets, which its arrays cannot hold")
 
 

@@ -165,7 +165,7 @@ def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
     ("arguments", "message"),
     [
         ({"settings": {"pending": 0}}, "pending must be a whole number of at least 1; got 0"),
-        ({"settings": {"pending": 10**6}}, "pending must be at most 100000 rows; got 1000000"),
+        ({"settings": {"pending": 10**6}}, "pending must be a whole number of at most 100000; got 1000000"),
         ({"model": "OESGP"}, "OESGP keeps a memory of its inputs and cannot wait any rows for a target"),
     ],
 )

@@ -91,7 +91,7 @@ def test_screening_can_be_switched_off():
     taken(pipeline, X, y)
     assert pipeline.health["fill_values"] == 0
     assert pipeline.scores.rmse > 1e4
-    with pytest.raises(ValueError, match="screen must be on or off; got 3"):
+    with pytest.raises(TypeError, match="screen must be True or False; got 3"):
         Pipeline(schema_of(2), "KRLST", SETTINGS | {"screen": 3})
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-OPTIONS = """target inputs lags horizon model half_life out report plot save load new_source on_error
-    data state""".split()
-FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS} | {
+OPTIONS = ("target", "inputs", "lags", "horizon", "model", "half_life", "on_error")
+PLACES = ("out", "report", "plot", "save", "load", "new_source", "data", "state")
+FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
     "settings": "--set",
     "source": "the source",
     "ticket": "--ticket-column",

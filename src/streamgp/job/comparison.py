@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.job import BadRowError, first_rows
+from streamgp.job.job import ON_ERROR, BadRowError, first_rows
 from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of, setting_names
@@ -73,7 +73,7 @@ def compare_models(
         on_error: "stop" at a row that cannot be used, or "skip" it.
     """
     option("by", by, BY)
-    option("on_error", on_error, ("stop", "skip"))
+    option("on_error", on_error, ON_ERROR)
     if len(set(models)) < max(len(models), 2):
         raise ValueError(f"give at least two different models, such as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
     known = {name: setting_names(name) for name in models}

@@ -48,9 +48,7 @@ class Pipeline:
     Args:
         schema: what the columns are.
         model: the name of a model, or "auto": the best of a small set on the first rows.
-        settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
-            which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift``, ``screen``, ``pending`` and ``decimal``; see Request.
+        settings: of the model and of the run (RunSettings) by name, as text or values.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
             that the row has, its own target included. Nothing is learnt before its target has come.
@@ -75,12 +73,10 @@ class Pipeline:
         horizon: int = 0,
     ) -> None:
         self.schema, self.encoder = schema, RowEncoder(schema)
-        self.horizon = whole("horizon", horizon, at_least=0)
-        if horizon > MOST_AHEAD:
-            raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
+        self.horizon = whole("horizon", horizon, at_least=0, at_most=MOST_AHEAD)
         kept = {name: copied(value) for name, value in (settings or {}).items()}
         self.request = Request(model, kept, horizon, late=bool(schema.ticket))
-        self.level = self.request.level
+        self.level = self.request.run.level
         own = len(schema.input_names)
         self.lags = (
             default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
@@ -97,9 +93,9 @@ class Pipeline:
         compile_ahead(self.request.model)
         self.rows = 0
         self._first_target = -1  # the row of the first target that is known; -1: none is
-        pending = self.request.run["pending"] if schema.ticket else 0
+        pending = self.request.run.pending if schema.ticket else 0
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
-        self.screening = Screening(own, self.request.run["screen"])
+        self.screening = Screening(own, self.request.run.screen)
         self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
@@ -118,7 +114,7 @@ class Pipeline:
         """The model of the run: what was asked for, with past targets as inputs, ahead of time."""
         request, run = self.request, self.request.run
         model: StreamModel
-        common = {name: run[name] for name in ("level", "warmup", "tune", "drift", "screen")}
+        common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
         if request.model == AUTO:
             candidates = request.own or None
             model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
@@ -535,7 +531,7 @@ class Pipeline:
     def watches_drift(self) -> bool:
         """Whether changes are looked for: if it was not switched off, and the model can forget."""
         if self.request.model == AUTO:
-            return bool(self.request.run["drift"])
+            return self.request.run.drift
         return isinstance(self._staged._model._within, DriftAware)
 
     @property

@@ -41,7 +41,7 @@ from streamgp.tables.writing import PredictedRows
 
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
-MOST = {"warmup": 10_000, "pending": MOST_PENDING}  # a stream shares memory and time with others; see cost.py
+MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
 NOTHING = np.empty((0, 5))
 
 
@@ -337,7 +337,7 @@ def _shown(value: Any) -> float | str | None:
 
 def pending_of(settings: StreamSettings) -> int:
     """How many rows can wait for their targets."""
-    return whole("pending", settings.settings.get("pending", PENDING), at_least=1)
+    return whole("pending", value_of(settings.settings.get("pending", PENDING)), at_most=MOST_PENDING)
 
 
 def check_settings(settings: StreamSettings) -> None:
@@ -347,10 +347,11 @@ def check_settings(settings: StreamSettings) -> None:
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
         if settings.inputs is not None and settings.target in settings.inputs:
-            raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`")
-        for name, most in MOST.items():
-            if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
-                raise ValueError(f"{name} must be at most {most} on a server; got {value}")
+            raise ValueError(
+                f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`"
+            )
+        if "warmup" in settings.settings:
+            whole("warmup", value_of(settings.settings["warmup"]), at_most=MOST_WARMUP)
         # How many inputs there are may turn out later, and new_pipeline looks again.
         inputs = len(settings.inputs or ()) + (settings.lags or 0)
         cost.refuse(
@@ -385,16 +386,12 @@ def refuse_waiting(pipeline: Pipeline) -> None:
     try:
         Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
-        raise RefusedError(
-            409, "cannot_wait", str(error), "post rows, with null where the target is missing"
-        ) from None
+        raise RefusedError(409, "cannot_wait", str(error), "post rows, with null where the target is missing") from None
 
 
 def refused_rows(error: Exception) -> RefusedError:
     """Rows that cannot be used, as a problem."""
-    return (
-        error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", str(error), "nothing was learned")
-    )
+    return error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", str(error), "nothing was learned")
 
 
 def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
