@@ -116,7 +116,7 @@ def test_targets_that_come_with_their_rows_need_no_ticket(model, horizon):
     assert late.scores == plain.scores
     if not horizon:  # otherwise it has room for more rows that wait
         assert late.model.to_bytes() == plain.model.to_bytes()
-    assert late.late == {"waiting": 0, "learnt": 0, "expired": 0, "ignored": 0}
+    assert late.late == {"waiting": 0, "learned": 0, "expired": 0, "ignored": 0}
 
 
 @pytest.mark.parametrize("cut", [9, 77, 150])
@@ -144,7 +144,7 @@ def test_rows_expire_and_what_cannot_be_used_is_counted():
     events += [("id 3", nothing, np.nan)]  # no target: it goes on waiting
     events += [("id 9", nothing, y[9])]  # never seen, and nothing to predict it from
     parts = taken(pipeline, events)
-    assert pipeline.late == {"waiting": 2, "learnt": 1, "expired": 2, "ignored": 4}
+    assert pipeline.late == {"waiting": 2, "learned": 1, "expired": 2, "ignored": 4}
     assert len(means(parts)) == 5
     assert pipeline.model.rows_seen == 1
     assert pipeline.encoder.gaps == {}

@@ -122,31 +122,33 @@ def sentences(summary: Summary) -> list[str]:
     """What a run did, for people."""
     pipeline = summary.pipeline
     speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
-    said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
+    lines = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
-        said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
+        lines.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned")
     if late := pipeline.late:
-        said.append(
-            f"late targets: {late['learnt']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
+        lines.append(
+            f"late targets: {late['learned']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
             f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
     if fill_values := pipeline.screening.sentence():
-        said.append(fill_values)
+        lines.append(fill_values)
     health = pipeline.model.health
     if health.repairs:
         repaired = health._replace(capped_directions=0, fill_values=0)  # which are no repairs
         kinds = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in repaired._asdict().items() if count)
-        said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
+        lines.append(
+            f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty"
+        )
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
-        said.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
+        lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
     if summary.skipped_rows:
         first = summary.skipped[0]
         rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
-        said.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
-    return said
+        lines.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
+    return lines
 
 
 def show_scores(scores: dict[str, Any], level: float, stderr: bool) -> None:

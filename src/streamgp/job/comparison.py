@@ -1,4 +1,4 @@
-"""Several models on one stream: the same rows, the same inputs, each prediction before its row is learnt."""
+"""Several models on one stream: the same rows, the same inputs, each prediction before its row is learned."""
 
 from __future__ import annotations
 

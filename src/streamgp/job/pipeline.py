@@ -51,7 +51,7 @@ class Pipeline:
         settings: of the model and of the run (RunSettings) by name, as text or values.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
-            that the row has, its own target included. Nothing is learnt before its target has come.
+            that the row has, its own target included. Nothing is learned before its target has come.
 
     Example:
         >>> import numpy as np
@@ -212,9 +212,9 @@ class Pipeline:
             self._first_target = self.rows + int(known[0])
         ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
         p = _unknown(p, ~ready)
-        said = self.yardsticks.track(X, y)
-        said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
-        self._count(p, self.rows + 1, y, said)
+        of_yardsticks = self.yardsticks.track(X, y)
+        of_yardsticks[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
+        self._count(p, self.rows + 1, y, of_yardsticks)
         self.rows += n
         return p
 
@@ -232,12 +232,12 @@ class Pipeline:
         after = 0 if self.horizon else 1  # with a horizon a row's own target is known
         return np.asarray((self._first_target >= 0) & (issued >= max(self._first_target, 0) + after))
 
-    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, said: FloatArray) -> None:
+    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, of_yardsticks: FloatArray) -> None:
         """Score predictions whose targets have come; the first is of this row."""
-        self.previous = said[:, 0]
+        self.previous = of_yardsticks[:, 0]
         self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
         self.scores.add(self.scored, self.previous)
-        self.parts.add(self.scored, said)
+        self.parts.add(self.scored, of_yardsticks)
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -371,8 +371,8 @@ class Pipeline:
         known = self._first_target >= 0 or not self._needs_past
         if self.horizon:
             known = bool(self._ready(np.array([self.model.rows_seen - (not at_once) - self.horizon]))[0])
-        said = packed(p, 1)[0]
-        return np.concatenate([X[0], issued[0], yardsticks, said if known else np.full_like(said, np.nan)])
+        prediction = packed(p, 1)[0]
+        return np.concatenate([X[0], issued[0], yardsticks, prediction if known else np.full_like(prediction, np.nan)])
 
     def _see_target(self) -> None:
         """A target comes that belongs to a row by its ticket; predictions may be made from the first on."""
@@ -403,8 +403,8 @@ class Pipeline:
         y = np.array([y for _, y in scored])
         _, _, yardsticks, _ = self._split(waits)
         p = self._prediction(waits)
-        said = np.column_stack([self.yardsticks.said(yardsticks), self.yardsticks.seasonal(y)])
-        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, said))
+        of_yardsticks = np.column_stack([self.yardsticks.predicted(yardsticks), self.yardsticks.seasonal(y)])
+        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, of_yardsticks))
 
     def _predicted(
         self,
@@ -593,7 +593,7 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
 
 
 def _unknown(p: Any, which: np.ndarray) -> CalibratedPrediction:
-    """A prediction in which nothing is said of some rows."""
+    """A prediction in which nothing is predicted for some rows."""
     return p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p  # type: ignore[no-any-return]
 
 
@@ -603,5 +603,5 @@ def _joined(*predictions: Any) -> Any:
 
 
 def _padded(p: Any, rows: int) -> Any:
-    """A prediction behind so many rows of which nothing is said."""
+    """A prediction behind some rows for which nothing is predicted."""
     return p._each(lambda part: np.concatenate([np.full(rows, np.nan), part])) if rows else p

@@ -58,7 +58,7 @@ class Cost(NamedTuple):
 
 
 class _MeasuredError(Exception):
-    """A model has said what it costs."""
+    """The cost of a model is known."""
 
 
 def total(costs: Iterable[Cost]) -> Cost:

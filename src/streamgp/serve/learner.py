@@ -107,7 +107,7 @@ class Learner:
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self._waiting: dict[str, FloatArray] = {}  # oldest first
-        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learnt
+        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learned
         self._issued = self.expired = 0
         self._pending = pending_of(settings)
 
@@ -203,7 +203,7 @@ class Learner:
                 oldest = next(iter(self._waiting))
                 del self._waiting[oldest]
                 self.expired += 1
-                self._close(oldest, learnt=False)
+                self._close(oldest, learned=False)
             self._waiting[ticket] = waited
             answers.append(TicketRow(ticket, *rest))
         return Outcome(PredictAnswer(answers, pipeline.rows))
@@ -215,10 +215,10 @@ class Learner:
         for target in op.targets:
             waited = self._waiting.pop(target.ticket, None)
             if waited is None:
-                learnt = self._closed.get(target.ticket)
-                status = "unknown" if learnt is None else "known" if learnt else "expired"
+                learned = self._closed.get(target.ticket)
+                status = "unknown" if learned is None else "known" if learned else "expired"
             else:
-                self._close(target.ticket, learnt=True)
+                self._close(target.ticket, learned=True)
                 status = "learned"
                 waits.append(waited)
                 y.append(target.value)
@@ -230,8 +230,8 @@ class Learner:
             self._detach(pipeline)
         return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
 
-    def _close(self, ticket: str, learnt: bool) -> None:
-        self._closed[ticket] = learnt
+    def _close(self, ticket: str, learned: bool) -> None:
+        self._closed[ticket] = learned
         if len(self._closed) > self._pending:
             del self._closed[next(iter(self._closed))]
 

@@ -104,28 +104,28 @@ class Schema:
 
     def sentences(self) -> list[str]:
         """What was recognised, for people."""
-        said = [f"target: {self.target}"]
+        found = [f"target: {self.target}"]
         numbers = [name for name in self.inputs if self.column(name).kind == "number"]
         if numbers:
-            said.append(f"numbers: {listed(numbers)}")
+            found.append(f"numbers: {listed(numbers)}")
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
-                said.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
+                found.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
         written: dict[str, list[str]] = {}
         for name in [self.target, *numbers]:
             for note in filter(None, self.column(name).note.split("; ")):
                 written.setdefault(note, []).append(name)
-        said += [f"{note}: {listed(names)}" for note, names in written.items()]
+        found += [f"{note}: {listed(names)}" for note, names in written.items()]
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
-            said.append(f"time: {self.time}{used}")
+            found.append(f"time: {self.time}{used}")
         if self.ticket:
-            said.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
+            found.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
         ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
         if len(ignored) > MOST_NAMES:
             ignored[MOST_NAMES:] = [f"ignored: {len(ignored) - MOST_NAMES} more columns"]
-        return said + ignored
+        return found + ignored
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"columns": [list(column) for column in self.columns]}

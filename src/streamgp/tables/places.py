@@ -52,10 +52,10 @@ def locked(places: Mapping[str, str | Path | None]) -> Iterator[None]:
     Args:
         places: by setting.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locks:
         for setting, place in places.items():
             if place is not None and str(place) != "-" and fcntl is not None:
-                held.enter_context(_lock(setting, Path(os.path.realpath(place)), str(place)))
+                locks.enter_context(_lock(setting, Path(os.path.realpath(place)), str(place)))
         yield
 
 
