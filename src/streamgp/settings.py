@@ -305,14 +305,22 @@ def unix_seconds(moment: dt.datetime) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
 
 
-def whole(name: str, value: Any, *, at_least: int = 1) -> int:
-    """A whole number of at least so much."""
+def probability(name: str, value: Any) -> float:
+    """A number above 0 and below 1."""
+    if (result := number(name, value, above=0)) >= 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {value!r}")
+    return result
+
+
+def whole(name: str, value: Any, *, at_least: int = 1, at_most: int = LARGEST_WHOLE) -> int:
+    """A whole number within its range."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
     if value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}; got {value!r}")
-    if value > LARGEST_WHOLE:
-        raise ValueError(f"{name} must be a whole number of at most {LARGEST_WHOLE}; got a larger one")
+    if value > at_most:
+        got = value if value <= LARGEST_WHOLE else "a larger one"  # which may have many digits
+        raise ValueError(f"{name} must be a whole number of at most {at_most}; got {got}")
     return int(value)
 
 

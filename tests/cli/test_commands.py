@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -12,6 +13,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.cli.pages import refreshed
+from streamgp.cli.settings import FLAGS, with_options
 from streamgp.job.named import model_names
 from streamgp.recipes.bibliography import PUBLISHED, citation, published, table
 from tests.cli.test_run import SMALL, streamgp
@@ -46,6 +48,26 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--new-source",
         }
         assert len(options) <= 12, (name, options)
+
+
+def test_every_setting_that_the_command_line_spells_is_an_option():
+    options = set(re.findall(r"--[\w-]+", "".join(plain(name, "--help") for name in ("run", "serve", "push"))))
+    assert set(FLAGS.values()) - {"the source"} <= options
+
+
+def test_settings_become_options_and_what_users_wrote_stays():
+    sentence = "`source` and `out`; `ticket`, `on_error=skip`, `capacity=...`, `half_life`, `other`"
+    options = "the source and --out; --ticket-column, --on-error skip, --set capacity=..., --half-life, `other`"
+    assert with_options(sentence) == options
+    assert with_options("there is no column '`out`'") == "there is no column '`out`'"
+
+
+@pytest.mark.parametrize("package", ["job", "tables"])
+def test_the_library_names_settings_and_no_options(package):
+    for path in (ROOT / "src" / "streamgp" / package).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"--[a-z]", node.value), f"{path.name}:{node.lineno}"
 
 
 def test_help_imports_nothing_heavy():

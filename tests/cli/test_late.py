@@ -107,7 +107,7 @@ def test_rows_expire_and_unknown_tickets_are_counted(tmp_path):
     assert done.exit_code == 0, done.stderr
     *rows, last = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == 20
-    assert last["summary"]["late"] == {"waiting": 4, "learnt": 1, "expired": 15, "ignored": 3}
+    assert last["summary"]["late"] == {"waiting": 4, "learned": 1, "expired": 15, "ignored": 3}
     assert last["summary"]["scores"]["rows"] == 1
     words = streamgp("run", tmp_path / "a.csv", "--set", "pending=5", *LATE).stderr
     assert (

@@ -75,7 +75,7 @@ def test_standard_input_and_output_are_files_too(tmp_path):
 
 def test_the_library_refuses_the_same_files(tmp_path):
     source = table(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match="the source and --save are the same file"):
+    with pytest.raises(ValueError, match="`source` and `save` are the same file"):
         Job(source, "y", model="KRLST", save=source).run()
 
 

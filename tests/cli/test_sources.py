@@ -343,7 +343,7 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
     following.path.unlink()
     following.until(lambda: following.problems)
     assert f"{following.path} was deleted while being followed; the rows before are kept" in following.problems[0]
-    assert "Resume with --load when there is a new file" in following.problems[0]
+    assert "Resume with `load` when there is a new file" in following.problems[0]
     following.end()
     assert Pipeline.load(tmp_path / "m.sgp").rows == 40
 
@@ -361,7 +361,7 @@ def test_a_followed_file_that_is_deleted_ends_the_run_with_a_sentence(tmp_path, 
             ["--lags", 1_000_000],
             "a row would have 1000001 inputs (1 of the columns, 1000000 lags); the limit",
         ),
-        (2, ["--horizon", 10**9], "horizon must be at most 100000 rows; got 1000000000"),
+        (2, ["--horizon", 10**9], "horizon must be a whole number of at most 100000; got 1000000000"),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "ndjson"])

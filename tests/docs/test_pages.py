@@ -14,6 +14,7 @@ import pytest
 import streamgp as sg
 from streamgp import deep
 from streamgp.cli.pages import refreshed
+from streamgp.job.request import RunSettings
 from streamgp.settings import Configured
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,7 @@ CLASSES = {
     for module in (sg, sg.batch, deep)
     for name in module.__all__
     if inspect.isclass(kind := getattr(module, name)) and issubclass(kind, Configured) and not inspect.isabstract(kind)
-}
+} | {"RunSettings": RunSettings}
 
 # Import names of packages that are not called as they are installed.
 IMPORTED_AS = {"scikit-learn": "sklearn"}

@@ -95,7 +95,7 @@ def test_members_of_auto_forget_by_time(table):
 
 
 def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, tmp_path):
-    with pytest.raises(ValueError, match="SOGP cannot forget by the time between rows; use --half-life with KRLST"):
+    with pytest.raises(ValueError, match="SOGP cannot forget by the time between rows; use `half_life` with KRLST"):
         run(table, model="SOGP")
     plain = tmp_path / "plain.csv"
     plain.write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(50)))

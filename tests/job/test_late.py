@@ -116,7 +116,7 @@ def test_targets_that_come_with_their_rows_need_no_ticket(model, horizon):
     assert late.scores == plain.scores
     if not horizon:  # otherwise it has room for more rows that wait
         assert late.model.to_bytes() == plain.model.to_bytes()
-    assert late.late == {"waiting": 0, "learnt": 0, "expired": 0, "ignored": 0}
+    assert late.late == {"waiting": 0, "learned": 0, "expired": 0, "ignored": 0}
 
 
 @pytest.mark.parametrize("cut", [9, 77, 150])
@@ -144,7 +144,7 @@ def test_rows_expire_and_what_cannot_be_used_is_counted():
     events += [("id 3", nothing, np.nan)]  # no target: it goes on waiting
     events += [("id 9", nothing, y[9])]  # never seen, and nothing to predict it from
     parts = taken(pipeline, events)
-    assert pipeline.late == {"waiting": 2, "learnt": 1, "expired": 2, "ignored": 4}
+    assert pipeline.late == {"waiting": 2, "learned": 1, "expired": 2, "ignored": 4}
     assert len(means(parts)) == 5
     assert pipeline.model.rows_seen == 1
     assert pipeline.encoder.gaps == {}
@@ -165,7 +165,7 @@ def test_closed_tickets_are_remembered_as_long_as_waiting_ones_could_be():
     ("arguments", "message"),
     [
         ({"settings": {"pending": 0}}, "pending must be a whole number of at least 1; got 0"),
-        ({"settings": {"pending": 10**6}}, "pending must be at most 100000 rows; got 1000000"),
+        ({"settings": {"pending": 10**6}}, "pending must be a whole number of at most 100000; got 1000000"),
         ({"model": "OESGP"}, "OESGP keeps a memory of its inputs and cannot wait any rows for a target"),
     ],
 )
@@ -175,7 +175,7 @@ def test_what_cannot_wait_is_refused(arguments, message):
 
 
 def test_pending_needs_a_ticket_column():
-    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs --ticket-column"):
+    with pytest.raises(ValueError, match="pending counts rows whose targets come late; it needs `ticket`"):
         Pipeline(schema_of(2), settings={"pending": 5})
 
 

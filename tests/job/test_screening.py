@@ -77,7 +77,7 @@ def test_late_targets_are_screened_when_they_come():
             pipeline.take(late.encoded([(f"id {t}", X[t], np.nan)]))
             pipeline.take(late.encoded([(f"id {t}", np.full(2, np.nan), targets[t])]))
     assert pipelines[0].health["fill_values"] == 3
-    assert pipelines[0].late == {"waiting": 0, "learnt": 160, "expired": 0, "ignored": 0}
+    assert pipelines[0].late == {"waiting": 0, "learned": 160, "expired": 0, "ignored": 0}
     one, other = (pipeline.model.predict_one(np.zeros(2)) for pipeline in pipelines)
     assert one.mean == other.mean
     waits = pipelines[0].issue(late.rows_of(X[:2], np.full(2, np.nan)))
@@ -91,7 +91,7 @@ def test_screening_can_be_switched_off():
     taken(pipeline, X, y)
     assert pipeline.health["fill_values"] == 0
     assert pipeline.scores.rmse > 1e4
-    with pytest.raises(ValueError, match="screen must be on or off; got 3"):
+    with pytest.raises(TypeError, match="screen must be True or False; got 3"):
         Pipeline(schema_of(2), "KRLST", SETTINGS | {"screen": 3})
 
 

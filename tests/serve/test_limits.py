@@ -146,8 +146,11 @@ def test_rows_that_make_a_stream_too_large_are_refused_and_nothing_changes(tmp_p
 def test_horizons_and_waiting_rows_count_as_memory():
     with pytest.raises(RefusedError, match="GiB of memory"):
         check_settings(StreamSettings("y", lags=999, horizon=100_000, model="KRLST"))
-    with pytest.raises(RefusedError, match="at most 100000 on a server"):
+    with pytest.raises(RefusedError, match="pending must be a whole number of at most 100000; got 100001"):
         check_settings(StreamSettings("y", settings={"pending": 100_001}))
+    with pytest.raises(RefusedError, match="warmup must be a whole number of at most 10000; got 20000"):
+        check_settings(StreamSettings("y", settings={"warmup": "20000"}))
+    check_settings(StreamSettings("y", settings={"pending": "500"}))  # as text, which is what push sends
 
 
 def test_a_stream_that_has_become_too_large_fails_alone_and_is_never_built(tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ def test_a_file_that_was_changed_is_not_sent_again(client, tmp_path):
 def test_numbers_that_can_be_read_in_two_ways_are_refused_until_the_stream_says_how(client, tmp_path):
     source = tmp_path / "a.csv"
     source.write_text("x,y\n" + "".join(f'{i % 7},"{1000 + 96 * i:,}"\n' for i in range(60)))
-    with pytest.raises(PushError, match="'1,000', which may be 1000 or 1; say which with set decimal=. "):
+    with pytest.raises(PushError, match="'1,000', which may be 1000 or 1; say which with `decimal=.` "):
         pushed(client, source, "unclear")
     settings = QUICK | {"settings": QUICK["settings"] | {"decimal": "."}}
     assert Push(str(source), str(client.base_url).rstrip("/"), "clear", settings).run() == 60

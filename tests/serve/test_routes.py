@@ -185,7 +185,7 @@ def test_columns_are_recognized_on_the_first_rows_together_not_on_the_first_alon
 
 
 def test_history_keeps_spikes_and_says_how_good_predictions_were(client):
-    path = created(client, "history")
+    path = created(client, "history", settings=QUICK["settings"] | {"screen": False})
     table = rows(3000)
     table[1234]["y"] = 100.0
     client.post(f"{path}/rows", json=table)

@@ -147,7 +147,7 @@ def test_a_bad_time_makes_a_bad_row_where_it_is_an_input():
     [
         ("torqe", None, "there is no column 'torqe'. Did you mean 'torque'\\? The columns are: x, torque, name"),
         ("torque", ["xx"], "there is no column 'xx'. Did you mean 'x'"),
-        ("torque", ["torque"], "'torque' is the target and cannot be an input; for its past values use --lags 3"),
+        ("torque", ["torque"], "'torque' is the target and cannot be an input; for its past values use `lags=3`"),
         ("name", None, "the target 'name' must hold numbers; it holds 'a', 'b'"),
         ("torque", ["name"], None),
         ("torque", ["who"], "the column 'who' cannot be an input: text with more than 20 different values"),

@@ -88,7 +88,7 @@ def test_the_sentence_says_what_each_answer_means():
         recognise(chunk(sales=["685", "1,096"]), "sales")
     assert str(error.value) == (
         "the column 'sales' has '1,096', which may be 1096 or 1.096; "
-        "say which with --set decimal=. (1096) or --set decimal=, (1.096)"
+        "say which with `decimal=.` (1096) or `decimal=,` (1.096)"
     )
     assert read("sales", decimal=".", sales=["685", "1,096"])[0]["sales"] == [685, 1096]
     assert read("sales", decimal=",", sales=["685", "1,096"])[0]["sales"] == [685, 1.096]

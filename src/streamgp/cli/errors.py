@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import typer
 
+from streamgp.cli.settings import with_options
+
 USAGE, ROWS, OUTPUT, INTERRUPTED = 2, 3, 4, 130
 
 
@@ -35,5 +37,5 @@ def reported() -> Iterator[None]:
             code = ROWS
         else:
             code = USAGE
-        typer.echo(f"streamgp: {error}", err=True)
+        typer.echo(f"streamgp: {with_options(str(error))}", err=True)
         raise typer.Exit(code) from None

@@ -31,16 +31,17 @@ def models_table(_: str) -> str:
 def settings_table(names: str) -> str:
     """The settings of some classes, as their annotations describe them."""
     from streamgp import api, batch
+    from streamgp.job import request
 
-    known = vars(batch) | vars(api)
+    known = vars(request) | vars(batch) | vars(api)
     kinds = {name: known[name] for name in names.split()}
-    owners: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by setting and by what is said of it
+    owners: dict[str, dict[tuple[str, ...], list[str]]] = {}  # by setting and by its description
     for owner, kind in kinds.items():
         for name, parameter in inspect.signature(kind).parameters.items():
             meaning, unit, _ = kind.described[name]
             meaning = re.sub(r'([A-Z]\w+\([^()]*\)|(?:\w+=)?"[^"]*")', r"`\1`", meaning.replace("|", "\\|"))
-            said = meaning, unit or "\N{EN DASH}", _default(parameter.default)
-            owners.setdefault(name, {}).setdefault(said, []).append(owner)
+            description = meaning, unit or "\N{EN DASH}", _default(parameter.default)
+            owners.setdefault(name, {}).setdefault(description, []).append(owner)
     lines = ["| setting | of | meaning | unit | default |", "|---|---|---|---|---|"]
     for name, descriptions in owners.items():
         for (meaning, unit, default), some in descriptions.items():

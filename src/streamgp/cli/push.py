@@ -45,13 +45,12 @@ def push(
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import parse_settings, split_names
         from streamgp.job.job import ON_ERROR
-        from streamgp.job.request import RUN_SETTINGS
         from streamgp.serve.push import Push
         from streamgp.settings import option
 
         option("on_error", on_error, ON_ERROR)
         given = parse_settings(set_)
-        level = float(given.pop("level", RUN_SETTINGS["level"]))
+        level = {"level": float(given.pop("level"))} if "level" in given else {}  # a field of its own there
         settings = {
             "target": target,
             "inputs": split_names(inputs),
@@ -59,8 +58,7 @@ def push(
             "horizon": horizon,
             "model": model,
             "settings": given,
-            "level": level,
-        }
+        } | level
         with stopping(Screen(quiet=True, to_terminal=False)) as stop:
             work = Push(
                 source,

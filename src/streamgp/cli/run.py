@@ -94,8 +94,8 @@ def run(
         from streamgp.job.report import refuse_plot
         from streamgp.tables.places import refuse_same
 
-        files = {"--load": load, "--out": 1 if out is None else out, "--save": save, "--report": report, "--plot": plot}
-        refuse_same({"the source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
+        files = {"load": load, "out": 1 if out is None else out, "save": save, "report": report, "plot": plot}
+        refuse_same({"source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         if plot is not None:
             refuse_plot(plot)
         as_json = ctx.obj["json"]

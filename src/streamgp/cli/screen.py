@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import typer
 
+from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
@@ -48,6 +49,7 @@ class Screen(Observer):
         """Print a sentence, unless quiet."""
         if self.quiet:
             return
+        sentence = with_options(sentence)
         if self._bar is not None:
             self._bar.console.print(sentence, markup=False, highlight=False)
         else:
@@ -83,6 +85,7 @@ class Screen(Observer):
 
     def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
         """Say what was done, how good it was, and where it is."""
+        summary.notes = [with_options(note) for note in summary.notes]  # for the report and JSON
         for sentence in sentences(summary):
             self.note(sentence)
         if not self.quiet:
@@ -120,30 +123,32 @@ def sentences(summary: Summary) -> list[str]:
     """What a run did, for people."""
     pipeline = summary.pipeline
     speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
-    said = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
+    lines = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
-        said.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learnt")
+        lines.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned")
     if late := pipeline.late:
-        said.append(
-            f"late targets: {late['learnt']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
+        lines.append(
+            f"late targets: {late['learned']} learned, {late['waiting']} rows still waiting, {late['expired']} expired"
             f"{' (keep more with --set pending=N)' * (late['expired'] > 0)}, {late['ignored']} rows ignored"
             f"{' (no target, or a ticket that is unknown, resolved or expired)' * (late['ignored'] > 0)}"
         )
     if fill_values := pipeline.screening.sentence():
-        said.append(fill_values)
+        lines.append(fill_values)
     health = pipeline.model.health
     if health.repairs:
         kinds = ", ".join(f"{getattr(health, k)} {k.replace('_', ' ')}" for k in REPAIRS if getattr(health, k))
-        said.append(f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty")
+        lines.append(
+            f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty"
+        )
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
-        said.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
+        lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
     if summary.skipped_rows:
         first = summary.skipped[0]
         rows = f"{summary.skipped_rows} row{'s' if summary.skipped_rows > 1 else ''}"
-        said.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
-    return said
+        lines.append(f"skipped: {rows}; the first is {summary.unit} {first.line}, which {first.reason}")
+    return lines
 
 
 def show_scores(scores: dict[str, Any], level: float, stderr: bool) -> None:

@@ -1,6 +1,34 @@
-"""Options as text, taken apart."""
+"""Options as text, taken apart; and settings as the options that they are."""
 
 from __future__ import annotations
+
+import re
+
+OPTIONS = ("target", "inputs", "lags", "horizon", "model", "half_life", "on_error")
+PLACES = ("out", "report", "plot", "save", "load", "new_source", "data", "state")
+FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
+    "settings": "--set",
+    "source": "the source",
+    "ticket": "--ticket-column",
+}
+NAMED = re.compile(r"(?<!['\"])`(\w+)(?:=([^`]+))?`")  # not what stands in quotes, which is the user's
+
+
+def with_options(sentence: str) -> str:
+    """A sentence of the library, which has settings in backticks, with the options of the command line.
+
+    Example:
+        >>> with_options("give `lags=10`, or `inputs`; to learn all targets, use `screen=off`")
+        'give --lags 10, or --inputs; to learn all targets, use --set screen=off'
+    """
+    return NAMED.sub(_option, sentence)
+
+
+def _option(named: re.Match[str]) -> str:
+    name, value = named.groups()
+    if name in FLAGS:
+        return FLAGS[name] if value is None else f"{FLAGS[name]} {value}"
+    return named[0] if value is None else f"--set {name}={value}"
 
 
 def split_names(text: str | None) -> list[str] | None:

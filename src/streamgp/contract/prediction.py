@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from streamgp.contract.inputs import numbers
-from streamgp.settings import FloatArray, number, whole
+from streamgp.settings import FloatArray, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
 LEAST_DEVIATION = 1e-150  # of a calibrated prediction
@@ -186,9 +186,7 @@ def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
 
 def checked_level(level: float) -> float:
     """A probability that is neither 0 nor 1."""
-    if number("level", level, above=0) >= 1:
-        raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-    return level
+    return probability("level", level)
 
 
 def gaussian_reach(level: float) -> float:

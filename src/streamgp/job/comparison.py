@@ -1,4 +1,4 @@
-"""Several models on one stream: the same rows, the same inputs, each prediction before its row is learnt."""
+"""Several models on one stream: the same rows, the same inputs, each prediction before its row is learned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.job import BadRowError, first_rows
+from streamgp.job.job import ON_ERROR, BadRowError, first_rows
 from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of, setting_names
@@ -73,7 +73,7 @@ def compare_models(
         on_error: "stop" at a row that cannot be used, or "skip" it.
     """
     option("by", by, BY)
-    option("on_error", on_error, ("stop", "skip"))
+    option("on_error", on_error, ON_ERROR)
     if len(set(models)) < max(len(models), 2):
         raise ValueError(f"give at least two different models, such as KRLST,ISSGPR; got {', '.join(models) or 'none'}")
     known = {name: setting_names(name) for name in models}
@@ -106,7 +106,7 @@ def compare_models(
                 encoded = encoder.encode(chunk)
                 if encoded.bad and on_error == "stop":
                     line, reason = encoded.bad[0]
-                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with --on-error skip")
+                    raise BadRowError(f"{reader.unit} {line} {reason}; skip such rows with `on_error=skip`")
                 skipped += len(encoded.bad)
                 encoded = encoder.fill(encoded)
                 start = max(0, min(len(encoded.y), warmup - rows))
@@ -125,7 +125,7 @@ def compare_models(
     if rows <= warmup:
         raise ValueError(
             f"the table has {rows} rows, but the first {warmup} only tune the models; use a shorter warm-up: "
-            f"--set warmup={rows // 3}"
+            f"`warmup={rows // 3}`"
         )
     return Comparison(sums.ranking(), scores, by, rows - warmup, warmup + 1, skipped)
 

@@ -141,16 +141,16 @@ class Job:
         option("on_error", self.on_error, ON_ERROR)
         source = 0 if str(self.source) == "-" else self.source  # descriptors of standard input and output
         out = 1 if str(self.out) == "-" else self.out
-        refuse_same({"the source": source, "--load": self.load, "--out": out, "--save": self.save})
+        refuse_same({"source": source, "load": self.load, "out": out, "save": self.save})
         quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
-        with quiet, locked({"--out": self.out, "--save": self.save}), ExitStack() as opened:
+        with quiet, locked({"out": self.out, "save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
             reader = self._reader(loaded)
             opened.callback(reader.close)
             try:
                 return self._over(reader, loaded, opened)
             except OtherSourceError as error:
-                raise RowsError(f"{error}. Get the complete file, or start a new run without --load") from None
+                raise RowsError(f"{error}. Get the complete file, or start a new run without `load`") from None
 
     def _reader(self, loaded: Pipeline | None) -> Reader:
         names = () if loaded is None else [column.name for column in loaded.schema.columns]
@@ -162,27 +162,27 @@ class Job:
                 return opened()
             raise RowsError(
                 f"{error}. To go on where {self.load} stopped, give the source as it was; to learn this one from its "
-                "first row, add --new-source"
+                "first row, add `new_source`"
             ) from None
 
     def _loaded(self, path: str | Path) -> Pipeline:
         pipeline = Pipeline.load(path)
         asked = {
-            "--target": (self.target, pipeline.schema.target),
-            "--lags": (self.lags, pipeline.lags),
-            "--horizon": (self.horizon or None, pipeline.horizon),
-            "--ticket-column": (self.ticket, pipeline.schema.ticket or "nothing"),
-            "--model": (None if self.model == "auto" else self.model, pipeline.request.model),
+            "target": (self.target, pipeline.schema.target),
+            "lags": (self.lags, pipeline.lags),
+            "horizon": (self.horizon or None, pipeline.horizon),
+            "ticket": (self.ticket, pipeline.schema.ticket or "nothing"),
+            "model": (None if self.model == "auto" else self.model, pipeline.request.model),
         }
-        for flag, (wanted, has) in asked.items():
+        for name, (wanted, has) in asked.items():
             if wanted is not None and wanted != has:
                 raise ValueError(
-                    f"{self.load} was made with {flag} {has}, not {wanted}; drop the option, or start a new run "
-                    "without --load"
+                    f"{self.load} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
+                    "without `load`"
                 )
         if self.inputs is not None or self.settings:
             raise ValueError(
-                f"{self.load} has its own inputs and settings; drop --inputs and --set, or start a new run"
+                f"{self.load} has its own inputs and settings; drop `inputs` and `settings`, or start a new run"
             )
         return pipeline
 
@@ -195,7 +195,7 @@ class Job:
             first, chunks = first_rows(chunks, reader.live)
         if loaded is None:
             if self.target is None:
-                raise ValueError(f"--target is missing; the columns are: {listed(reader.names)}")
+                raise ValueError(f"`target` is missing; the columns are: {listed(reader.names)}")
             pipeline = self._begin(reader, first)
         else:
             pipeline = loaded
@@ -259,7 +259,7 @@ class Job:
             first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]
             self._tell(summary, f"lags: {first}" + (f" to {last}" if pipeline.lags > 1 else ""))
         elif not pipeline.horizon:
-            self._tell(summary, f"lags: none; --lags 3 adds past values of {pipeline.schema.target}")
+            self._tell(summary, f"lags: none; `lags=3` adds past values of {pipeline.schema.target}")
         if pipeline.horizon:
             self._tell(summary, f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
 
@@ -317,7 +317,7 @@ class Job:
             line, reason = bad[0]
             raise BadRowError(
                 f"{reader.unit} {line} {reason}. The run stopped there; the {summary.rows} rows before it are "
-                "predicted and kept. Fix it, or skip such rows with --on-error skip"
+                "predicted and kept. Fix it, or skip such rows with `on_error=skip`"
             )
         summary.skipped_rows += len(bad)
         summary.skipped += bad[: 100 - len(summary.skipped)]

@@ -26,14 +26,14 @@ class Late:
         >>> for number, ticket in enumerate(["a", "b", "c"]):
         ...     late.wait(ticket, number, np.array([10.0 * number]))
         >>> late.take("a", 1.0), late.take("c", 2.0), late.counts()
-        (None, array([20.]), {'waiting': 1, 'learnt': 1, 'expired': 1, 'ignored': 1})
+        (None, array([20.]), {'waiting': 1, 'learned': 1, 'expired': 1, 'ignored': 1})
     """
 
     def __init__(self, pending: int, width: int) -> None:
         self._delay = Waiting(pending, width)
         self._waiting: dict[str, int] = {}  # the number of each row, oldest first
         self._closed: dict[str, None] = {}
-        self._counts = {"learnt": 0, "expired": 0, "ignored": 0}
+        self._counts = {"learned": 0, "expired": 0, "ignored": 0}
 
     def __contains__(self, ticket: str) -> bool:
         return ticket in self._waiting or ticket in self._closed
@@ -52,7 +52,7 @@ class Late:
         if ticket not in self._waiting or np.isnan(y):
             self._counts["ignored"] += 1
             return None
-        self._counts["learnt"] += 1
+        self._counts["learned"] += 1
         self.close(ticket)
         return self._delay.take(self._waiting.pop(ticket))
 
@@ -63,7 +63,7 @@ class Late:
             del self._closed[next(iter(self._closed))]
 
     def counts(self) -> dict[str, int]:
-        """Rows that wait, targets that came late and were learnt, rows that expired, and late rows without effect."""
+        """Rows that wait, targets that came late and were learned, rows that expired, and late rows without effect."""
         return {"waiting": len(self._waiting)} | self._counts
 
     # The state.

@@ -48,6 +48,6 @@ def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     outer = {key: value for key, value in settings.items() if "__" not in key}
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
     if missing:
-        raise ValueError(f"{name} needs {', '.join(missing)}: give --set {missing[0]}=..., or use it from Python")
+        raise ValueError(f"{name} needs {', '.join(missing)}: give `{missing[0]}=...`, or use it from Python")
     model: StreamModel = kind(**(defaults | outer))  # type: ignore[assignment]
     return model.replaced(**{key: value for key, value in settings.items() if "__" in key})  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from streamgp.tables.writing import PredictedRows
 
 
 class Block(NamedTuple):
-    """Rows that were predicted and learnt at once.
+    """Rows that were predicted and learned at once.
 
     Args:
         predicted: the predictions; with a ticket column those whose targets have come.
@@ -36,4 +36,4 @@ class Observer:
         """What the run is doing from now on, until the next such sentence or block: something that takes seconds."""
 
     def block(self, block: Block) -> None:
-        """A block of rows was predicted, learnt and written."""
+        """A block of rows was predicted, learned and written."""

@@ -48,12 +48,10 @@ class Pipeline:
     Args:
         schema: what the columns are.
         model: the name of a model, or "auto": the best of a small set on the first rows.
-        settings: of the model by name, as text or values; also ``level`` of the intervals, ``warmup``, the rows after
-            which the model is chosen and its hyperparameters are found (before, a simple one predicts), ``tune``,
-            ``drift``, ``screen``, ``pending`` and ``decimal``; see Request.
+        settings: of the model and of the run (RunSettings) by name, as text or values.
         lags: past values of the target that are inputs; None: 0, or 10 where there is nothing else, or a horizon.
         horizon: rows ahead; 0 predicts the target of a row from its other columns, h the target h rows later from all
-            that the row has, its own target included. Nothing is learnt before its target has come.
+            that the row has, its own target included. Nothing is learned before its target has come.
 
     Example:
         >>> import numpy as np
@@ -75,12 +73,10 @@ class Pipeline:
         horizon: int = 0,
     ) -> None:
         self.schema, self.encoder = schema, RowEncoder(schema)
-        self.horizon = whole("horizon", horizon, at_least=0)
-        if horizon > MOST_AHEAD:
-            raise ValueError(f"horizon must be at most {MOST_AHEAD} rows; got {horizon}")
+        self.horizon = whole("horizon", horizon, at_least=0, at_most=MOST_AHEAD)
         kept = {name: copied(value) for name, value in (settings or {}).items()}
         self.request = Request(model, kept, horizon, late=bool(schema.ticket))
-        self.level = self.request.level
+        self.level = self.request.run.level
         own = len(schema.input_names)
         self.lags = (
             default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
@@ -88,18 +84,18 @@ class Pipeline:
         if own + self.lags > MOST_INPUTS:
             raise ValueError(
                 f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
-                f"{MOST_INPUTS}. Select columns with --inputs, or lower --lags"
+                f"{MOST_INPUTS}. Select columns with `inputs`, or lower `lags`"
             )
         if own + self.lags == 0:
             raise RowsError(
-                "nothing to predict from: the target is the only column in use; give --lags 10, or --inputs"
+                "nothing to predict from: the target is the only column in use; give `lags=10`, or `inputs`"
             )
         compile_ahead(self.request.model)
         self.rows = 0
         self._first_target = -1  # the row of the first target that is known; -1: none is
-        pending = self.request.run["pending"] if schema.ticket else 0
+        pending = self.request.run.pending if schema.ticket else 0
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
-        self.screening = Screening(own, self.request.run["screen"])
+        self.screening = Screening(own, self.request.run.screen)
         self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
@@ -111,14 +107,14 @@ class Pipeline:
         if self.model._needs_time and not schema.time:
             raise RowsError(
                 "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
-                "none; drop --half-life to forget by rows"
+                "none; drop `half_life` to forget by rows"
             )
 
     def _built(self, own: int, pending: int) -> StreamModel:
         """The model of the run: what was asked for, with past targets as inputs, ahead of time."""
         request, run = self.request, self.request.run
         model: StreamModel
-        common = {name: run[name] for name in ("level", "warmup", "tune", "drift", "screen")}
+        common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
         if request.model == AUTO:
             candidates = request.own or None
             model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
@@ -216,9 +212,9 @@ class Pipeline:
             self._first_target = self.rows + int(known[0])
         ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
         p = _unknown(p, ~ready)
-        said = self.yardsticks.track(X, y)
-        said[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
-        self._count(p, self.rows + 1, y, said)
+        of_yardsticks = self.yardsticks.track(X, y)
+        of_yardsticks[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
+        self._count(p, self.rows + 1, y, of_yardsticks)
         self.rows += n
         return p
 
@@ -236,12 +232,12 @@ class Pipeline:
         after = 0 if self.horizon else 1  # with a horizon a row's own target is known
         return np.asarray((self._first_target >= 0) & (issued >= max(self._first_target, 0) + after))
 
-    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, said: FloatArray) -> None:
+    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, of_yardsticks: FloatArray) -> None:
         """Score predictions whose targets have come; the first is of this row."""
-        self.previous = said[:, 0]
+        self.previous = of_yardsticks[:, 0]
         self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
         self.scores.add(self.scored, self.previous)
-        self.parts.add(self.scored, said)
+        self.parts.add(self.scored, of_yardsticks)
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -375,8 +371,8 @@ class Pipeline:
         known = self._first_target >= 0 or not self._needs_past
         if self.horizon:
             known = bool(self._ready(np.array([self.model.rows_seen - (not at_once) - self.horizon]))[0])
-        said = packed(p, 1)[0]
-        return np.concatenate([X[0], issued[0], yardsticks, said if known else np.full_like(said, np.nan)])
+        prediction = packed(p, 1)[0]
+        return np.concatenate([X[0], issued[0], yardsticks, prediction if known else np.full_like(prediction, np.nan)])
 
     def _see_target(self) -> None:
         """A target comes that belongs to a row by its ticket; predictions may be made from the first on."""
@@ -407,8 +403,8 @@ class Pipeline:
         y = np.array([y for _, y in scored])
         _, _, yardsticks, _ = self._split(waits)
         p = self._prediction(waits)
-        said = np.column_stack([self.yardsticks.said(yardsticks), self.yardsticks.seasonal(y)])
-        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, said))
+        of_yardsticks = np.column_stack([self.yardsticks.predicted(yardsticks), self.yardsticks.seasonal(y)])
+        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, of_yardsticks))
 
     def _predicted(
         self,
@@ -476,7 +472,7 @@ class Pipeline:
         if "run" not in header:
             raise snapshot.SnapshotError(
                 f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
-                "or start a new run without --load"
+                "or start a new run"
             )
         try:
             return cls._restored(header["run"], tensors)
@@ -535,7 +531,7 @@ class Pipeline:
     def watches_drift(self) -> bool:
         """Whether changes are looked for: if it was not switched off, and the model can forget."""
         if self.request.model == AUTO:
-            return bool(self.request.run["drift"])
+            return self.request.run.drift
         return isinstance(self._staged._model._within, DriftAware)
 
     @property
@@ -597,7 +593,7 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
 
 
 def _unknown(p: Any, which: np.ndarray) -> CalibratedPrediction:
-    """A prediction in which nothing is said of some rows."""
+    """A prediction in which nothing is predicted for some rows."""
     return p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p  # type: ignore[no-any-return]
 
 
@@ -607,5 +603,5 @@ def _joined(*predictions: Any) -> Any:
 
 
 def _padded(p: Any, rows: int) -> Any:
-    """A prediction behind so many rows of which nothing is said."""
+    """A prediction behind some rows for which nothing is predicted."""
     return p._each(lambda part: np.concatenate([np.full(rows, np.nan), part])) if rows else p

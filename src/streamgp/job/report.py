@@ -84,7 +84,7 @@ def refuse_plot(path: str | Path) -> None:
     """Refuse a picture that cannot be drawn: matplotlib is missing, or it cannot write files with this ending."""
     canvas = _pyplot().Figure().canvas
     if Path(path).suffix.lower().removeprefix(".") not in canvas.get_supported_filetypes():
-        raise ValueError(f"--plot cannot write {str(path)!r}; use a name that ends in .png, .svg or .pdf")
+        raise ValueError(f"`plot` cannot be {str(path)!r}; use a name that ends in .png, .svg or .pdf")
 
 
 def _pyplot() -> Any:
@@ -94,7 +94,7 @@ def _pyplot() -> Any:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ValueError('--plot needs matplotlib: pip install "streamgp[plots]"; --report works without it') from None
+        raise ValueError('`plot` needs matplotlib: pip install "streamgp[plots]"; `report` works without it') from None
     return plt
 
 

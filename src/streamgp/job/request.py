@@ -4,26 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
-from streamgp.settings import Configured, nearest, number, option, whole
+from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
 from streamgp.tables.numbers import MARKS
 
 AUTO = "auto"
-RUN_SETTINGS: dict[str, Any] = {
-    "level": 0.9,
-    "warmup": 1000,
-    "tune": True,
-    "drift": True,
-    "screen": True,
-    "pending": 1000,
-    "decimal": None,
-}
 MOST_PENDING = 100_000  # rows that wait for their targets
+
+
+class RunSettings(Configured):
+    """The settings of a run beside those of its model."""
+
+    def __init__(
+        self,
+        *,
+        level: Annotated[
+            float, Setting("share of the targets that the intervals are to cover", check=probability)
+        ] = 0.9,
+        warmup: Annotated[
+            int, Setting("rows after which models are chosen and tuned for good", "rows", partial(whole, at_least=10))
+        ] = 1000,
+        tune: Annotated[bool, Setting("whether to tune hyperparameters on the first rows", check=switch)] = True,
+        drift: Annotated[bool, Setting("whether to look for changes of the stream", check=switch)] = True,
+        screen: Annotated[
+            bool, Setting("whether targets that look like fill values count as missing", check=switch)
+        ] = True,
+        pending: Annotated[
+            int,
+            Setting(
+                "rows that can wait for late targets; one more, and the oldest expires",
+                "rows",
+                partial(whole, at_most=MOST_PENDING),
+            ),
+        ] = 1000,
+        decimal: Annotated[
+            str | None,
+            Setting(
+                'decimal mark of numbers in text, "." or ","; None: the first rows tell',
+                check=optional(one_of(*MARKS)),
+            ),
+        ] = None,
+    ) -> None:
+        self.level, self.warmup, self.tune, self.drift = level, warmup, tune, drift
+        self.screen, self.pending, self.decimal = screen, pending, decimal
 
 
 @dataclass(frozen=True)
@@ -32,11 +61,7 @@ class Request:
 
     Args:
         model: the name of a model, or "auto".
-        settings: of the model by name; also ``level`` (of the intervals), ``warmup`` (rows after which the choice is
-            made), ``tune`` (whether hyperparameters are found on the first rows), ``drift`` (whether changes are looked
-            for), ``screen`` (whether targets that look like fill values count as missing), ``pending`` (rows that can
-            wait for late targets; one more, and the oldest expires) and ``decimal`` ("." or ",", the decimal mark of
-            numbers in text; None: the first rows tell).
+        settings: of the model and of the run (RunSettings) by name, as text or values.
         horizon: rows ahead.
         late: targets may come in later rows than their own.
     """
@@ -45,25 +70,17 @@ class Request:
     settings: dict[str, Any] = field(default_factory=dict)
     horizon: int = 0
     late: bool = False
+    run: RunSettings = field(init=False, repr=False, compare=False)  # those that are not the model's
 
     def __post_init__(self) -> None:
-        level = number("level", self.run["level"], above=0)
-        if level >= 1:
-            raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-        whole("warmup", self.run["warmup"], at_least=10)
-        if whole("pending", self.run["pending"]) > MOST_PENDING:
-            raise ValueError(f"pending must be at most {MOST_PENDING} rows; got {self.run['pending']}")
-        if "pending" in self.settings and not self.late:
-            raise ValueError("pending counts rows whose targets come late; it needs --ticket-column")
-        for name in ("tune", "drift", "screen"):
-            if not isinstance(self.run[name], bool):
-                raise ValueError(f"{name} must be on or off; got {self.run[name]!r}")
-        if self.run["decimal"] is not None:
-            option("decimal", self.run["decimal"], tuple(MARKS))
+        given = {key: value_of(value) for key, value in self.settings.items() if key in RunSettings.setting_names()}
+        object.__setattr__(self, "run", RunSettings(**given))
+        if "pending" in given and not self.late:
+            raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
         known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(
-                f"{self.model} cannot forget by the time between rows; use --half-life with KRLST, RLSESN or auto, "
+                f"{self.model} cannot forget by the time between rows; use `half_life` with KRLST, RLSESN or auto, "
                 "whose KRLST members then forget by it"
             )
         for name in self.settings:
@@ -74,35 +91,22 @@ class Request:
         if self.model != AUTO and waits and _remembers(self.build(1)):
             raise ValueError(
                 f"{self.model} keeps a memory of its inputs and cannot wait {waits} for a target; "
-                "use --lags for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
+                "use `lags` for the past, with a model such as KRLST, SOGP or ISSGPR (depth=1)"
             )
-
-    @property
-    def run(self) -> dict[str, Any]:
-        """The settings that are not the model's."""
-        return {name: value_of(self.settings.get(name, default)) for name, default in RUN_SETTINGS.items()}
 
     @property
     def by_time(self) -> bool:
         """Whether a half-life was asked for."""
         return value_of(self.settings.get("half_life")) is not None
 
-    @property
-    def level(self) -> float:
-        return float(self.run["level"])
-
-    @property
-    def warmup(self) -> int:
-        return int(self.run["warmup"])
-
     def chosen_after(self) -> int:
         """After how many rows models are chosen for good."""
-        return self.warmup + self.horizon
+        return self.run.warmup + self.horizon
 
     @property
     def own(self) -> dict[str, Any]:
         """The settings that are the model's."""
-        return {key: value_of(value) for key, value in self.settings.items() if key not in RUN_SETTINGS}
+        return {key: value_of(value) for key, value in self.settings.items() if key not in RunSettings.setting_names()}
 
     def build(self, d: int) -> StreamModel:
         """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
@@ -118,8 +122,10 @@ def decimal_of(settings: Mapping[str, Any] | None) -> str | None:
 def setting_names(model: str) -> set[str]:
     """The settings that a run with a model, or with auto, can be given."""
     if model == AUTO:
-        return {*RUN_SETTINGS, *(name for entry in CANDIDATES.values() for name in entry.settings)}
-    return {*RUN_SETTINGS, *(Configured.registry[model].setting_names() if model in Configured.registry else ())}
+        own = {name for entry in CANDIDATES.values() for name in entry.settings}
+    else:
+        own = set(Configured.registry[model].setting_names()) if model in Configured.registry else set()
+    return own.union(RunSettings.setting_names())
 
 
 def _remembers(model: StreamModel) -> bool:

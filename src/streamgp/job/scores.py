@@ -95,16 +95,16 @@ class PartScores:
         # By part, and by how many of the first yardsticks say something: rows, inside, width, squared errors of all.
         self._sums = np.zeros((len(PARTS), len(names) + 1, len(names) + 4))
 
-    def add(self, predicted: PredictedRows, said: FloatArray) -> None:
+    def add(self, predicted: PredictedRows, yardsticks: FloatArray) -> None:
         """Count a block of predictions.
 
         Args:
             predicted: the block.
-            said: (n, names) predictions of the yardsticks, NaN where there is none.
+            yardsticks: (n, names) predictions of the yardsticks, NaN where there is none.
         """
         y, mean, lower, upper = predicted.observed, predicted.mean, predicted.lower, predicted.upper
-        usable = np.logical_and.accumulate(np.isfinite(said), axis=1)
-        errors = np.where(usable, said - y[:, None], 0.0)
+        usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
+        errors = np.where(usable, yardsticks - y[:, None], 0.0)
         counted = np.column_stack(
             [np.ones(len(y)), (lower <= y) & (y <= upper), upper - lower, (mean - y) ** 2, errors**2]
         )

@@ -89,7 +89,7 @@ class Screening:
         row, value = self._example.tolist()
         return (
             f"{several if self.count > 1 else '1 target looked like a fill value and was not learned'} "
-            f"(first: row {row:.0f}, value {value:g}); to learn them all, use --set screen=off"
+            f"(first: row {row:.0f}, value {value:g}); to learn them all, use `screen=off`"
         )
 
     # The state.

@@ -59,8 +59,8 @@ class Yardsticks:
 
     def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """What all of them say of rows, (n, names), learning each before the next; NaN where there is nothing."""
-        said = [self._sure(name, model.track(X, y).mean, len(y)) for name, model in self._models.items()]
-        return np.column_stack([*said, self.seasonal(y)])
+        predicted = [self._sure(name, model.track(X, y).mean, len(y)) for name, model in self._models.items()]
+        return np.column_stack([*predicted, self.seasonal(y)])
 
     def seasonal(self, y: FloatArray) -> FloatArray:
         """What the seasonal values say of the next rows, (n, seasons)."""
@@ -106,8 +106,8 @@ class Yardsticks:
         for model in self._models.values():
             model.learn_one(X[0], y)
 
-    def said(self, issued: FloatArray) -> FloatArray:
-        """What the first yardsticks said of waiting rows, (n, first names)."""
+    def predicted(self, issued: FloatArray) -> FloatArray:
+        """The predictions that the first yardsticks made of waiting rows, (n, first names)."""
         widths = [1 + model._issued_width(1) for model in self._models.values()]
         return issued[:, np.cumsum([0, *widths[:-1]])]
 

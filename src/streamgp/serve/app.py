@@ -143,9 +143,9 @@ class Longest(NamedTuple):
     def problem(self) -> RefusedError:
         return RefusedError(413, "body_too_long", f"the body is longer than {self.bytes} bytes", self.hint)
 
-    def check(self, said: str) -> None:
+    def check(self, length: str) -> None:
         """Refuse a body by what its header says of its length."""
-        if said.isdecimal() and (len(said) > 15 or int(said) > self.bytes):
+        if length.isdecimal() and (len(length) > 15 or int(length) > self.bytes):
             raise self.problem()
 
     def limited(self, receive: Receive) -> Receive:
@@ -175,7 +175,7 @@ def _hardened(app: ASGIApp) -> ASGIApp:
         # A client that asks first whether to send its body gets the answer at once.
         coming = bool(names & {b"content-length", b"transfer-encoding"}) and b"expect" not in names
 
-        async def heard() -> Message:
+        async def counted() -> Message:
             nonlocal coming
             message = await receive()
             coming = bool(message.get("more_body"))
@@ -184,7 +184,7 @@ def _hardened(app: ASGIApp) -> ASGIApp:
         async def rest() -> None:
             left = UNREAD
             while coming and left > 0:
-                left -= len((await heard()).get("body", b""))
+                left -= len((await counted()).get("body", b""))
 
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -194,6 +194,6 @@ def _hardened(app: ASGIApp) -> ASGIApp:
                         await asyncio.wait_for(rest(), UNREAD_SECONDS)
             await send(message)
 
-        await app(scope, heard, secured)
+        await app(scope, counted, secured)
 
     return hardened

@@ -58,7 +58,7 @@ class Cost(NamedTuple):
 
 
 class _MeasuredError(Exception):
-    """A model has said what it costs."""
+    """The cost of a model is known."""
 
 
 def total(costs: Iterable[Cost]) -> Cost:
@@ -119,8 +119,8 @@ def refuse(request: Request, d: int, pending: int) -> None:
     if request.model == AUTO:
         models = total(measured(candidate(name, d, request.own), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
-        models = measured(Tuned(request.build(d), warmup=request.warmup, drift=request.run["drift"])._model, d)
-    rows = request.warmup + 2 * request.horizon + pending  # that are kept, each with its prediction
+        models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._model, d)
+    rows = request.run.warmup + 2 * request.horizon + pending  # that are kept, each with its prediction
     if found := _too_much(total([models, Cost(8 * rows * (d + 10))])):
         inputs = f"{d} inputs" if d > 1 else "one input"
         raise RefusedError(422, "too_large", f"{request.model} with {inputs} is too large: {found[0]}", found[1])

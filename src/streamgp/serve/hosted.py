@@ -33,7 +33,7 @@ MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are journaled together
 ROUNDS = 4  # groups after which other streams get their turn
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
-SNAPSHOT_SHARE = 20.0  # and at least so many times what the last snapshot took
+SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
 LOOKED = 0.5  # seconds between two looks at a stream under load
 
 

@@ -6,7 +6,6 @@ Hence the same requests lead to the same state, bit for bit; a snapshot and the 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,7 +41,7 @@ from streamgp.tables.writing import PredictedRows
 
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
-MOST = {"warmup": 10_000, "pending": MOST_PENDING}  # a stream shares memory and time with others; see cost.py
+MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
 NOTHING = np.empty((0, 5))
 
 
@@ -108,7 +107,7 @@ class Learner:
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self._waiting: dict[str, FloatArray] = {}  # oldest first
-        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learnt
+        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learned
         self._issued = self.expired = 0
         self._pending = pending_of(settings)
 
@@ -204,7 +203,7 @@ class Learner:
                 oldest = next(iter(self._waiting))
                 del self._waiting[oldest]
                 self.expired += 1
-                self._close(oldest, learnt=False)
+                self._close(oldest, learned=False)
             self._waiting[ticket] = waited
             answers.append(TicketRow(ticket, *rest))
         return Outcome(PredictAnswer(answers, pipeline.rows))
@@ -216,10 +215,10 @@ class Learner:
         for target in op.targets:
             waited = self._waiting.pop(target.ticket, None)
             if waited is None:
-                learnt = self._closed.get(target.ticket)
-                status = "unknown" if learnt is None else "known" if learnt else "expired"
+                learned = self._closed.get(target.ticket)
+                status = "unknown" if learned is None else "known" if learned else "expired"
             else:
-                self._close(target.ticket, learnt=True)
+                self._close(target.ticket, learned=True)
                 status = "learned"
                 waits.append(waited)
                 y.append(target.value)
@@ -231,8 +230,8 @@ class Learner:
             self._detach(pipeline)
         return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
 
-    def _close(self, ticket: str, learnt: bool) -> None:
-        self._closed[ticket] = learnt
+    def _close(self, ticket: str, learned: bool) -> None:
+        self._closed[ticket] = learned
         if len(self._closed) > self._pending:
             del self._closed[next(iter(self._closed))]
 
@@ -294,7 +293,7 @@ class Learner:
                 pipeline = Pipeline.from_bytes(data)
         except SnapshotError as error:
             raise RefusedError(
-                422, "bad_snapshot", spoken(error), "send a file of streamgp run --save, unaltered"
+                422, "bad_snapshot", str(error), "send a file of streamgp run --save, unaltered"
             ) from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
@@ -338,7 +337,7 @@ def _shown(value: Any) -> float | str | None:
 
 def pending_of(settings: StreamSettings) -> int:
     """How many rows can wait for their targets."""
-    return whole("pending", settings.settings.get("pending", PENDING), at_least=1)
+    return whole("pending", value_of(settings.settings.get("pending", PENDING)), at_most=MOST_PENDING)
 
 
 def check_settings(settings: StreamSettings) -> None:
@@ -348,10 +347,11 @@ def check_settings(settings: StreamSettings) -> None:
         if str(given) != str(settings.level):
             raise ValueError(f"level is given twice: {settings.level} and, in settings, {given}")
         if settings.inputs is not None and settings.target in settings.inputs:
-            raise ValueError(f"{settings.target!r} is the target and cannot be an input; for its past values use lags")
-        for name, most in MOST.items():
-            if isinstance(value := value_of(settings.settings.get(name)), int | float) and value > most:
-                raise ValueError(f"{name} must be at most {most} on a server; got {value}")
+            raise ValueError(
+                f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`"
+            )
+        if "warmup" in settings.settings:
+            whole("warmup", value_of(settings.settings["warmup"]), at_most=MOST_WARMUP)
         # How many inputs there are may turn out later, and new_pipeline looks again.
         inputs = len(settings.inputs or ()) + (settings.lags or 0)
         cost.refuse(
@@ -360,7 +360,7 @@ def check_settings(settings: StreamSettings) -> None:
     except RefusedError:
         raise
     except Exception as error:  # of whatever kind: what settings say may do anything to a constructor
-        raise RefusedError(422, "bad_settings", spoken(error), "GET /openapi.json describes the settings") from None
+        raise RefusedError(422, "bad_settings", str(error), "GET /openapi.json describes the settings") from None
 
 
 def reservoirs(settings: StreamSettings) -> list[Reservoir]:
@@ -386,21 +386,12 @@ def refuse_waiting(pipeline: Pipeline) -> None:
     try:
         Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
-        raise RefusedError(
-            409, "cannot_wait", spoken(error), "post rows, with null where the target is missing"
-        ) from None
+        raise RefusedError(409, "cannot_wait", str(error), "post rows, with null where the target is missing") from None
 
 
 def refused_rows(error: Exception) -> RefusedError:
     """Rows that cannot be used, as a problem."""
-    return (
-        error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", spoken(error), "nothing was learned")
-    )
-
-
-def spoken(error: Exception) -> str:
-    """A sentence of the command line without the dashes of its options."""
-    return re.sub(r"(?<!\w)--(?=[a-z])", "", str(error))
+    return error if isinstance(error, RefusedError) else RefusedError(422, "bad_row", str(error), "nothing was learned")
 
 
 def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:

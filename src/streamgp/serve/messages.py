@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from streamgp.job.pipeline import MOST_AHEAD, MOST_INPUTS
+from streamgp.job.request import RunSettings
+
 Scalar = float | int | str | bool | None
 Row = dict[str, Scalar]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-MOST_LAGS, MOST_AHEAD = 1000, 100_000
 LONGEST_SETTING = 1000  # characters
 
 
@@ -53,14 +55,14 @@ class StreamSettings(Struct, forbid_unknown_fields=True):
 
     target: Annotated[str, Meta(min_length=1, max_length=200)]
     inputs: list[Annotated[str, Meta(min_length=1, max_length=200)]] | None = None
-    lags: Annotated[int, Meta(ge=0, le=MOST_LAGS)] | None = None
+    lags: Annotated[int, Meta(ge=0, le=MOST_INPUTS)] | None = None
     horizon: Annotated[int, Meta(ge=0, le=MOST_AHEAD)] = 0
     model: Annotated[str, Meta(min_length=1, max_length=100)] = "auto"
     settings: dict[
         Annotated[str, Meta(max_length=100)],
         float | int | Annotated[str, Meta(max_length=LONGEST_SETTING)] | bool | None,
     ] = {}
-    level: Annotated[float, Meta(gt=0, lt=1)] = 0.9
+    level: Annotated[float, Meta(gt=0, lt=1)] = RunSettings().level
 
 
 class PredictedRow(Struct):

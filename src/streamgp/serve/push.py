@@ -73,7 +73,7 @@ class Push:
         """Send all rows; returns how many."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         state = self._state_file()
-        with httpx.Client(base_url=self.to, headers=headers, timeout=120) as http, locked({"--state": state}):
+        with httpx.Client(base_url=self.to, headers=headers, timeout=120) as http, locked({"state": state}):
             if self.settings is not None:
                 self._ask(http, "PUT", f"/v1/streams/{self.stream}", self.settings, {})
             done, pending = self._noted(state)
@@ -127,7 +127,7 @@ class Push:
             if bad is not None:
                 raise PushError(
                     f"{reader.unit} {bad.line} {bad.reason}. The rows before it are sent; fix it, or skip such rows "
-                    "with --on-error skip"
+                    "with `on_error=skip`"
                 )
         if rows:
             yield rows, lines
@@ -192,7 +192,7 @@ class Push:
         except (ValueError, TypeError, KeyError):
             raise PushError(f"{state} is damaged; delete it to send all rows again") from None
         if (noted.get("to"), noted.get("stream")) != (self.to, self.stream):
-            raise PushError(f"{state} is of a push to another stream; give --state another name")
+            raise PushError(f"{state} is of a push to another stream; give `state` another name")
         if found.lines:
             self.say(f"going on after line {found.lines}")
         return found, pending

@@ -86,7 +86,7 @@ class Described(NamedTuple):
         statuses: of success.
         parameters: in the query.
         rows: whether the body may also be NDJSON or CSV.
-        keyed: whether an Idempotency-Key is heard.
+        keyed: whether it takes an Idempotency-Key.
     """
 
     method: str

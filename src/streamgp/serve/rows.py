@@ -48,16 +48,16 @@ class _Body:
 
 def media_type(header: str | None) -> str:
     """The kind of a body by its Content-Type."""
-    said = (header or "").partition(";")[0].strip().lower()
-    if said not in KINDS:
-        came = f"it is {said[:80]!r}" if said else "there is none"
+    media = (header or "").partition(";")[0].strip().lower()
+    if media not in KINDS:
+        came = f"it is {media[:80]!r}" if media else "there is none"
         raise RefusedError(
             415,
             "unsupported_media_type",
             f"the header Content-Type must be {JSON}, {NDJSON} or {CSV}; {came}",
             f"add the header, such as: curl -H 'Content-Type: {JSON}'",
         )
-    return KINDS[said]
+    return KINDS[media]
 
 
 def decoded(body: bytes, kind: type[T]) -> T:

@@ -179,7 +179,7 @@ class Service:
 def _owned(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locked({"--data": folder / FILE}):
+        with locked({"data": folder / FILE}):
             yield
     except WriteError as error:
         if "another run" not in str(error):

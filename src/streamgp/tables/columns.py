@@ -104,28 +104,28 @@ class Schema:
 
     def sentences(self) -> list[str]:
         """What was recognised, for people."""
-        said = [f"target: {self.target}"]
+        found = [f"target: {self.target}"]
         numbers = [name for name in self.inputs if self.column(name).kind == "number"]
         if numbers:
-            said.append(f"numbers: {listed(numbers)}")
+            found.append(f"numbers: {listed(numbers)}")
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
-                said.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
+                found.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
         written: dict[str, list[str]] = {}
         for name in [self.target, *numbers]:
             for note in filter(None, self.column(name).note.split("; ")):
                 written.setdefault(note, []).append(name)
-        said += [f"{note}: {listed(names)}" for note, names in written.items()]
+        found += [f"{note}: {listed(names)}" for note, names in written.items()]
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
-            said.append(f"time: {self.time}{used}")
+            found.append(f"time: {self.time}{used}")
         if self.ticket:
-            said.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
+            found.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
         ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
         if len(ignored) > MOST_NAMES:
             ignored[MOST_NAMES:] = [f"ignored: {len(ignored) - MOST_NAMES} more columns"]
-        return said + ignored
+        return found + ignored
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"columns": [list(column) for column in self.columns]}
@@ -178,7 +178,7 @@ def recognise(
     if ticket and ticket in (target, *(inputs or ())):
         raise RowsError(f"{ticket!r} is the ticket column and cannot be the target or an input; name another column")
     if inputs is not None and target in inputs:
-        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use --lags 3")
+        raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use `lags=3`")
     if decimal is not None:
         option("decimal", decimal, tuple(MARKS))
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
@@ -213,7 +213,7 @@ def recognise(
         columns = tuple(
             c
             if c.kind == "ignored" or c.name in (*used, target, time, ticket)
-            else Column(c.name, "ignored", (), "not in --inputs")
+            else Column(c.name, "ignored", (), "not in inputs")
             for c in columns
         )
     seasons = _seasons(chunk.columns[time]) if time and not ticket else ()
@@ -225,7 +225,7 @@ def _unclear(name: str, values: Sequence[Any]) -> str:
     point, comma = (f"{as_number(text, mark):g}" for mark in MARKS)
     return (
         f"the column {name!r} has {_short(text)}, which may be {point} or {comma}; "
-        f"say which with --set decimal=. ({point}) or --set decimal=, ({comma})"
+        f"say which with `decimal=.` ({point}) or `decimal=,` ({comma})"
     )
 
 
@@ -352,7 +352,7 @@ def _no_number(value: Any, name: str, decimal: str) -> str:
         return f"{has}, which holds numbers"
     if decimal:
         return f"{has}, whose numbers have {MARKS[decimal]}"
-    return f"{has}, whose first numbers have no comma; say what it means with --set decimal=. or --set decimal=,"
+    return f"{has}, whose first numbers have no comma; say what it means with `decimal=.` or `decimal=,`"
 
 
 def _values(chunk: Chunk, name: str) -> Sequence[Any]:

@@ -115,13 +115,13 @@ def described(values: Sequence[Any], decimal: str) -> str:
     """How the numbers of a column are written, for people; "" where there is nothing to tell."""
     texts = [value.strip() for value in values if isinstance(value, str) and (decimal == "," or not _is_plain(value))]
     numbers = [text for text in texts if text.lower() not in MISSING]
-    said = []
+    notes = []
     if decimal == "," and any("," in text for text in numbers):
-        said.append(MARKS[","].removeprefix("a "))
+        notes.append(MARKS[","].removeprefix("a "))
     if any(GROUPED[decimal or "."].fullmatch(text) for text in numbers):
-        said.append("thousands separators")
+        notes.append("thousands separators")
     markers = dict.fromkeys(text for text in texts if text and text.lower() in MISSING)
-    return "; ".join(said + [f"{marker!r} counts as missing" for marker in list(markers)[:3]])
+    return "; ".join(notes + [f"{marker!r} counts as missing" for marker in list(markers)[:3]])
 
 
 def _is_plain(text: str) -> bool:

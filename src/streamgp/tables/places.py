@@ -22,18 +22,18 @@ def refuse_same(places: Mapping[str, Place]) -> None:
     """Refuse two names of one file, also through links; a run may be saved where it was loaded from.
 
     Args:
-        places: by option, the source first.
+        places: by setting, the source first.
     """
     seen: dict[object, str] = {}
-    for option, place in places.items():
+    for setting, place in places.items():
         if place is None:
             continue
-        first = seen.setdefault(_identity(place), option)
-        if first != option and (first, option) != ("--load", "--save"):
+        first = seen.setdefault(_identity(place), setting)
+        if first != setting and (first, setting) != ("load", "save"):
             shown = "" if isinstance(place, int) else f", {place}"
             raise ValueError(
-                f"{first} and {option} are the same file{shown}, which the run would overwrite; "
-                f"give {option} another name"
+                f"`{first}` and `{setting}` are the same file{shown}, which the run would overwrite; "
+                f"give `{setting}` another name"
             )
 
 
@@ -50,30 +50,30 @@ def locked(places: Mapping[str, str | Path | None]) -> Iterator[None]:
     """Hold files that are written; refuse one that another run holds.
 
     Args:
-        places: by option.
+        places: by setting.
     """
-    with contextlib.ExitStack() as held:
-        for option, place in places.items():
+    with contextlib.ExitStack() as locks:
+        for setting, place in places.items():
             if place is not None and str(place) != "-" and fcntl is not None:
-                held.enter_context(_lock(option, Path(os.path.realpath(place)), str(place)))
+                locks.enter_context(_lock(setting, Path(os.path.realpath(place)), str(place)))
         yield
 
 
 @contextlib.contextmanager
-def _lock(option: str, path: Path, name: str) -> Iterator[None]:
+def _lock(setting: str, path: Path, name: str) -> Iterator[None]:
     # A file beside it is locked, because a save replaces the file itself. The system drops the lock of a dead run.
     lock = path.with_name(f".{path.name}.lock")
     while True:
         try:
             file = open(lock, "ab")  # noqa: SIM115
         except OSError as error:
-            raise WriteError(f"{name} cannot be written: {error.strerror}; give {option} another place") from None
+            raise WriteError(f"{name} cannot be written: {error.strerror}; give `{setting}` another place") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
             raise WriteError(
-                f"{name} is being written by another run; wait for it to end, or give {option} another name"
+                f"{name} is being written by another run; wait for it to end, or give `{setting}` another name"
             ) from None
         except OSError:  # a file system without locks
             pass

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 BLOCK = 1 << 17  # bytes read at once: about a thousand rows of ten columns
 POLL = 0.2  # seconds between two looks at a file that grows, or at a pipe that is silent
-PATIENCE = 10  # looks for a followed file that is gone, before anything is said
+PATIENCE = 10  # looks for a followed file that is gone, before the news is told
 FINGERPRINT = 4096  # bytes at the start of a file by which it is known again
 LONGEST_LINE = 1 << 24  # bytes: beyond this a file has no lines
 ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*([{\]]|$)")  # how a JSON array of objects begins
@@ -166,7 +166,7 @@ class TextLines:
             if self._missing >= PATIENCE and not own.st_nlink:
                 raise RowsError(
                     f"{self.path} was deleted while being followed; the rows before are kept. "
-                    "Resume with --load when there is a new file"
+                    "Resume with `load` when there is a new file"
                 ) from None
             return False
         self._missing = 0

@@ -94,7 +94,7 @@ def write_rows(
     ending = path.suffix.lower()
     if ending == ".parquet":
         if after is not None and path.exists():
-            raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give --out another name")
+            raise WriteError(f"{path} exists, and Parquet files cannot be appended to; give `out` another name")
         return ParquetWriter(path, texts)
     if ending not in (".csv", ".ndjson", ".jsonl"):
         raise RowsError(f"unknown output format {str(path)!r}; use a name that ends in .csv, .ndjson or .parquet")
@@ -103,7 +103,7 @@ def write_rows(
             after = None
         file: BinaryIO = open(path, "wb" if after is None else "r+b", buffering=0)  # noqa: SIM115
     except OSError as error:
-        raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with --out") from None
+        raise WriteError(f"{path} cannot be written: {error.strerror}; choose another place with `out`") from None
     return TextWriter(file, str(path), texts, ending != ".csv", after)
 
 
@@ -133,7 +133,7 @@ class TextWriter:
             self._file.close()
             raise WriteError(
                 f"{self._name} is not what the loaded run wrote, and is left as it is; "
-                "give --out the file of that run, or a new name"
+                "give `out` the file of that run, or a new name"
             )
         self._file.truncate(self._whole)
         self._file.seek(self._whole)
