@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.fleet import workers
+from streamgp.fleet import each, workers
 from streamgp.fleet.each import EachEngine
 from tests.fleet.recipes import POINTS, D, dense, sparse
 from tests.fleet.test_equality import assert_same
 
 SIZE = 3
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Threads for the fewest of rows."""
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
+    monkeypatch.setattr(each, "ROWS_PER_MODEL", 0)
 
 
 def auto(**settings):
@@ -48,8 +55,8 @@ def states(fleet):
 
 @pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_fleet_of_any_model_is_the_loop_over_its_models(name, outputs, monkeypatch):
-    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
+@pytest.mark.usefixtures("many_threads")
+def test_a_fleet_of_any_model_is_the_loop_over_its_models(name, outputs):
     rng = np.random.default_rng(1)
     fleet, models = sg.Fleet(MODELS[name](), size=SIZE, threads=1 + len(name) % 2), singles(name)
     for _ in range(2):
@@ -169,8 +176,8 @@ def test_noise_and_time_reach_models_of_any_kind():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("many_threads")
 def test_one_model_that_fails_leaves_all_models_as_they_were(threads, monkeypatch):
-    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     fleet = sg.Fleet(sg.DriftAware(sg.SOGP(capacity=5), warmup=3), size=SIZE, threads=threads, pending=10)
     X, Y = dense(np.random.default_rng(6), 5, SIZE)
     fresh = fleet.to_bytes()

@@ -22,6 +22,10 @@ from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 
+# Rows of each model in a call from which on threads are faster than one: below, most of the time is Python's own, which
+# one thread at a time runs.
+ROWS_PER_MODEL = 8
+
 
 class EachEngine:
     """Holds models of any kind and calls them one by one, shared out among threads.
@@ -42,10 +46,8 @@ class EachEngine:
     # Rows.
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
-        def learn(model: StreamModel, own: Rows) -> Prediction | None:
-            return model._learn(own.X, own.Y, report, _conditions(model, own))
-
-        found = self._run(rows, learn)
+        rows = self._checked(rows)
+        found = self._run(rows, lambda model, own: model._learn(own.X, own.Y, report, own.conditions))
         return joined([part for part in found if part is not None]) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
@@ -59,15 +61,19 @@ class EachEngine:
         return joined(list(predictions)), np.stack(held)
 
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        rows = self._checked(rows)
         places = {int(i): j for j, i in enumerate(rows.models)}
 
         def learn(model: StreamModel, own: Rows) -> None:
-            j, said = places[int(own.models[0])], _conditions(model, own)
             assert own.Y is not None
-            Y = model._screened(own.Y)
-            learn_issued(model, held[j], Y, said, last=bool(newest[j]), unchanged=bool(unchanged[j]))
+            j, Y = places[int(own.models[0])], model._screened(own.Y)
+            learn_issued(model, held[j], Y, own.conditions, last=bool(newest[j]), unchanged=bool(unchanged[j]))
 
         self._run(rows, learn)
+
+    def _checked(self, rows: Rows) -> Rows:
+        """Rows under conditions that every model takes."""
+        return rows if rows.conditions is None else rows._replace(conditions=np.vstack(self._run(rows, _conditions)))
 
     def _run(self, rows: Rows, work: Callable[[StreamModel, Rows], Result]) -> list[Result]:
         """What the work returns of each model and its rows, in their order."""
@@ -81,6 +87,8 @@ class EachEngine:
                     raise ValueError(f"model {i}: {error}") from error
             return found
 
+        if len(rows.X) < ROWS_PER_MODEL * len(rows.models):
+            return some(rows)
         return [one for found in self._workers.share(rows, some) for one in found]
 
     def _one(self, i: int) -> StreamModel:
@@ -92,7 +100,9 @@ class EachEngine:
             model._prepare(shape)
         return model
 
-    def undo_of(self, models: np.ndarray) -> Callable[[], None]:
+    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
+        if self._model._one_step:  # rows that have been checked are learned
+            return None
         before = list(self._models)
         each = [atomic.undo_of(model) for i in models.tolist() if (model := before[i]) is not None]
 
@@ -171,13 +181,13 @@ class EachEngine:
         return wrong
 
 
-def _conditions(model: StreamModel, rows: Rows) -> FloatArray | None:
+def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
     """The conditions of rows as the model takes them, or why it does not."""
-    if rows.conditions is None:
-        return None
+    assert rows.conditions is not None
     noise, time = rows.conditions[:, NOISE:], rows.conditions[:, TIME]
     given = {name: None if np.isnan(said).all() else said for name, said in (("noise", noise), ("time", time))}
-    return model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
+    taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
+    return rows.conditions if taken is None else taken  # nothing is said of these rows
 
 
 def _written(model: StreamModel) -> bytes:

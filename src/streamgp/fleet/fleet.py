@@ -143,8 +143,8 @@ class Fleet(Saved):
         waiting = {} if self._waiting is None else self._waiting.arrays()
         models = {name: array for name, array in saved.items() if name not in waiting}
         device, precision = self._device
-        there = saved[RECORDS].dtype if RECORDS in saved else None
-        if there == (None if device == "cpu" else np.dtype(NUMBERS[precision])):  # the same device and precision
+        here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
+        if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
             refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
             self._engine.restore(models)
         else:
