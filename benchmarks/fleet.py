@@ -33,7 +33,7 @@ def measure(name: str, m: int, size: int, rounds: int) -> dict[str, Any]:
     for start in range(0, m + 20, 10):
         X, Y = of_all(rows, min(10, m + 20 - start), size)
         for fleet in fleets.values():
-            fleet.learn(X, Y)
+            fleet.learn_many(X, Y)
     singles = [fleets[1].model(i) for i in range(size)]
     assert all(model.size == m for model in singles)
     contestants: dict[str, Callable[[np.ndarray, np.ndarray], Callable[[], object]]] = {

@@ -69,7 +69,7 @@ def kernels() -> dict[str, Any]:
 def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     """Milliseconds in which each model takes one row, medians."""
     fleet = sg.Fleet(recipe(m), size=size, device="cuda", precision=precision)
-    fleet.learn(np.zeros((1, size, D)), np.zeros((1, size)))
+    fleet.learn_many(np.zeros((1, size, D)), np.zeros((1, size)))
     memory: Any = fleet._engine._memory  # type: ignore[union-attr]
     rows, found = Rows(size, memory._number), {}
 
@@ -120,7 +120,7 @@ def whole(precision: str, size: int, m: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     for _ in range(m // FUSED + 1):
         X = np.resize(3 * rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
-        fleet.learn(X, np.ones((FUSED, size)))
+        fleet.learn_many(X, np.ones((FUSED, size)))
     X, Y = np.resize(0.02 * rng.normal(size=(1, DIFFERENT, D)), (1, size, D)), rng.normal(size=(1, size))
     engine, grouped = fleet._engine, Grouped(np.arange(size), np.arange(size + 1), X[0], Y[0][:, None])
     assert engine is not None

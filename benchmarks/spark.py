@@ -234,7 +234,7 @@ def alone(keys: int, cores: int) -> dict[str, Any]:
         columns = [rows.column(name).to_numpy() for name in rows.column_names]
         ids, _, a, b, y = columns
         begin, used = time.perf_counter(), time.process_time()
-        fleet.track(ids, np.column_stack([a, b]), y)
+        fleet.track(np.column_stack([a, b]), y, ids=ids)
         rates.append(len(ids) / (time.perf_counter() - begin))
         spent.append((time.process_time() - used) / len(ids))
     return {

@@ -40,17 +40,24 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
                 raise SnapshotError(f"the snapshot says {list(shape)} of the rows, but has none")
         else:
             _check_shape(shape, model, sum(array.size for array in tensors.values()))
-            model._prepare(shape)
-            structure = header.get("structure", {})
-            model._rebuild({name: _decoded(value, tensors, name, parts) for name, value in structure.items()})
-            state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
-            model._restore(state)
-            model._check_restored()
+            resume(model, shape, header, tensors, parts)
     except SnapshotError:
         raise
     except Exception as error:  # of whatever kind: settings from a file may do anything to a constructor
         raise SnapshotError(f"the snapshot does not describe a model this version can build: {error}") from error
     return model
+
+
+def resume(
+    model: Saved, shape: Shape, header: dict[str, Any], tensors: dict[str, np.ndarray], parts: dict[str, Any]
+) -> None:
+    """Bring a model that has learned nothing into the state that snapshot.encoded_state wrote."""
+    model._prepare(shape)
+    structure = header.get("structure", {})
+    model._rebuild({name: _decoded(value, tensors, name, parts) for name, value in structure.items()})
+    state = {name.removeprefix("state."): array for name, array in tensors.items() if name.startswith("state.")}
+    model._restore(state)
+    model._check_restored()
 
 
 def load(path: str | Path, **parts: Any) -> Any:

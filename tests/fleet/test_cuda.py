@@ -18,8 +18,10 @@ def test_a_gpu_predicts_what_the_cores_do(name):
     np.testing.assert_allclose(p.mean, q.mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, q.variance, atol=1e-8)
     ids = np.array([3, 3, 39, 0])
-    np.testing.assert_allclose(gpu.predict(ids, X[0, ids]).mean, cores.predict(ids, X[0, ids]).mean, atol=1e-8)
-    np.testing.assert_allclose(gpu.to("cpu").predict(X[0]).mean, cores.predict(X[0]).mean, atol=1e-8)
+    np.testing.assert_allclose(
+        gpu.predict_many(X[0, ids], ids).mean, cores.predict_many(X[0, ids], ids).mean, atol=1e-8
+    )
+    np.testing.assert_allclose(gpu.to("cpu").predict_many(X[0]).mean, cores.predict_many(X[0]).mean, atol=1e-8)
     assert gpu.broken().tolist() == []
 
 
@@ -35,7 +37,7 @@ def test_many_sizes_run(capacity, precision):
 def test_snapshots_of_a_gpu_go_on_bit_for_bit(tmp_path):
     X, Y = rows(60, 3000)
     fleet = sg.Fleet(RECIPES["KRLST"](), size=3000, device="cuda")
-    fleet.learn(X[:30], Y[:30])
+    fleet.learn_many(X[:30], Y[:30])
     fleet.save(tmp_path / "fleet.sgp")
     np.testing.assert_array_equal(
         sg.load(tmp_path / "fleet.sgp").track(X[30:], Y[30:]).mean, fleet.track(X[30:], Y[30:]).mean

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgp as sg
-from streamgp.fleet import cpu
+from streamgp.fleet import workers
 from tests.fleet.recipes import RECIPES, D, dense, sparse
 
 SIZE = 4
@@ -58,7 +58,7 @@ def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
     rng = np.random.default_rng(1)
     recipe = RECIPES[name]()
     threads = 1 + 2 * (len(name) % 2)
-    monkeypatch.setattr(cpu, "ROWS_PER_THREAD", 1)
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     if "outliers" in name and outputs:
         recipe = recipe.replaced(**{f"{'model__' * ('Standardize' in name)}outputs": "separate"})
     fleet, models = sg.Fleet(recipe, size=SIZE, threads=threads), [recipe.clone() for _ in range(SIZE)]
@@ -68,14 +68,14 @@ def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
         for i, model in enumerate(models):
             assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
         ids, X, Y = sparse(rng, 15, SIZE, outputs)
-        p = fleet.predict(ids, X)
+        p = fleet.predict_many(X, ids=ids)
         for i, q in loop(models, ids, lambda model, own: model.predict_many(X[own])).items():  # noqa: B023
             assert_same(p[ids == i], q)
-        p = fleet.track(ids, X, Y)
+        p = fleet.track(X, Y, ids=ids)
         for i, q in loop(models, ids, lambda model, own: model.track(X[own], Y[own])).items():  # noqa: B023
             assert_same(p[ids == i], q)
         X, Y = dense(rng, 1, SIZE, outputs)
-        fleet.learn(X[0], Y[0])
+        fleet.learn_many(X[0], Y[0])
         for i, model in enumerate(models):
             model.learn_one(X[0, i], Y[0, i])
     for i, model in enumerate(models):
@@ -88,7 +88,7 @@ def test_a_fleet_is_the_loop_over_its_models(name, outputs, monkeypatch):
 
 @pytest.mark.parametrize("name", ["KRLST", "Calibrated Standardize"])
 def test_the_number_of_threads_changes_nothing(name, monkeypatch):
-    monkeypatch.setattr(cpu, "ROWS_PER_THREAD", 1)
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     fleets = [sg.Fleet(RECIPES[name](), size=9, threads=threads) for threads in (1, 2, 5, None)]
     for k in range(3):
         X, Y = dense(np.random.default_rng(k), 10, 9)
@@ -101,7 +101,8 @@ def test_the_number_of_threads_changes_nothing(name, monkeypatch):
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["track", "learn", "predict"]), st.lists(st.integers(0, 3), max_size=6)), max_size=8
+        st.tuples(st.sampled_from(["track", "learn_many", "predict_many"]), st.lists(st.integers(0, 3), max_size=6)),
+        max_size=8,
     ),
     st.integers(0, 2**32 - 1),
 )
@@ -112,14 +113,12 @@ def test_any_arrivals_are_those_of_the_models(calls, seed):
     for call, ids in calls:
         X, Y = rng.normal(size=(len(ids), D)), rng.normal(size=len(ids))
         Y[rng.random(len(ids)) < 0.3] = np.nan
-        given = (ids, X) if call == "predict" else (ids, X, Y)
-        p = getattr(fleet, call)(*given)
+        p = getattr(fleet, call)(*((X,) if call == "predict_many" else (X, Y)), ids=ids)
         for i in set(ids):
             own = np.flatnonzero(np.array(ids) == i)
-            rows = (X[own],) if call == "predict" else (X[own], Y[own])
-            many = {"predict": "predict_many", "learn": "learn_many", "track": "track"}[call]
-            q = getattr(models[i], many)(*rows)
-            if call != "learn" and fleet.rows_seen.any():
+            rows = (X[own],) if call == "predict_many" else (X[own], Y[own])
+            q = getattr(models[i], call)(*rows)
+            if call != "learn_many" and fleet.rows_seen.any():
                 np.testing.assert_array_equal(p.mean[own], q.mean)
                 np.testing.assert_array_equal(p.lower[own], q.lower)
     for i, model in enumerate(models):
@@ -129,7 +128,7 @@ def test_any_arrivals_are_those_of_the_models(calls, seed):
 
 def test_before_the_first_row_predictions_are_the_priors():
     fleet, model = sg.Fleet(sg.KRLST(variance=2.0), size=3), sg.KRLST(variance=2.0)
-    p = fleet.predict(np.zeros((2, 3, D)))
+    p = fleet.predict_many(np.zeros((2, 3, D)))
     assert p.mean.shape == (2, 3)
     np.testing.assert_array_equal(p.variance, model.predict_one(np.zeros(D)).variance)
     assert fleet.rows_seen.tolist() == [0, 0, 0]
@@ -159,7 +158,7 @@ def test_noise_and_time_of_rows_reach_the_models(recipe, wrap):
         for i, model in enumerate(models):
             assert_same(p[:, i], model.track(X[:, i], Y[:, i], noise=noise[:, i], time=time))
         ids, X, Y = sparse(rng, 7, 3)
-        fleet.learn(ids, X, Y, noise=0.2, time=np.full(7, 10.0 * k + 6.0))
+        fleet.learn_many(X, Y, ids=ids, noise=0.2, time=np.full(7, 10.0 * k + 6.0))
         for i, model in enumerate(models):
             own = ids == i
             model.learn_many(X[own], Y[own], noise=0.2, time=np.full(own.sum(), 10.0 * k + 6.0))

@@ -78,7 +78,7 @@ def test_rows_are_predicted_and_learnt_as_by_single_models(name):
 def test_models_taken_out_and_put_back_go_on_alike(name):
     X, Y = rows(40, 2, seed=1)
     fleet = sg.Fleet(RECIPES[name](), size=2, device="cuda")
-    fleet.learn(X, Y)
+    fleet.learn_many(X, Y)
     taken = [fleet.model(i) for i in range(2)]
     fleet.replace(0, taken[0])
     more, targets = rows(30, 2, seed=2)
@@ -102,7 +102,7 @@ def test_points_that_the_others_explain_leave():
 def test_snapshots_go_on_bit_for_bit_and_move_between_devices(tmp_path):
     X, Y = rows(40, 3)
     fleet = sg.Fleet(krlst(), size=3, device="cuda")
-    fleet.learn(X[:25], Y[:25])
+    fleet.learn_many(X[:25], Y[:25])
     fleet.save(tmp_path / "fleet.sgp")
     rest = fleet.track(X[25:], Y[25:])
     again = sg.load(tmp_path / "fleet.sgp").track(X[25:], Y[25:])
@@ -120,8 +120,8 @@ def test_rows_that_wait_move_between_devices(name, there):
     X, Y = rows(30, 3)
     fleets = [sg.Fleet(RECIPES[name](), size=3, device=device, pending=20) for device in (there, here)]
     for fleet in fleets:
-        fleet.learn(X[:20], Y[:20])
-        tickets = fleet.issue([0, 1, 2, 1], X[20:24, 0]).ticket
+        fleet.learn_many(X[:20], Y[:20])
+        tickets = fleet.issue(X[20:24, 0], ids=[0, 1, 2, 1]).ticket
     fleets[0] = fleets[0].to(here)
     for fleet in fleets:
         fleet.resolve(tickets[[3, 0, 1]], [0.5, -0.5, 1.0])
@@ -135,20 +135,20 @@ def test_a_fleet_moves_between_precisions():
     X, Y = rows(40, 2)
     recipe = sg.SOGP(sg.SquaredExponential(1.5), capacity=10, novelty=0.02, noise=0.01)
     fleet = sg.Fleet(recipe, size=2, device="cuda")
-    fleet.learn(X, Y)
+    fleet.learn_many(X, Y)
     single = fleet.to("cuda", "single")
-    np.testing.assert_allclose(single.predict(X[:1]).mean, fleet.predict(X[:1]).mean, atol=1e-4)
-    np.testing.assert_allclose(single.to("cuda").predict(X[:1]).mean, fleet.predict(X[:1]).mean, atol=1e-4)
+    np.testing.assert_allclose(single.predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
+    np.testing.assert_allclose(single.to("cuda").predict_many(X[:1]).mean, fleet.predict_many(X[:1]).mean, atol=1e-4)
 
 
 def test_models_come_and_go():
     X, Y = rows(20, 3)
     fleet = sg.Fleet(krlst(), size=2, device="cuda")
-    fleet.learn(X[:, :2], Y[:, :2])
+    fleet.learn_many(X[:, :2], Y[:, :2])
     assert fleet.add(1).tolist() == [2]
     fleet.remove([0])
     assert fleet.rows_seen.tolist() == [20, 0]
-    p = fleet.predict([0, 1], X[-1, :2])
+    p = fleet.predict_many(X[-1, :2], ids=[0, 1])
     single = krlst()
     single.learn_many(X[:, 1], Y[:, 1])
     np.testing.assert_allclose(p.mean[0], single.predict_one(X[-1, 0]).mean, atol=CLOSE)
@@ -160,9 +160,9 @@ def test_late_targets_are_learnt_at_the_inputs_of_their_rows():
     Y = np.nan_to_num(Y)
     fleet, twin = (sg.Fleet(krlst(), size=2, device="cuda", pending=10) for _ in range(2))
     for t in range(20):
-        p = fleet.issue([0, 1], X[t])
+        p = fleet.issue(X[t], ids=[0, 1])
         fleet.resolve(p.ticket[::-1], Y[t][::-1])
-        q = twin.track([0, 1], X[t], Y[t])
+        q = twin.track(X[t], Y[t], ids=[0, 1])
         np.testing.assert_allclose(p.mean, q.mean, atol=1e-12)
     assert fleet.rows_seen.tolist() == [20, 20]
 
@@ -178,15 +178,15 @@ def test_single_precision_stays_near_double():
 def test_broken_models_are_found_and_made_anew_from_their_basis():
     X, Y = rows(60, 3)
     fleet = sg.Fleet(krlst(), size=3, device="cuda")
-    fleet.learn(X, Y)
-    before = fleet.predict(X[:1])
+    fleet.learn_many(X, Y)
+    before = fleet.predict_many(X[:1])
     at = fleet._engine._exchange.shape.at["L"]
     fleet._engine._memory._records[1, at : at + 200] *= 1.2  # no root of K^-1 any more
     fleet._engine._memory._records[2, 0] = np.nan
     assert fleet.broken().tolist() == [1, 2]
     assert fleet.refresh().tolist() == [1, 2]
     assert fleet.broken().tolist() == []
-    after = fleet.predict(X[:1])
+    after = fleet.predict_many(X[:1])
     assert after.mean[0, 0] == before.mean[0, 0]
     assert after.mean[0, 1] == pytest.approx(before.mean[0, 1], abs=0.3)
     assert after.mean[0, 2] == 0.0  # starts again
@@ -194,7 +194,7 @@ def test_broken_models_are_found_and_made_anew_from_their_basis():
 
 
 UNFIT = {
-    "around one": (lambda: sg.Standardize(krlst()), "double"),
+    "got Standardize": (lambda: sg.Standardize(krlst()), "double"),
     "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
     "a memory": (lambda: krlst(depth=2), "double"),
     "features other": (lambda: sg.RecursiveGP([[0.0, 0.0]]), "double"),
@@ -221,27 +221,27 @@ def test_recipes_that_a_gpu_does_not_run_are_refused_with_the_reason(why):
 def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     X, Y = rows(5, 2)
     fleet = sg.Fleet(krlst(), size=2, device="cuda")
-    fleet.learn(X, Y)
+    fleet.learn_many(X, Y)
     before = fleet.to_bytes()
     with pytest.raises(ValueError, match="one noise for all rows"):
-        fleet.learn(X, Y, noise=0.1)
+        fleet.learn_many(X, Y, noise=0.1)
     assert fleet.to_bytes() == before
     with pytest.raises(ValueError, match="models of one output; got 2"):
-        sg.Fleet(krlst(), size=2, device="cuda").learn(X, np.stack([Y, Y], axis=-1))
+        sg.Fleet(krlst(), size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
     with pytest.raises(ValueError, match="bytes of shared memory"):
-        sg.Fleet(krlst(capacity=300), size=2, device="cuda").learn(X, Y)
+        sg.Fleet(krlst(capacity=300), size=2, device="cuda").learn_many(X, Y)
 
 
 def test_rows_that_cannot_be_taken_are_refused_and_change_nothing():
     X, Y = rows(5, 2)
     recipe = sg.SOGP(capacity=5, novelty=0.02)
     fleet = sg.Fleet(recipe, size=2, device="cuda", precision="single")
-    fleet.learn(X, Y)
+    fleet.learn_many(X, Y)
     before = fleet.to_bytes()
     with pytest.raises(ValueError, match="model 1: x has NaN or inf"):
-        fleet.learn([0, 1], [[0.0, 0.0], [np.nan, 0.0]], [0.0, 1.0])
+        fleet.learn_many([[0.0, 0.0], [np.nan, 0.0]], [0.0, 1.0], ids=[0, 1])
     with pytest.raises(ValueError, match=r"within 1e\+15 in this precision"):
-        fleet.learn([0], [[1e20, 0.0]], [0.0])
+        fleet.learn_many([[1e20, 0.0]], [0.0], ids=[0])
     assert fleet.to_bytes() == before
 
 

@@ -38,19 +38,18 @@ BAD = [
     ((filled(X3), filled(Y2, (0, 1), -INF)), ValueError, "model 1: Y has inf in row 0"),
     ((filled(X3, (0, 0, 0), 1e200), filled(Y2)), ValueError, "model 0: X has a number beyond 1e"),
     (([["a", "b"]] * 3, filled(Y1)), TypeError, "X must be numbers; got text"),
-    (([0, 1], filled((2, D)), filled((3,))), ValueError, r"shape \(2,\) or \(2, p\); got \(3,\)"),
-    (([0, 1], filled((3, D)), filled((3,))), ValueError, "one row for each of the 2 ids"),
-    (([0, 3], filled((2, D)), filled((2,))), IndexError, "the models 0 to 2; got the id 3"),
-    (([0, -1], filled((2, D)), filled((2,))), IndexError, "got the id -1"),
-    (([0.0, 1.0], filled((2, D)), filled((2,))), TypeError, "ids must be whole numbers"),
-    (([[0, 1]], filled((2, D)), filled((2,))), TypeError, "ids must be whole numbers"),
-    ((filled((2, D)), [True, False], filled((2,))), TypeError, "ids must be whole numbers"),
-    (([2, 0, 2], filled((3, D), (2, 1), NAN), filled((3,))), ValueError, "model 2: X has NaN or inf in row 1"),
-    ((1, 2, 3, 4), TypeError, r"takes .*\(ids, X, Y\); got 4 arguments"),
+    ((filled((2, D)), filled((3,)), [0, 1]), ValueError, r"shape \(2,\) or \(2, p\); got \(3,\)"),
+    ((filled((3, D)), filled((3,)), [0, 1]), ValueError, "one row for each of the 2 ids"),
+    ((filled((2, D)), filled((2,)), [0, 3]), IndexError, "the models 0 to 2; got the id 3"),
+    ((filled((2, D)), filled((2,)), [0, -1]), IndexError, "got the id -1"),
+    ((filled((2, D)), filled((2,)), [0.0, 1.0]), TypeError, "ids must be whole numbers"),
+    ((filled((2, D)), filled((2,)), [[0, 1]]), TypeError, "ids must be whole numbers"),
+    ((filled((2, D)), filled((2,)), [True, False]), TypeError, "ids must be whole numbers"),
+    ((filled((3, D), (2, 1), NAN), filled((3,)), [2, 0, 2]), ValueError, "model 2: X has NaN or inf in row 1"),
 ]
 
 
-@pytest.mark.parametrize("call", ["track", "learn"])
+@pytest.mark.parametrize("call", ["track", "learn_many"])
 @pytest.mark.parametrize(("rows", "error", "reason"), BAD)
 def test_rows_that_cannot_be_taken(call, rows, error, reason):
     fleet = started()
@@ -60,20 +59,10 @@ def test_rows_that_cannot_be_taken(call, rows, error, reason):
     assert fleet.to_bytes() == before
 
 
-def test_the_forms_of_each_call():
+def test_only_track_goes_without_targets():
     fleet = started()
-    with pytest.raises(TypeError, match=r"learn takes \(X, Y\) or \(ids, X, Y\); got 1 arguments"):
-        fleet.learn(filled(X2))
-    with pytest.raises(TypeError, match=r"predict takes \(X\) or \(ids, X\); got 3 arguments"):
-        fleet.predict([0], filled((1, D)), [1.0])
-    with pytest.raises(TypeError, match="got 3 arguments and ids="):
-        fleet.track([0], filled((1, D)), [1.0], ids=[0])
     with pytest.raises(ValueError, match="Y must have one target for each row"):
-        fleet.learn(filled(X2), None)
-    by_name, by_position = fleet.copy(), fleet.copy()
-    by_name.learn(filled((1, D)), [1.0], ids=[2])
-    by_position.learn([2], filled((1, D)), [1.0])
-    assert by_name.to_bytes() == by_position.to_bytes()
+        fleet.learn_many(filled(X2), None)
     assert fleet.track(filled((1, D)), ids=[1]).mean.shape == (1,)
 
 
@@ -89,8 +78,8 @@ def test_a_refused_first_call_leaves_a_fleet_without_rows():
 def test_predictions_change_nothing():
     fleet = started()
     before = fleet.to_bytes()
-    fleet.predict(filled(X3))
-    fleet.predict([1, 1, 0], filled((3, D)))
+    fleet.predict_many(filled(X3))
+    fleet.predict_many(filled((3, D)), ids=[1, 1, 0])
     assert fleet.to_bytes() == before
 
 
@@ -98,24 +87,24 @@ def test_no_rows_are_no_rows():
     fleet = started()
     before = fleet.to_bytes()
     assert fleet.track(np.zeros((0, 3, D)), np.zeros((0, 3))).mean.shape == (0, 3)
-    assert fleet.track([], np.zeros((0, D)), []).mean.shape == (0,)
-    assert fleet.predict([], np.zeros((0, D))).std.shape == (0,)
-    assert fleet.learn([], np.zeros((0, D)), []) is None
+    assert fleet.track(np.zeros((0, D)), [], ids=[]).mean.shape == (0,)
+    assert fleet.predict_many(np.zeros((0, D)), ids=[]).std.shape == (0,)
+    assert fleet.learn_many(np.zeros((0, D)), [], ids=[]) is None
     assert fleet.to_bytes() == before
 
 
 def test_classes_and_counts():
     fleet = sg.Fleet(sg.SOGP(likelihood=sg.Probit(), capacity=4), size=3)
-    fleet.learn(filled(X2), [0.0, 1.0, NAN])
+    fleet.learn_many(filled(X2), [0.0, 1.0, NAN])
     with pytest.raises(ValueError, match=r"model 1: Y has 0\.5 in row 1: with Probit"):
-        fleet.learn([1, 0, 1], filled((3, D)), [1.0, 0.0, 0.5])
-    assert isinstance(fleet.predict(filled(X2)), sg.ClassPrediction)
+        fleet.learn_many(filled((3, D)), [1.0, 0.0, 0.5], ids=[1, 0, 1])
+    assert isinstance(fleet.predict_many(filled(X2)), sg.ClassPrediction)
 
 
 def test_partly_missing_targets_of_shared_outputs():
     fleet = sg.Fleet(sg.SOGP(capacity=4), size=3)
     with pytest.raises(ValueError, match="model 1: some targets of a row are missing"):
-        fleet.learn(filled(X2), filled((3, 2), (1, 0), NAN))
+        fleet.learn_many(filled(X2), filled((3, 2), (1, 0), NAN))
 
 
 @pytest.mark.parametrize(
@@ -133,36 +122,33 @@ def test_noise_and_time_that_cannot_be(said, reason):
     fleet = started()
     before = fleet.to_bytes()
     with pytest.raises(ValueError, match=reason):
-        fleet.learn(filled(X3), filled(Y2), **said)
+        fleet.learn_many(filled(X3), filled(Y2), **said)
     assert fleet.to_bytes() == before
 
 
 def test_times_that_go_back():
     fleet = sg.Fleet(sg.KRLST(capacity=4, half_life=2.0), size=3)
-    fleet.learn(filled(X2), filled(Y1), time=[5.0, 6.0, 7.0])
+    fleet.learn_many(filled(X2), filled(Y1), time=[5.0, 6.0, 7.0])
     before = fleet.to_bytes()
     for time, reason in (
         ([6.0, 7.0, 6.5], "model 2: time goes backwards: 6.5 after 7"),
         ([6.0, NAN, 8.0], "model 1: time is missing or not finite"),
     ):
         with pytest.raises(ValueError, match=reason):
-            fleet.learn(filled(X2), filled(Y1), time=time)
+            fleet.learn_many(filled(X2), filled(Y1), time=time)
     with pytest.raises(ValueError, match="model 1: time goes backwards in row 1: 8 after 9"):
-        fleet.learn([1, 0, 1], filled((3, D)), filled((3,)), time=[9.0, 8.0, 8.0])
+        fleet.learn_many(filled((3, D)), filled((3,)), ids=[1, 0, 1], time=[9.0, 8.0, 8.0])
     with pytest.raises(ValueError, match="model 0: KRLST has a half_life"):
-        fleet.learn(filled(X2), filled(Y1))
+        fleet.learn_many(filled(X2), filled(Y1))
     assert fleet.to_bytes() == before
-    fleet.learn(filled(X2), [NAN, 1.0, 1.0], time=[0.0, 8.0, 8.0])  # no target: the time does not count
+    fleet.learn_many(filled(X2), [NAN, 1.0, 1.0], time=[0.0, 8.0, 8.0])  # no target: the time does not count
 
 
 @pytest.mark.parametrize(
     ("settings", "error", "reason"),
     [
-        ({"model": sg.KLMS()}, ValueError, "a fleet cannot be made of KLMS: recipes with a posterior are SOGP"),
-        ({"model": sg.Committee([sg.KRLST()])}, ValueError, "cannot be made of Committee"),
-        ({"model": sg.Standardize(sg.LWPR())}, ValueError, "cannot be made of LWPR"),
         ({"model": "KRLST"}, TypeError, "model must be a stream model such as KRLST"),
-        ({"model": sg.RecursiveGP([[0.0]], mean=np.sin)}, ValueError, "cannot call the function mean="),
+        ({"model": sg.KLMS(), "device": "cuda"}, ValueError, "runs bare recipes with a posterior; got KLMS"),
         ({"size": -1}, ValueError, "size must be a whole number of at least 0"),
         ({"size": 2.5}, TypeError, "size must be a whole number"),
         ({"threads": 0}, ValueError, "threads must be a whole number of at least 1"),

@@ -37,7 +37,7 @@ def test_a_fleet_with_late_targets_is_the_loop_over_delayed_models(name, outputs
     for step in range(12):
         ids = rng.integers(0, SIZE, size=4)
         X, Y = dense(rng, 4, 1, outputs)
-        p = fleet.issue(ids, X[:, 0])
+        p = fleet.issue(X[:, 0], ids=ids)
         for row, i in enumerate(ids):
             q = models[i].issue(X[row, 0])
             np.testing.assert_array_equal(p.mean[row], q.mean)
@@ -53,7 +53,7 @@ def test_a_fleet_with_late_targets_is_the_loop_over_delayed_models(name, outputs
             fleet = sg.from_bytes(fleet.to_bytes())
         if step == 7:  # a row with its target at once
             X, Y = dense(rng, 1, SIZE, outputs)
-            fleet.learn(X, Y)
+            fleet.learn_many(X, Y)
             for i, model in enumerate(models):
                 model.learn_one(X[0, i], Y[0, i])
     assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [model.inner.to_bytes() for model in models]
@@ -64,19 +64,19 @@ def test_resolved_at_once_rows_are_learnt_rows():
     fleet, plain = late(recipe), sg.Fleet(recipe, size=SIZE)
     for k in range(20):
         X, Y = dense(np.random.default_rng(k), 1, SIZE)
-        fleet.resolve(fleet.issue(range(SIZE), X[0]).ticket, Y[0])
-        plain.learn(X, Y)
+        fleet.resolve(fleet.issue(X[0], ids=range(SIZE)).ticket, Y[0])
+        plain.learn_many(X, Y)
     assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [plain.model(i).to_bytes() for i in range(SIZE)]
 
 
 def test_the_oldest_rows_expire():
     fleet = late(sg.KRLST(), pending=3)
-    tickets = [fleet.issue([0, 1], np.ones((2, D))).ticket for _ in range(2)]
+    tickets = [fleet.issue(np.ones((2, D)), ids=[0, 1]).ticket for _ in range(2)]
     assert [ticket.tolist() for ticket in tickets] == [[0, 1], [2, 3]]
     assert (fleet.pending, fleet.expired) == (3, 1)
     with pytest.raises(KeyError, match="no row waits under ticket 0: it is resolved, or expired when 3 newer"):
         fleet.resolve([0], [1.0])
-    assert fleet.issue(np.zeros(10, dtype=int), np.ones((10, D))).ticket.tolist() == list(range(4, 14))
+    assert fleet.issue(np.ones((10, D)), ids=np.zeros(10, dtype=int)).ticket.tolist() == list(range(4, 14))
     assert (fleet.pending, fleet.expired) == (3, 11)
     fleet.resolve([13, 11, 12], [1.0, 2.0, np.nan])
     assert (fleet.pending, fleet.rows_seen.tolist()) == (0, [3, 0, 0])
@@ -84,7 +84,7 @@ def test_the_oldest_rows_expire():
 
 def test_waiting_rows_follow_their_models():
     fleet = late(sg.KRLST(capacity=4))
-    ticket = fleet.issue([0, 1, 2], np.eye(3, D)).ticket
+    ticket = fleet.issue(np.eye(3, D), ids=[0, 1, 2]).ticket
     fleet.remove([1])
     assert fleet.pending == 2
     with pytest.raises(KeyError, match="no row waits under ticket 1"):
@@ -99,7 +99,7 @@ def test_waiting_rows_follow_their_models():
 
 def test_what_is_refused_changes_nothing():
     fleet = late(sg.KRLST(capacity=4))
-    ticket = fleet.issue([0, 1], np.ones((2, D))).ticket
+    ticket = fleet.issue(np.ones((2, D)), ids=[0, 1]).ticket
     before = fleet.to_bytes()
     for tickets, Y, error, reason in (
         ([7], [1.0], KeyError, "ticket 7 has not been issued; the next one will be 2"),
@@ -113,19 +113,19 @@ def test_what_is_refused_changes_nothing():
         with pytest.raises(error, match=reason):
             fleet.resolve(tickets, Y)
     with pytest.raises(ValueError, match="model 1: x has NaN"):
-        fleet.issue([0, 1], [[1.0, 1.0], [np.nan, 1.0]])
+        fleet.issue([[1.0, 1.0], [np.nan, 1.0]], ids=[0, 1])
     with pytest.raises(ValueError, match="a fleet that issues rows before its first target has one output; got 2"):
-        fleet.learn(np.ones((SIZE, D)), np.ones((SIZE, 2)))
+        fleet.learn_many(np.ones((SIZE, D)), np.ones((SIZE, 2)))
     assert fleet.to_bytes() == before
     fleet.resolve([], [])
-    assert fleet.issue([], np.empty((0, D))).ticket.shape == (0,)
+    assert fleet.issue(np.empty((0, D)), ids=[]).ticket.shape == (0,)
     assert fleet.to_bytes() == before
 
 
 def test_a_fleet_that_keeps_no_rows():
     fleet = sg.Fleet(sg.KRLST(), size=2)
     with pytest.raises(ValueError, match="keeps no rows that wait: build it with pending="):
-        fleet.issue([0], [[1.0]])
+        fleet.issue([[1.0]], ids=[0])
     with pytest.raises(KeyError, match="no row has been issued"):
         fleet.resolve([0], [1.0])
     assert (fleet.pending, fleet.expired) == (0, 0)
@@ -143,7 +143,7 @@ def test_a_fleet_that_keeps_no_rows():
 )
 def test_a_file_of_no_waiting_rows_is_refused(name, where, value, reason):
     fleet = late(sg.KRLST(capacity=4), pending=4)
-    fleet.issue([0, 1], np.ones((2, D)))
+    fleet.issue(np.ones((2, D)), ids=[0, 1])
     fleet._all_arrays()[f"waiting.{name}"][where] = value
     with pytest.raises(sg.SnapshotError, match=reason):
         sg.from_bytes(fleet.to_bytes())
@@ -152,10 +152,10 @@ def test_a_file_of_no_waiting_rows_is_refused(name, where, value, reason):
 def test_the_models_that_wait_under_tickets():
     fleet = late(RECIPES["KRLST"](), pending=3)
     assert fleet.waiting([0, 1]).tolist() == [-1, -1]
-    p = fleet.issue([2, 0, 2], np.zeros((3, D)))
+    p = fleet.issue(np.zeros((3, D)), ids=[2, 0, 2])
     fleet.resolve(p.ticket[[1]], [1.0])
     assert fleet.waiting([*p.ticket, 99, -1]).tolist() == [2, -1, 2, -1, -1]
-    fleet.issue([1, 1], np.zeros((2, D)))  # the oldest loses its place
+    fleet.issue(np.zeros((2, D)), ids=[1, 1])  # the oldest loses its place
     assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 2, 1]
     fleet.remove(1)
     assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 1, -1]
@@ -166,12 +166,12 @@ def test_the_models_that_wait_under_tickets():
 def test_tickets_go_on_when_every_model_has_left():
     fleet = late(sg.KRLST(capacity=5))
     X, Y = dense(np.random.default_rng(10), SIZE, 1)
-    fleet.issue(range(SIZE), X[:, 0])
+    fleet.issue(X[:, 0], ids=range(SIZE))
     fleet.remove(range(SIZE))
     assert fleet.pending == 0
     for resumed in (fleet.copy(), sg.from_bytes(fleet.to_bytes())):
         resumed.add(1)
-        assert resumed.issue([0], X[0]).ticket.tolist() == [SIZE]
+        assert resumed.issue(X[0], ids=[0]).ticket.tolist() == [SIZE]
         with pytest.raises(KeyError, match="no row waits under ticket 0"):
             resumed.resolve([0], Y[0])
 
@@ -179,7 +179,7 @@ def test_tickets_go_on_when_every_model_has_left():
 def test_tickets_go_on_when_the_first_targets_have_two_outputs():
     fleet = late(sg.KRLST(capacity=5))
     X, Y = dense(np.random.default_rng(11), 2, SIZE, (2,))
-    fleet.issue([0], X[0, :1])
+    fleet.issue(X[0, :1], ids=[0])
     fleet.remove(0)
-    fleet.learn(X[:, 1:], Y[:, 1:])
-    assert fleet.issue([0], X[0, :1]).ticket.tolist() == [1]
+    fleet.learn_many(X[:, 1:], Y[:, 1:])
+    assert fleet.issue(X[0, :1], ids=[0]).ticket.tolist() == [1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.fleet import cpu
+from streamgp.fleet import cpu, workers
 from tests.fleet.recipes import RECIPES, D, dense
 
 
@@ -55,7 +55,7 @@ def test_a_model_may_come_before_the_first_row_and_a_fresh_one_later():
     assert fleet.model(1).to_bytes() == model.to_bytes()
     fleet.replace(1, recipe)
     assert fleet.rows_seen.tolist() == [0, 0, 0]
-    fleet.learn(np.ones((3, D)), np.ones(3))
+    fleet.learn_many(np.ones((3, D)), np.ones(3))
     recipe.learn_one(np.ones(D), 1.0)
     assert set(states(fleet)) == {recipe.to_bytes()}
 
@@ -108,9 +108,9 @@ def test_models_after_a_removed_one_move_up():
 
 def test_an_empty_fleet_grows():
     fleet = sg.Fleet(sg.KRLST(capacity=3), size=0)
-    assert fleet.predict(np.zeros((5, 0, D))).mean.shape == (5, 0)
+    assert fleet.predict_many(np.zeros((5, 0, D))).mean.shape == (5, 0)
     fleet.add(2)
-    fleet.learn([1, 1], np.eye(D), [1.0, 2.0])
+    fleet.learn_many(np.eye(D), [1.0, 2.0], ids=[1, 1])
     assert fleet.rows_seen.tolist() == [0, 2]
     fleet.remove([0, 1])
     assert fleet.size == 0
@@ -128,7 +128,7 @@ def test_copies_and_clones():
     fleet = started()
     for twin in (fleet.copy(), copy.copy(fleet), copy.deepcopy(fleet), pickle.loads(pickle.dumps(fleet))):
         assert twin.to_bytes() == fleet.to_bytes()
-        twin.learn(np.zeros((4, D)), np.ones(4))
+        twin.learn_many(np.zeros((4, D)), np.ones(4))
         assert twin.to_bytes() != fleet.to_bytes()
     assert fleet.clone().rows_seen.tolist() == [0] * 4
     fleet.remove(0)
@@ -137,7 +137,7 @@ def test_copies_and_clones():
 
 def test_settings_can_be_read():
     fleet = sg.Fleet(sg.KRLST(capacity=5), size=3, threads=1)
-    fleet.learn(np.zeros((3, D)), np.ones(3))
+    fleet.learn_many(np.zeros((3, D)), np.ones(3))
     assert repr(fleet) == "Fleet(model=KRLST(capacity=5), size=3, threads=1)"
     params = fleet.get_params(deep=True)
     assert params["size"] == 3
@@ -172,22 +172,21 @@ def test_a_second_thread_is_refused(monkeypatch):
         return original(self, rows)
 
     monkeypatch.setattr(cpu.CpuEngine, "predict", slow)
-    first = threading.Thread(target=fleet.predict, args=(np.zeros((4, D)),))
+    first = threading.Thread(target=fleet.predict_many, args=(np.zeros((4, D)),))
     first.start()
     inside.wait(10)
     with pytest.raises(RuntimeError, match="this Fleet is in use by another thread"):
-        fleet.learn(np.zeros((4, D)), np.zeros(4))
+        fleet.learn_many(np.zeros((4, D)), np.zeros(4))
     assert fleet.size == 4
     done.set()
     first.join()
-    fleet.learn(np.zeros((4, D)), np.zeros(4))
+    fleet.learn_many(np.zeros((4, D)), np.zeros(4))
 
 
 def test_a_forked_process_starts_threads_of_its_own(monkeypatch):
-    monkeypatch.setattr(cpu, "ROWS_PER_THREAD", 1)
-    fleet = started(sg.KRLST(capacity=5))
-    engine = fleet._engine
-    pool = engine._workers()
-    assert engine._workers() is pool
-    engine._pool = (-1, pool)  # as a child finds it
-    assert engine._workers() is not pool
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
+    threads = started(sg.KRLST(capacity=5))._engine._workers
+    pool = threads.pool()
+    assert threads.pool() is pool
+    threads._pool = (-1, pool)  # as a child finds it
+    assert threads.pool() is not pool

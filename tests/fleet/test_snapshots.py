@@ -109,7 +109,7 @@ def test_a_save_replaces_one_file_by_another(tmp_path):
     path = tmp_path / "fleet.sgp"
     fleet = sg.Fleet(sg.KRLST(capacity=3), size=2)
     for _ in range(2):
-        fleet.learn(np.ones((2, D)), np.ones(2))
+        fleet.learn_many(np.ones((2, D)), np.ones(2))
         fleet.save(path)
     assert [file.name for file in tmp_path.iterdir()] == ["fleet.sgp"]
     assert sg.load(path).rows_seen.tolist() == [2, 2]

@@ -167,7 +167,7 @@ def test_the_example_of_the_page_runs(tmp_path):
         ({"shards": 0}, "shards must be a whole number of at least 1"),
         ({"idle": "soon"}, "idle must be a length of time"),
         ({"pending": 5}, "pending= and ticket= belong together"),
-        ({"model": sg.KLMS()}, "a fleet cannot be made of KLMS"),
+        ({"model": "KRLST"}, "model must be a stream model such as KRLST"),
     ],
 )
 def test_settings_that_cannot_be_used(spark, batch, changed, message):

@@ -43,13 +43,19 @@ class SnapshotError(ValueError):
 
 def to_bytes(model: Saved) -> bytes:
     """The snapshot of a model."""
-    shape, arrays, structure = model._knowledge()
     header, tensors = described(model)
-    header["shape"] = shape
-    if structure:
-        header["structure"] = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
-    tensors |= {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
-    return packed(header, tensors)
+    shape, arrays, structure = model._knowledge()
+    state, learned = encoded_state(arrays, structure)
+    return packed(header | {"shape": shape} | state, tensors | learned)
+
+
+def encoded_state(
+    arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a model knows for a header, and the arrays; loading.resume reads them."""
+    tensors = {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
+    said = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
+    return {"structure": said} if said else {}, tensors
 
 
 def described(model: Saved) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -42,8 +42,8 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
     """Refuse a recipe that a GPU does not run, with the reason."""
     if not isinstance(model, OnlineGP):
         raise ValueError(
-            f'device="cuda" runs bare recipes; got {type(model).__name__} around one. Scale rows before they come, or '
-            'use device="cpu"'
+            f'device="cuda" runs bare recipes with a posterior; got {type(model).__name__}. Scale rows before they '
+            'come, or use device="cpu"'
         )
     parts, kernel, spent = model._features, model._features.kernel, model._budget
     growing = parts.kind == feature_kinds.DICTIONARY

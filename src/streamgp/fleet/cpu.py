@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import numpy as np
 
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import refuse_unlike
 from streamgp.fleet.layers import Layer, layer
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.shelf import Shelf
+from streamgp.fleet.workers import Workers
 from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
@@ -23,8 +23,6 @@ from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 
-# Rows for which a thread is worth its start: it costs about as much as some tens of rows of a small model.
-ROWS_PER_THREAD = 100
 CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
 
 
@@ -38,9 +36,9 @@ class CpuEngine:
     """
 
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
-        self._model, self._threads = model, threads
+        self._model = model
         self._shelf = Shelf(model, size)
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the process that it belongs to
+        self._workers = Workers(threads)
 
     checks_rows = False
 
@@ -112,21 +110,10 @@ class CpuEngine:
 
     def _each_part(self, rows: Rows, work: Callable[[Layer, Rows], Result]) -> list[Result]:
         layers = layer(self._model, self._shelf)
-        parts = min(self._threads, max(1, len(rows.X) // ROWS_PER_THREAD))
-        if parts == 1:
-            return [work(layers, rows)]
-        own, *others = rows.cut(parts)
-        pool = self._workers()
-        started = [pool.submit(work, layers, part) for part in others]
-        try:  # this thread stays busy on its core, so that the others wake on other ones
-            return [work(layers, own), *(one.result() for one in started)]
-        finally:  # after an error or Ctrl-C, too: when the call ends, no model is running
-            wait(started)
+        return self._workers.share(rows, lambda part: work(layers, part))
 
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            self._pool = os.getpid(), ThreadPoolExecutor(self._threads - 1)
-        return self._pool[1]
+    def undo_of(self, models: np.ndarray) -> None:
+        """Nothing: rows that have been checked are learned."""
 
     # Models.
 
@@ -173,7 +160,9 @@ class CpuEngine:
         return named
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        for name, array in self.arrays().items():
+        arrays = self.arrays()
+        refuse_unlike(saved, arrays)
+        for name, array in arrays.items():
             array[...] = saved[name]
 
     def check_restored(self) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.cuda.exchange import Exchange
 from streamgp.cuda.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNT, POINTS, PREDICTED, ROWS, UnfitError
@@ -109,6 +110,9 @@ class CudaEngine:
         mean, variance = out[0][:, None], out[1][:, None]
         return Prediction(mean, variance, np.broadcast_to(self._model._state.noise, mean.shape))
 
+    def undo_of(self, models: np.ndarray) -> None:
+        """Nothing: rows are checked before any model learns."""
+
     # Models.
 
     @property
@@ -137,6 +141,7 @@ class CudaEngine:
         return {RECORDS: records, "counts": counts}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
+        refuse_unlike(saved, self.arrays())
         self._memory.write(np.arange(self.size), saved[RECORDS], saved["counts"])
 
     def check_restored(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -10,12 +11,13 @@ import numpy as np
 
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.saved import refuse_unlike
 from streamgp.cuda import exchange
 from streamgp.cuda.exchange import NUMBERS, Exchange
 from streamgp.cuda.plain import PlainMemory
+from streamgp.fleet import layers
 from streamgp.fleet.cpu import CpuEngine
 from streamgp.fleet.cuda import RECORDS, CudaEngine
+from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
@@ -51,11 +53,14 @@ class Engine(Protocol):
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         """Learn at most one row of each model as it was issued; see CpuEngine."""
 
+    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
+        """What brings these models back to their present state; None: no row that was checked can fail."""
+
     def take(self, i: int, model: StreamModel) -> None:
         """Write the numbers of model i into a single model of the same recipe and shape."""
 
     def put(self, i: int, model: StreamModel) -> None:
-        """Write the numbers of a single model of the same recipe and shape into model i."""
+        """Make model i a single model of the same recipe and shape, which nobody else holds."""
 
     def add(self, count: int) -> None:
         """Add models at the end that have learnt nothing."""
@@ -64,7 +69,7 @@ class Engine(Protocol):
         """Keep these models only, in this order."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The state by the names that it has in a single model, (size, ...), as arrays that can be written to."""
+        """The state by name."""
 
     def rows_seen(self) -> np.ndarray:
         """Rows of each model, (size,)."""
@@ -79,7 +84,7 @@ class Engine(Protocol):
         """Make broken models anew as far as they can be; their ids."""
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Take over what arrays() returned."""
+        """Take over what arrays() returned; other arrays are refused."""
 
     def check_restored(self) -> None:
         """Refuse a restored state that no stream leads to."""
@@ -113,7 +118,7 @@ def no_gpu() -> str:
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learnt nothing."""
     if device == "cpu":
-        return CpuEngine(model, size, threads or cores())
+        return (CpuEngine if layers.fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.gpu import GpuMemory
 
     assert isinstance(model, OnlineGP)
@@ -131,7 +136,6 @@ def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Eng
         precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
         exchanged = Exchange(model, precision)
         found = CudaEngine(model, size, precision, PlainMemory(exchanged.shape), exchanged)
-    refuse_unlike(saved, found.arrays())
     found.restore(saved)
     return found
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamgp.contract import inputs
+from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved, Shape, refuse_unlike, restored
 from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
+from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, layers
 from streamgp.fleet.cuda import RECORDS
@@ -55,14 +58,14 @@ class Fleet(Saved):
         >>> Y = np.sin(X[:, :, 0]) + [0.0, 1.0, 2.0]
         >>> fleet.track(X, Y).mean.shape
         (50, 3)
-        >>> p = fleet.predict([0, 2], [[1.5], [1.5]])  # some models only
+        >>> p = fleet.predict_many([[1.5], [1.5]], ids=[0, 2])  # some models only
         >>> p.mean.round(1)
         array([1., 3.])
     """
 
     def __init__(
         self,
-        model: Annotated[StreamModel, Setting("the recipe: a model that has learnt nothing")],
+        model: Annotated[StreamModel, Setting("the recipe: any stream model that has learned nothing")],
         *,
         size: Annotated[int, Setting("how many models there are", check=partial(whole, at_least=0))],
         device: Annotated[str, Setting('"cpu", or "cuda" for a GPU', check=one_of(*DEVICES))] = "cpu",
@@ -80,7 +83,7 @@ class Fleet(Saved):
             ),
         ] = 0,
     ) -> None:
-        layers.refuse_unfit(model)
+        refuse_no_model(model)
         if model.rows_seen:
             raise ValueError(
                 f"model must have learnt nothing; got one that has seen {model.rows_seen} rows. Hand over "
@@ -88,14 +91,18 @@ class Fleet(Saved):
             )
         devices.refuse_unfit(device, precision, model)
         self._recipe: StreamModel = model.clone()
+        if pending:
+            self._recipe._expect_late(0, pending)
         self._settings["model"] = self._recipe
+        self._compiled = layers.fits(model)
         self._device = device, precision
         self._threads = threads
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
         self._prototype = self._recipe  # prepared for the rows once they have come
-        layers.load_functions()
+        if self._compiled:
+            layers.load_functions()
 
     # The state.
 
@@ -135,11 +142,10 @@ class Fleet(Saved):
         assert self._engine is not None
         waiting = {} if self._waiting is None else self._waiting.arrays()
         models = {name: array for name, array in saved.items() if name not in waiting}
-        there, here = (
-            found[RECORDS].dtype.name if RECORDS in found else "" for found in (models, self._engine.arrays())
-        )
-        if there == here:  # the same device and precision
-            refuse_unlike(saved, self._all_arrays())
+        device, precision = self._device
+        here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
+        if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
+            refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
@@ -167,37 +173,42 @@ class Fleet(Saved):
 
     # Rows.
 
-    def track(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
-        """Predict each row, then learn it: ``track(X, Y)``, ``track(ids, X, Y)``; ``track(X)`` learns nothing.
+    def track(
+        self, X: Any, Y: Any = None, ids: Any = None, *, noise: Any = None, time: Any = None
+    ) -> Prediction[FloatArray]:
+        """Predict each row, then learn it; ``track(X)`` learns nothing and advances memories.
 
         Args:
-            rows: X, (rows, size, d) or (size, d), and Y, (rows, size) or (size,), with p numbers more where there are
-                several outputs; NaN: this model has no target now. With ids, (n,), X is (n, d) and Y is (n,); an id may
-                come several times, and its rows are taken in order.
-            ids: the same as the first of three.
+            X: (rows, size, d) or (size, d); with ids, (n, d).
+            Y: (rows, size) or (size,), with p numbers more where there are several outputs; NaN: this model has no
+                target now. With ids, (n,).
+            ids: (n,) of the models; an id may come several times, and its rows are taken in order. None: all models.
             noise: variance of the observations' noise, one for all or an array like Y; None: the models' own.
             time: of the rows, an array like Y, or (rows,) for all models; models with a ``half_life`` need it.
 
         Returns:
             One Prediction of arrays like Y.
         """
-        came, X, Y, scalar = self._arrived("track", rows, ids, 1)
+        came, X, scalar = self._arrived(X, ids)
+        if Y is not None:
+            Y, scalar = targets(Y, came, self._shape.outputs)
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
-    def learn(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> None:
-        """Learn rows in order: ``learn(X, Y)`` or ``learn(ids, X, Y)``, as in ``track``."""
-        came, X, Y, scalar = self._arrived("learn", rows, ids, 2)
+    def learn_many(self, X: Any, Y: Any, ids: Any = None, *, noise: Any = None, time: Any = None) -> None:
+        """Learn rows in order; X, Y, ids, noise and time are those of ``track``."""
+        came, X, _ = self._arrived(X, ids)
+        Y, scalar = targets(Y, came, self._shape.outputs)
         self._take(came, X, Y, scalar, noise, time, report=False)
 
-    def predict(self, *rows: Any, ids: Any = None) -> Prediction[FloatArray]:
-        """Predict rows that would each come next: ``predict(X)`` or ``predict(ids, X)``; nothing changes.
+    def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
+        """Predict rows that would each come next; nothing changes.
 
         Args:
-            rows: X, (rows, size, d) or (size, d); with ids, (n,), (n, d).
-            ids: the same as the first of two.
+            X: (rows, size, d) or (size, d); with ids, (n, d).
+            ids: (n,) of the models; None: all models.
         """
-        came, X, _, _ = self._arrived("predict", rows, ids, 1, most=1)
+        came, X, _ = self._arrived(X, ids)
         grouped = Rows(came.models, came.starts, came.grouped(X))
         if not len(grouped.X):
             return self._shaped(self._prototype._empty(), came)
@@ -208,33 +219,35 @@ class Fleet(Saved):
             prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
-    def issue(self, ids: Any, X: Any) -> Prediction[FloatArray]:
+    def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
         """Predict rows whose targets come later, and advance the memories by them.
 
         Args:
-            ids: (n,) of the models; an id may come several times.
-            X: (n, d).
+            X: (rows, size, d) or (size, d); with ids, (n, d).
+            ids: (n,) of the models; an id may come several times. None: all models.
 
         Returns:
-            A Prediction of arrays, (n,) or (n, p), whose ``ticket`` is an array of n whole numbers.
+            A Prediction of arrays, whose ``ticket`` has a whole number for each row.
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
-        came, X, _, scalar = self._arrived("issue", (ids, X), None, 1, most=1)
+        came, X, scalar = self._arrived(X, ids)
         rows = Rows(came.models, came.starts, came.grouped(X))
+        tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
-            return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=np.zeros(0, dtype=np.int64))
+            return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
         self._refuse(rows)
-        if not self._shape.covers(certain=False):
-            self._prepare(Shape(X.shape[-1], 1, scalar, certain=False))
-        assert self._engine is not None
-        assert self._waiting is not None
-        parts, places, tickets = [], [], np.empty(len(rows.X), dtype=np.int64)
-        for part, where in rows.turns():
-            prediction, held = self._engine.issue(part)
-            tickets[where] = self._waiting.put(part.models, held)
-            parts.append(prediction)
-            places.append(where)
+        with self._undone_on_error(rows.models):
+            if not self._shape.covers(certain=False):
+                self._begin(rows, scalar)
+            assert self._engine is not None
+            assert self._waiting is not None
+            parts, places = [], []
+            for part, where in rows.turns():
+                prediction, held = self._engine.issue(part)
+                tickets[where] = self._waiting.put(part.models, held)
+                parts.append(prediction)
+                places.append(where)
         together = self._prototype._shaped(joined(parts), many=True)[np.argsort(np.concatenate(places))]
         return dataclasses.replace(self._shaped(together, came), ticket=tickets[came.back])
 
@@ -259,41 +272,29 @@ class Fleet(Saved):
             return
         self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
-        if not certain:
-            self._prepare(Shape(d, p, scalar, certain=True))
-        assert self._engine is not None
         grouped = came.grouped(places[:, None])[:, 0]
-        for part, where in rows.turns():
-            now = grouped[where]
-            self._engine.resolve(part, self._waiting.held(now), *self._waiting.state_of(now))
-            self._waiting.take(now)
+        with self._undone_on_error(rows.models):
+            if not certain:
+                self._begin(rows, scalar)
+            assert self._engine is not None
+            for part, where in rows.turns():
+                now = grouped[where]
+                self._engine.resolve(part, self._waiting.held(now), *self._waiting.state_of(now))
+                self._waiting.take(now)
 
     def waiting(self, tickets: Any) -> np.ndarray:
         """Return the id of the model whose row waits under each ticket, (n,); -1: no row does."""
         given = _tickets(tickets)
         return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
-    def _arrived(
-        self, name: str, rows: tuple[Any, ...], ids: Any, least: int, most: int = 2
-    ) -> tuple[Arrival, FloatArray, FloatArray | None, bool]:
-        """What came: how, X as it came, Y grouped, and whether targets are numbers."""
-        given = list(rows)
-        if ids is None and len(given) == most + 1:
-            ids = given.pop(0)
-        if not least <= len(given) <= most:
-            forms = ("X", "X, Y")[least - 1 : most]
-            wanted = " or ".join([*(f"({form})" for form in forms), f"(ids, {forms[-1]})"])
-            raise TypeError(f"{name} takes {wanted}; got {len(rows)} arguments{'' if ids is None else ' and ids='}")
-        X = plain(given[0], "X")
+    def _arrived(self, X: Any, ids: Any) -> tuple[Arrival, FloatArray, bool]:
+        """How rows came, X as it came, and whether targets are numbers as far as is known."""
+        X = plain(X, "X")
         came = arrival(ids, X, self.size)
-        d, p, scalar, certain = self._shape
-        if X.shape[-1] == 0 or (d is not None and X.shape[-1] != d):
-            wanted = "at least 1 column" if d is None else f"{d} columns, as the first rows had"
-            raise ValueError(f"X must have {wanted}; got {X.shape[-1]}")
-        if len(given) == 1 or (given[1] is None and name == "track"):
-            return came, X, None, scalar
-        Y, scalar = targets(given[1], came, p if certain else None)
-        return came, X, Y, scalar
+        d, _, scalar, _ = self._shape
+        if d is not None and X.shape[-1] != d:
+            raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
+        return came, X, scalar
 
     def _take(
         self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
@@ -304,20 +305,46 @@ class Fleet(Saved):
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
-        if not self._shape.covers(Y is not None):
-            p = (self._shape.p or 1) if Y is None else Y.shape[1]
-            self._prepare(Shape(X.shape[-1], p, scalar, Y is not None))
-        assert self._engine is not None
-        try:
-            prediction = self._engine.advance(rows, report)
-        except UnfitError as error:
-            self._refuse(rows)
-            raise ValueError(str(error)) from None
-        if self._waiting is not None:
-            self._waiting.passed(rows.models)
+        with self._undone_on_error(rows.models):
+            if not self._shape.covers(Y is not None):
+                self._begin(rows, scalar)
+            assert self._engine is not None
+            try:
+                prediction = self._engine.advance(rows, report)
+            except UnfitError as error:
+                self._refuse(rows)
+                raise ValueError(str(error)) from None
+            if self._waiting is not None:
+                self._waiting.passed(rows.models)
         if prediction is not None and report:
             return self._shaped(self._prototype._shaped(prediction, many=True), came)
         return None
+
+    def _begin(self, rows: Rows, scalar: bool) -> None:
+        """Allocate for the first rows, or for the first target."""
+        probe = self._recipe.clone()  # it may know how many outputs there are before the first target
+        Y = None if rows.Y is None else rows.Y[:1]
+        probe._begin(rows.X[:1], Y, scalar, Y is not None, many=True)
+        self._prepare(probe._shape)
+
+    @contextmanager
+    def _undone_on_error(self, models: np.ndarray) -> Iterator[None]:
+        """Undo what a block changed of these models, and of the rows that wait, if it raises."""
+        shape, prototype, engine, waiting = self._shape, self._prototype, self._engine, self._waiting
+        undo = None if engine is None else engine.undo_of(models)
+        waited = {} if undo is None or waiting is None else {n: array.copy() for n, array in waiting.arrays().items()}
+        try:
+            yield
+        except BaseException:
+            with uninterrupted():
+                self._prototype, self._engine, self._waiting = prototype, engine, waiting
+                self._shape = self._prototype._shape = shape
+                if undo is not None:
+                    undo()
+                for name, array in ({} if waiting is None else waiting.arrays()).items():
+                    if name in waited:
+                        array[...] = waited[name]
+            raise
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
@@ -339,14 +366,14 @@ class Fleet(Saved):
         p = (self._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
         result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
         if noise is not None:
-            if why := recipe._refuses_noise(p):
+            if self._compiled and (why := recipe._refuses_noise(p)):  # other models say so themselves
                 raise ValueError(why)
             given = rows._replace(conditions=noises(noise, came, p))
             _checked_by_model(given, self._noises)
             result[:, NOISE:] = self._noises(given)
         if time is not None:
             result[:, TIME] = times(time, came)
-        if recipe._needs_time:
+        if recipe._needs_time and self._compiled:
             for j in go_back(rows, result[:, TIME], self._clock())[:1].tolist():
                 wrong = rows._replace(conditions=result).between(j, j + 1)
                 _checked_by_model(wrong, lambda part: self._refuse_times(part, time is None))
@@ -493,6 +520,12 @@ class Fleet(Saved):
 
 
 guard(Fleet, {"size", "clone", "get_params"})
+
+
+def refuse_no_model(model: Any) -> None:
+    """Refuse what is not a stream model."""
+    if not isinstance(model, StreamModel):
+        raise TypeError(f"model must be a stream model such as KRLST(); got {model!r}")
 
 
 def _same_recipe(model: StreamModel, other: StreamModel) -> bool:

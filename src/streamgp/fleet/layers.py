@@ -28,24 +28,13 @@ from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Wrapper, joined
 
-RECIPES = (
-    "recipes with a posterior are SOGP, OESGP, OIESGP, KRLS, KRLST, SWKRLS, FBKRLS, RecursiveGP, ISSGPR, IRFRR, RLSESN "
-    "and OnlineGP, also within Standardize and Calibrated"
-)
 
-
-def refuse_unfit(model: Any) -> None:
-    """Refuse a model that layers cannot run."""
-    if not isinstance(model, StreamModel):
-        raise TypeError(f"model must be a stream model such as KRLST(); got {model!r}")
-    inner: StreamModel = model
-    while type(inner) in (Standardize, Calibrated):
-        assert isinstance(inner, Wrapper)
-        inner = inner._within
-    if not isinstance(inner, OnlineGP):
-        raise ValueError(f"a fleet cannot be made of {type(inner).__name__}: {RECIPES}")
-    if getattr(inner, "_mean", None) is not None:
-        raise ValueError("a fleet cannot call the function mean= for its models; subtract it from the targets instead")
+def fits(model: StreamModel) -> bool:
+    """Whether layers can run a model: a process in compiled code, within Standardize and Calibrated or not."""
+    while type(model) in (Standardize, Calibrated):
+        assert isinstance(model, Wrapper)
+        model = model._within
+    return isinstance(model, OnlineGP) and getattr(model, "_mean", None) is None  # that is a Python function
 
 
 def load_functions() -> None:

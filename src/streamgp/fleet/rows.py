@@ -107,7 +107,7 @@ def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
     if X.ndim not in (2, 3) or X.shape[-2] != size:
         raise ValueError(
             f"X must have shape (rows, {size}, d), or ({size}, d) for one row of each of the {size} models; got "
-            f"{X.shape}. For rows of some models only use (ids, X, Y) with X of shape (n, d)."
+            f"{X.shape}. For rows of some models only use ids=, one for each row, with X of shape (n, d)."
         )
     rows = X.shape[0] if X.ndim == 3 else 1
     order = None if rows == 1 else np.arange(rows * size).reshape(rows, size).T.ravel()

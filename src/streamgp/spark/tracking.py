@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from streamgp.contract.model import StreamModel
-from streamgp.fleet import layers
+from streamgp.fleet.fleet import refuse_no_model
 from streamgp.settings import duration, whole
 from streamgp.spark import columns
 from streamgp.spark.frames import SHARD, batch_of, frame_of, schema_of
@@ -135,7 +135,7 @@ def _planned(
     ticket: str | None,
 ) -> tuple[Plan, DataFrame]:
     """The plan, and the rows in the columns that it takes; whatever is wrong is refused here, before anything runs."""
-    layers.refuse_unfit(model)
+    refuse_no_model(model)
     if model.rows_seen:
         raise ValueError(f"model must have learnt nothing; got one that has seen {model.rows_seen} rows: clone() it")
     columns.refuse_unfit(frame, key, target, inputs, time, ticket)

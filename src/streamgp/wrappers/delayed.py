@@ -62,9 +62,9 @@ class Late(Wrapper):
             held["tickets"][:] = waited["tickets"]
 
     def _widths(self, d: int, p: int) -> list[int]:
-        """How many numbers a waiting row has: its inputs, what was issued, what was predicted, and the memory."""
+        """How many numbers a waiting row has: its inputs, what was issued, the memory, and what was predicted."""
         memory = [array.size for array in self._within._memory_arrays()]
-        return [d, self._within._issued_width(p), self._predicted_width(p), *memory]
+        return [d, self._within._issued_width(p), *memory, self._predicted_width(p)]
 
     def _predicted_width(self, p: int) -> int:
         """Numbers of the prediction that are kept for whoever asks."""
@@ -89,53 +89,25 @@ class Late(Wrapper):
 
     def _put(self, X: FloatArray) -> Prediction:
         """Predict one row, and let it wait for its target under the next ticket."""
-        within, counters, ticket = self._within, self._numbers.counters, self._numbers.count("rows")
-        prediction, issued = within._issue(X)
-        said = packed(prediction, self._numbers.state.last_y.size) if self._predicted_width(1) else np.empty((1, 0))
-        row = np.concatenate([X[0], issued[0], said[0], self._memory()])
-        within._remember(X)
+        counters, ticket = self._numbers.counters, self._numbers.count("rows")
+        prediction, row = issued(self._within, X)
+        if self._predicted_width(1):
+            row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
         counters["expired"] += self._waiting.put(ticket, row) >= 0
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
         return prediction
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
-        """Learn the target of a row that waits, at the inputs and with the memory of its moment; whether at once."""
-        within, counters = self._within, self._numbers.counters
-        x, issued, past = self._parts(self._waiting[ticket])
-        present, last = self._memory(), ticket == self._numbers.count("newest")
-        at_once = last and bool(counters["fresh"][0]) and not any(isinstance(one, Ahead) for one in within._family())
-        self._put_memory(past)
-        try:
-            # Where nothing has changed since, the model would issue the same now.
-            if at_once:
-                within._advance(x, Y, False, conditions)
-            else:
-                within._resolve(x, Y, issued, conditions)
-        except BaseException:
-            self._put_memory(present)
-            raise
-        if not last:
-            self._put_memory(present)
+        """Learn the target of a row that waits; whether at once."""
+        counters, last = self._numbers.counters, ticket == self._numbers.count("newest")
+        unchanged = last and bool(counters["fresh"][0])
+        at_once = learn_issued(self._within, self._waiting[ticket], Y, conditions, last=last, unchanged=unchanged)
         self._waiting.take(ticket)
         counters["fresh"] = 0
         if last:
             self._close(Y)
         return at_once
-
-    def _parts(self, row: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of a waiting row the inputs and what was issued, (1, ...), and the memory."""
-        d, issued, predicted, *_ = self._widths(self._numbers.state.last_x.size, self._numbers.state.last_y.size)
-        return row[None, :d], row[None, d : d + issued], row[d + issued + predicted :]
-
-    def _memory(self) -> FloatArray:
-        return np.concatenate([np.empty(0), *(array.ravel() for array in self._within._memory_arrays())])
-
-    def _put_memory(self, values: FloatArray) -> None:
-        start = 0
-        for array in self._within._memory_arrays():
-            array[...] = values[start : start + array.size].reshape(array.shape)
-            start += array.size
 
     def _close(self, Y: FloatArray | None) -> None:
         """The last row is done: its target, or that of one of the last rows, is the last one known."""
@@ -170,6 +142,74 @@ class Late(Wrapper):
     @property
     def rows_seen(self) -> int:
         return 0 if self._d is None else self._numbers.count("rows")
+
+
+def issued_width(model: StreamModel) -> int:
+    """How many numbers issued() returns."""
+    return (model._d or 0) + model._issued_width(model._p or 1) + _memory(model).size
+
+
+def issued(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
+    """Predict one row, (1, d), whose target comes later, and advance the memory by it.
+
+    Returns:
+        The prediction, and what it takes to learn the row: its inputs, what was issued, and the memory before it.
+    """
+    prediction, said = model._issue(X)
+    row = np.concatenate([X[0], said[0], _memory(model)])
+    model._remember(X)
+    return prediction, row
+
+
+def learn_issued(
+    model: StreamModel, row: FloatArray, Y: FloatArray, conditions: FloatArray | None, *, last: bool, unchanged: bool
+) -> bool:
+    """Learn the target of a row, (1, p), at the inputs and with the memory of its moment.
+
+    Args:
+        model: that issued the row.
+        row: what issued() returned; whatever follows it is not looked at.
+        Y: the target, screened.
+        conditions: of the row.
+        last: whether no row came after it: the model then goes on from there.
+        unchanged: whether the model has not changed since, so that it would issue the same now.
+
+    Returns:
+        Whether the row was learned as one whose target comes at once.
+    """
+    x, said, past = _parts(model, row)
+    present = _memory(model)
+    at_once = unchanged and not any(isinstance(one, Ahead) for one in model._family())
+    _put_memory(model, past)
+    try:
+        if at_once:
+            model._advance(x, Y, False, conditions)
+        else:
+            model._resolve(x, Y, said, conditions)
+    except BaseException:
+        _put_memory(model, present)
+        raise
+    if not last:
+        _put_memory(model, present)
+    return at_once
+
+
+def _parts(model: StreamModel, row: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of an issued row the inputs and what was issued, (1, ...), and the memory."""
+    d = model._d or 0
+    width = model._issued_width(model._p or 1)
+    return row[None, :d], row[None, d : d + width], row[d + width :]
+
+
+def _memory(model: StreamModel) -> FloatArray:
+    return np.concatenate([np.empty(0), *(array.ravel() for array in model._memory_arrays())])
+
+
+def _put_memory(model: StreamModel, values: FloatArray) -> None:
+    start = 0
+    for array in model._memory_arrays():
+        array[...] = values[start : start + array.size].reshape(array.shape)
+        start += array.size
 
 
 def _widened(values: FloatArray, width: int) -> FloatArray:
@@ -362,8 +402,7 @@ class Ahead(Late):
     def _unpacked(self, rows: FloatArray) -> Prediction:
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
-        d, issued, predicted, *_ = self._widths(self._numbers.state.last_x.size, p)
-        return unpacked(rows[:, d + issued : d + issued + predicted], self._within._empty(), p)
+        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._within._empty(), p)
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
@@ -390,8 +429,8 @@ class Ahead(Late):
     def _recall(self, y: FloatArray) -> None:
         """The last row was issued without its own target: issue it once more."""
         newest = self.rows_seen - 1
-        x, _, past = self._parts(self._waiting.take(newest))
-        self._put_memory(past)
+        x, _, past = _parts(self._within, self._waiting.take(newest))
+        _put_memory(self._within, past)
         self._within._note_target(y)
         self._numbers.counters["rows"] = newest
         self._put(x)

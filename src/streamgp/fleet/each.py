@@ -1,0 +1,203 @@
+"""EachEngine: the models of a fleet as they are alone, one object for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from streamgp.contract import atomic
+from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
+from streamgp.fleet.rows import Rows
+from streamgp.fleet.workers import Workers
+from streamgp.loading import resume
+from streamgp.settings import FloatArray
+from streamgp.wrappers.delayed import issued, issued_width, learn_issued
+from streamgp.wrappers.wrapper import joined
+
+Result = TypeVar("Result")
+
+# Rows of each model in a call from which on threads are faster than one: below, most of the time is Python's own, which
+# one thread at a time runs.
+ROWS_PER_MODEL = 8
+
+
+class EachEngine:
+    """Holds models of any kind and calls them one by one, shared out among threads.
+
+    Args:
+        model: of the recipe, prepared for the shape of the rows, with nothing learned.
+        size: how many models there are.
+        threads: that run models at the same time.
+    """
+
+    def __init__(self, model: StreamModel, size: int, threads: int) -> None:
+        self._model = model
+        self._models: list[StreamModel | None] = [None] * size  # None: nobody has looked for it yet
+        self._workers = Workers(threads)
+
+    checks_rows = False
+
+    # Rows.
+
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        rows = self._checked(rows)
+        found = self._run(rows, lambda model, own: model._learn(own.X, own.Y, report, own.conditions))
+        return joined([part for part in found if part is not None]) if report else None
+
+    def predict(self, rows: Rows) -> Prediction:
+        return joined(self._run(rows, lambda model, own: model._predict(own.X)))
+
+    def held_width(self) -> int:
+        return issued_width(self._model)
+
+    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+        predictions, held = zip(*self._run(rows, lambda model, own: issued(model, own.X)), strict=True)
+        return joined(list(predictions)), np.stack(held)
+
+    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        rows = self._checked(rows)
+        places = {int(i): j for j, i in enumerate(rows.models)}
+
+        def learn(model: StreamModel, own: Rows) -> None:
+            assert own.Y is not None
+            j, Y = places[int(own.models[0])], model._screened(own.Y)
+            learn_issued(model, held[j], Y, own.conditions, last=bool(newest[j]), unchanged=bool(unchanged[j]))
+
+        self._run(rows, learn)
+
+    def _checked(self, rows: Rows) -> Rows:
+        """Rows under conditions that every model takes."""
+        return rows if rows.conditions is None else rows._replace(conditions=np.vstack(self._run(rows, _conditions)))
+
+    def _run(self, rows: Rows, work: Callable[[StreamModel, Rows], Result]) -> list[Result]:
+        """What the work returns of each model and its rows, in their order."""
+
+        def some(part: Rows) -> list[Result]:
+            found = []
+            for j, i in enumerate(part.models.tolist()):
+                try:
+                    found.append(work(self._one(i), part.between(j, j + 1)))
+                except ValueError as error:
+                    raise ValueError(f"model {i}: {error}") from error
+            return found
+
+        if len(rows.X) < ROWS_PER_MODEL * len(rows.models):
+            return some(rows)
+        return [one for found in self._workers.share(rows, some) for one in found]
+
+    def _one(self, i: int) -> StreamModel:
+        """Model i, for the rows that are known by now."""
+        model, shape = self._models[i], self._model._shape
+        if model is None:
+            model = self._models[i] = self._model.clone()
+        if model._shape != shape:
+            model._prepare(shape)
+        return model
+
+    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
+        if self._model._one_step:  # rows that have been checked are learned
+            return None
+        before = list(self._models)
+        each = [atomic.undo_of(model) for i in models.tolist() if (model := before[i]) is not None]
+
+        def undo() -> None:
+            self._models = before
+            for one in each:
+                one()
+
+        return undo
+
+    # Models.
+
+    @property
+    def size(self) -> int:
+        return len(self._models)
+
+    def take(self, i: int, model: StreamModel) -> None:
+        held = self._models[i]
+        if held is not None:
+            _, arrays, structure = held._knowledge()
+            model._rebuild(structure)
+            model._restore(arrays)
+
+    def put(self, i: int, model: StreamModel) -> None:
+        self._models[i] = model
+
+    def add(self, count: int) -> None:
+        self._models += [None] * count
+
+    def keep(self, which: np.ndarray) -> None:
+        self._models = [self._models[i] for i in which.tolist()]
+
+    # What can be read.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What each model knows, as bytes one after the other, and where each ends: they need not be equally many."""
+        blank = _written(self._model)
+        written = [blank if model is None else _written(model) for model in self._models]
+        ends = np.cumsum([len(one) for one in written], dtype=np.int64)
+        return {"models": np.frombuffer(b"".join(written), dtype=np.uint8), "ends": ends}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        kinds = {name: (array.dtype.name, array.ndim) for name, array in saved.items()}
+        if kinds != {"models": ("uint8", 1), "ends": ("int64", 1)} or len(saved["ends"]) != self.size:
+            raise SnapshotError(f"the snapshot does not hold {self.size} models one by one: it has {sorted(saved)}")
+        models, ends = saved["models"].tobytes(), [0, *saved["ends"].tolist()]
+        if ends != sorted(ends) or ends[-1] != len(models):
+            raise SnapshotError("the models of the snapshot do not lie one after the other")
+        blank = _written(self._model)
+        for i, (start, end) in enumerate(itertools.pairwise(ends)):
+            if models[start:end] != blank:
+                model = self._model.clone()
+                resume(model, self._model._shape, *unpacked(models[start:end]), {})
+                self._models[i] = model
+
+    def check_restored(self) -> None:
+        """Each was checked when it was restored."""
+
+    def rows_seen(self) -> np.ndarray:
+        return np.array([0 if model is None else model.rows_seen for model in self._models], dtype=np.int64)
+
+    def health(self) -> Health:
+        found = [Health() if model is None else model.health for model in self._models]
+        counts = np.array(found, dtype=np.int64).reshape(self.size, len(Health._fields))
+        return Health(*counts.T)
+
+    def broken(self) -> np.ndarray:
+        """The ids of models in a state that no snapshot may have."""
+        return np.array([i for i, model in enumerate(self._models) if model and _broken(model)], dtype=np.int64)
+
+    def refresh(self) -> np.ndarray:
+        """Let broken models start again; their ids."""
+        wrong = self.broken()
+        for i in wrong.tolist():
+            self._models[i] = None
+        return wrong
+
+
+def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
+    """The conditions of rows as the model takes them, or why it does not."""
+    assert rows.conditions is not None
+    noise, time = rows.conditions[:, NOISE:], rows.conditions[:, TIME]
+    given = {name: None if np.isnan(said).all() else said for name, said in (("noise", noise), ("time", time))}
+    taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
+    return rows.conditions if taken is None else taken  # nothing is said of these rows
+
+
+def _written(model: StreamModel) -> bytes:
+    _, arrays, structure = model._knowledge()
+    return packed(*encoded_state(arrays, structure))
+
+
+def _broken(model: StreamModel) -> bool:
+    try:
+        model._check_restored()
+    except ValueError:
+        return True
+    return False

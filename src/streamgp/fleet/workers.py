@@ -1,0 +1,45 @@
+"""Workers: threads that share out the models of a call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from streamgp.fleet.rows import Rows
+
+Result = TypeVar("Result")
+
+# Rows for which a thread is worth its start: it costs about as much as some tens of rows of a small model.
+ROWS_PER_THREAD = 100
+
+
+class Workers:
+    """Threads that run models at the same time.
+
+    Args:
+        threads: how many, with the one that calls.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # with the process that it belongs to
+
+    def share(self, rows: Rows, work: Callable[[Rows], Result]) -> list[Result]:
+        """Do the work for all rows in parts, none of which has rows of a model that another one has; in order."""
+        parts = min(self._threads, max(1, len(rows.X) // ROWS_PER_THREAD))
+        if parts == 1:
+            return [work(rows)]
+        own, *others = rows.cut(parts)
+        pool = self.pool()
+        started = [pool.submit(work, part) for part in others]
+        try:  # this thread stays busy on its core, so that the others wake on other ones
+            return [work(own), *(one.result() for one in started)]
+        finally:  # after an error or Ctrl-C, too: when the call ends, no model is running
+            wait(started)
+
+    def pool(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            self._pool = os.getpid(), ThreadPoolExecutor(self._threads - 1)
+        return self._pool[1]
