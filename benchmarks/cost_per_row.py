@@ -1,4 +1,4 @@
-"""What a row costs, predicted and learnt: our models, the BLAS floor, plain NumPy, and other libraries.
+"""What a row costs, predicted and learned: our models, the BLAS floor, plain NumPy, and other libraries.
 
 All of one size take turns in one process. Writes benchmarks/results/cost_per_row.json; the cost against the number of
 weights is read from it too.

@@ -48,8 +48,8 @@ SERIES: dict[str, tuple[Callable[[], np.ndarray], int, int, int]] = {
 }
 
 
-# Series that follow a draw of the process that the model supposes: lengthscale and variance, noise, rows learnt.
-SUPPOSED, NOISE, LEARNT = 1.5, 0.0025, 12
+# Series that follow a draw of the process that the model supposes: lengthscale and variance, noise, rows learned.
+SUPPOSED, NOISE, LEARNED = 1.5, 0.0025, 12
 
 
 def supposed(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +60,7 @@ def supposed(seed: int) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(SUPPOSED * np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(2) / SUPPOSED**2))
 
     y, X, f = list(0.5 * rng.standard_normal(2)), np.empty((0, 2)), np.empty(0)
-    for _ in range(LEARNT + max(STEPS)):
+    for _ in range(LEARNED + max(STEPS)):
         x = np.array([y[-1:-3:-1]])
         gain = np.linalg.solve(kernel(X, X) + 1e-9 * np.eye(len(X)), kernel(X, x))[:, 0]
         left = max(SUPPOSED - gain @ kernel(X, x)[:, 0], 1e-9)
@@ -70,12 +70,12 @@ def supposed(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.array(y[2:])
 
 
-def learnt_supposed(seed: int) -> tuple[sg.StreamModel, np.ndarray]:
-    """A model that has learnt such a series with the right kernel and noise, and the targets to come."""
+def learned_supposed(seed: int) -> tuple[sg.StreamModel, np.ndarray]:
+    """A model that has learned such a series with the right kernel and noise, and the targets to come."""
     X, Y = supposed(seed)
-    model = sg.SOGP(sg.SquaredExponential(SUPPOSED, variance=SUPPOSED), capacity=LEARNT, novelty=0, noise=NOISE)
-    model.learn_many(X[:LEARNT], Y[:LEARNT])
-    return model, Y[LEARNT:]
+    model = sg.SOGP(sg.SquaredExponential(SUPPOSED, variance=SUPPOSED), capacity=LEARNED, novelty=0, noise=NOISE)
+    model.learn_many(X[:LEARNED], Y[:LEARNED])
+    return model, Y[LEARNED:]
 
 
 @contextmanager
@@ -95,11 +95,11 @@ def run(name: str) -> dict[str, Any]:
     X, Y = np.column_stack([y[lags - 1 - j : len(y) - 1 - j] for j in range(lags)]), y[lags:]
     model = sg.tune(sg.Standardize(sg.SOGP(capacity=100), warmup=first), X[:first], Y[:first])
     model.learn_many(X[:first], Y[:first])
-    learnt, last, found = first, first + ORIGINS * every, []
+    learned, last, found = first, first + ORIGINS * every, []
     ahead = intervals(model.copy().track(X[first:last], Y[first:last]), Y[first:last])
     for origin in range(first, last, every):
-        model.learn_many(X[learnt:origin], Y[learnt:origin])
-        learnt = origin
+        model.learn_many(X[learned:origin], Y[learned:origin])
+        learned = origin
         found.append(both_ways(model, lags, Y[origin : origin + max(STEPS)]))
     result = {"title": f"{name}, {lags} lags, from row {first} on", **summary(found, float(np.std(Y)))}
     for way in WAYS:  # all rows, one step ahead: there both ways are the same
@@ -108,10 +108,13 @@ def run(name: str) -> dict[str, Any]:
 
 
 def run_supposed() -> dict[str, Any]:
-    series = [learnt_supposed(seed) for seed in range(ORIGINS)]
+    series = [learned_supposed(seed) for seed in range(ORIGINS)]
     spread = float(np.std([truth for _, truth in series]))
     found = [both_ways(model, 2, truth) for model, truth in series]
-    return {"title": f"{ORIGINS} draws of the supposed process, 2 lags, from row {LEARNT} on", **summary(found, spread)}
+    return {
+        "title": f"{ORIGINS} draws of the supposed process, 2 lags, from row {LEARNED} on",
+        **summary(found, spread),
+    }
 
 
 def both_ways(model: sg.StreamModel, lags: int, truth: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

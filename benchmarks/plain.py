@@ -1,7 +1,7 @@
 """The same updates in plain NumPy, as one writes them from the papers: what a row costs without compiled code.
 
 Every class takes one row at a time (the recursive GP a batch) and returns the mean and the latent variance that it
-predicted before it learnt. The tests compare them with the models.
+predicted before it learned. The tests compare them with the models.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def border(Q: np.ndarray, psi: np.ndarray, gamma2: float, n: int) -> None:
 
 
 class Recursive:
-    """A GP on given points, learnt in batches [huber2013]."""
+    """A GP on given points, learned in batches [huber2013]."""
 
     def __init__(self, m: int, batch: int) -> None:
         self.B, self.batch = Rows(1).take(m)[0], batch

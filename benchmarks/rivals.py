@@ -1,4 +1,4 @@
-"""Other libraries: what a row costs there, predicted and learnt, with as many weights or rows in the model.
+"""Other libraries: what a row costs there, predicted and learned, with as many weights or rows in the model.
 
 None of them is the same model. The linear ones are fed m random Fourier features of the row, computed beforehand; the
 exact GPs hold m rows. A library that is not installed is left out.
@@ -85,7 +85,7 @@ def padasip_rls(m: int) -> Work:
 
 
 def sklearn_refit(m: int) -> Work:
-    """An exact GP on the last m rows, mean and variance, fitted anew after each row; nothing is optimised."""
+    """An exact GP on the last m rows, mean and variance, fitted anew after each row; nothing is optimized."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF
 

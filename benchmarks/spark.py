@@ -246,7 +246,7 @@ def alone(keys: int, cores: int) -> dict[str, Any]:
 
 
 def state() -> dict[str, Any]:
-    """Bytes of a shard's state, and what they cost in processor time: written whole, read, and learnt from the log."""
+    """Bytes of a shard's state, and what they cost in processor time: written whole, read, and learned from the log."""
     from streamgp.spark.plan import Plan
     from streamgp.spark.rows import Batch, Entry
     from streamgp.spark.shard import Shard

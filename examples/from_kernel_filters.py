@@ -15,7 +15,7 @@ models = {
     "KRLST": sg.KRLST(sg.SquaredExponential(1.0), capacity=100, forgetting=0.995),
 }
 for name, model in models.items():
-    p = model.track(X, Y)  # a learning curve in one call: each row predicted, then learnt
+    p = model.track(X, Y)  # a learning curve in one call: each row predicted, then learned
     error = 10 * np.log10(np.mean((p.mean - Y)[-300:] ** 2))
     print(f"{name:7} {error:6.1f} dB, {model.size} terms")
 

@@ -13,7 +13,7 @@ mean, std = regressor.predict(X[300:], return_std=True)
 low, high = regressor.model_.predict_many(X[300:]).interval()  # 90%, calibrated
 print(regressor.score(X[300:], y[300:]), np.mean((low <= y[300:]) & (y[300:] <= high)))
 
-regressor.partial_fit(X[300:350], y[300:350])  # only the new rows; the time does not grow with what was learnt before
+regressor.partial_fit(X[300:350], y[300:350])  # only the new rows; the time does not grow with what was learned before
 print(regressor.model_.rows_seen, regressor.model_.size)
 
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Fig. 7: how the time of an epoch and of a prediction grow with the rows learnt and with the grid (section 5.2.4).
+"""Fig. 7: how the time of an epoch and of a prediction grow with the rows learned and with the grid (section 5.2.4).
 
 GP-LSTM with an embedding of two numbers on the load of GEFCom2012, in place of the car's data, which are not public.
 An epoch is one pass of mini-batches through the network and one renewal of the kernel matrix. A prediction is timed on
@@ -35,7 +35,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 def run(cell: Cell) -> dict[str, Any]:
     data = split("load")
-    series = joined([data.learnt, data.test])
+    series = joined([data.learned, data.test])
     rows = int(len(series.Y) * cell["percent"] / 100)
     training = deep.Training(epochs=cell["epochs"], batch=256, refresh=1.0, rate=1e-6, kernel_rate=1e-6, validation=0.0)
     encoder = deep.LSTM(cell["units"], dropout=0.0, recurrent_dropout=0.0, embedding=2)
@@ -112,8 +112,8 @@ def plot(rows: list[Row], path: Path) -> None:
         n, epoch, prediction = np.array(chosen).T
         axes[0].plot(n, epoch, "o-", label=f"{grid} points along each axis")
         axes[1].plot(n, prediction, "o-", label=f"{grid} points along each axis")
-    axes[0].set(xlabel="rows learnt", ylabel="seconds an epoch", ylim=(0, None))
-    axes[1].set(xlabel="rows learnt", ylabel="microseconds a prediction", ylim=(0, None))
+    axes[0].set(xlabel="rows learned", ylabel="seconds an epoch", ylim=(0, None))
+    axes[1].set(xlabel="rows learned", ylabel="microseconds a prediction", ylim=(0, None))
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=100)
     plt.close(figure)

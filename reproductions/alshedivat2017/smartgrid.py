@@ -31,15 +31,15 @@ class Part(NamedTuple):
 class Split(NamedTuple):
     """A series in parts."""
 
-    learnt: Part  # the training part, the rows for validation last
+    learned: Part  # the training part, the rows for validation last
     validation: int  # their first row
     test: Part
     scale: float  # standard deviation of the training part's targets
 
 
 def split(name: str, rows: int | None = None) -> Split:
-    """The parts of a series; with rows, only so many rows of the training part, the latest, are learnt."""
-    pieces: dict[str, list[Part]] = {"learnt": [], "kept": [], "test": []}
+    """The parts of a series; with rows, only so many rows of the training part, the latest, are learned."""
+    pieces: dict[str, list[Part]] = {"learned": [], "kept": [], "test": []}
     for table in (load(table) for table in TABLES[name]):
         Y = table.Y.sum(axis=1) if table.Y.ndim > 1 else table.Y
         if name == "wind":
@@ -50,9 +50,9 @@ def split(name: str, rows: int | None = None) -> Split:
         for piece, start, stop in zip(pieces, [first, *ends], ends, strict=False):
             inside = table.starts[(table.starts > start) & (table.starts < stop)] - start
             pieces[piece].append(Part(table.X[start:stop], Y[start:stop], np.append(0, inside)))
-    learnt = joined(pieces["learnt"] + pieces["kept"])
-    validation = sum(len(part.Y) for part in pieces["learnt"])
-    return Split(learnt, validation, joined(pieces["test"]), float(np.std(learnt.Y)))
+    learned = joined(pieces["learned"] + pieces["kept"])
+    validation = sum(len(part.Y) for part in pieces["learned"])
+    return Split(learned, validation, joined(pieces["test"]), float(np.std(learned.Y)))
 
 
 def joined(parts: list[Part]) -> Part:
@@ -78,9 +78,9 @@ def linear(data: Split, inputs: bool) -> FloatArray:
         result[age < LAG] = np.nan
         return result
 
-    A = design(data.learnt)
+    A = design(data.learned)
     known = ~np.isnan(A[:, 0])
     shift, scale = A[known].mean(0), A[known].std(0) + 1e-12
     shift[-1], scale[-1] = 0.0, 1.0
-    weights = np.linalg.lstsq((A[known] - shift) / scale, data.learnt.Y[known], rcond=None)[0]
+    weights = np.linalg.lstsq((A[known] - shift) / scale, data.learned.Y[known], rcond=None)[0]
     return np.asarray((design(data.test) - shift) / scale @ weights)

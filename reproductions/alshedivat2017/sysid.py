@@ -69,7 +69,7 @@ def candidates(data: str, mode: str, model: str) -> list[Candidate]:
 def build(
     model: str, mode: str, candidate: Candidate, training: deep.Training, seed: int, device: str = "cpu"
 ) -> deep.model.DeepModel:
-    """A model that has learnt nothing."""
+    """A model that has learned nothing."""
     name = model.removeprefix("pre-trained ").removeprefix("GP-")
     settings = {"units": candidate["units"], "dropout": candidate["dropout"]}
     if name != "NARX":

@@ -1,8 +1,8 @@
-"""Table 3 as it would be with windows drawn at random: half of all windows is learnt, the other half scored.
+"""Table 3 as it would be with windows drawn at random: half of all windows is learned, the other half scored.
 
-The paper does not say how it divides its series. Neighbours of a window that is scored are learnt here, so the errors
+The paper does not say how it divides its series. Neighbors of a window that is scored are learned here, so the errors
 say little about what comes next; where they lie beside the paper's says something about the paper. Nothing is chosen;
-a quarter of the windows that are learnt, also at random, tells which epoch was the best. In free simulation the whole
+a quarter of the windows that are learned, also at random, tells which epoch was the best. In free simulation the whole
 series is run through once, fed with what was said before, by the model that was trained for autoregression.
 """
 
@@ -41,15 +41,15 @@ def run(cell: Cell) -> dict[str, Any]:
     depth = LAGS[cell["mode"]]
     U, Y = with_past(table.X, table.Y, depth)
     drawn = np.random.default_rng(cell["seed"]).permutation(len(table.Y)) + depth
-    learnt, scored = np.split(drawn, [len(drawn) // 2])
+    learned, scored = np.split(drawn, [len(drawn) // 2])
     training = deep.Training(
         "alternating", epochs=cell["epochs"], rate=0.003, decay=0.01, kernel_rate=0.05, validation=0.0, patience=None
     )
     settings = {"units": 64, "dropout": 0.1, "depth": depth}
     model = build(cell["model"], cell["mode"], settings, training, cell["seed"])
-    model.fit(*windows(U, Y, learnt, depth), validation=3 * len(learnt) // 4 * (depth + 1))
+    model.fit(*windows(U, Y, learned, depth), validation=3 * len(learned) // 4 * (depth + 1))
     best = min(model.history, key=lambda epoch: epoch.rmse)
-    spread = float(np.std(Y[learnt]))
+    spread = float(np.std(Y[learned]))
     means = model.predict(*windows(U, Y, scored, depth)).mean[depth :: depth + 1]
     found = {"validation": best.rmse, "best_epoch": best.epoch, "rmse": rmse(Y[scored], means) / spread}
     if cell["mode"] == "autoregression":

@@ -28,7 +28,7 @@ FINE: dict[str, dict[str, Any]] = {  # a stale gradient does harm where the nois
     "load": {"rate": 3e-4, "refresh": 1},
     "wind": {"rate": 1e-4, "refresh": 10, "kernel_steps": 2},
 }
-ROWS = {"load": None, "wind": 5000}  # that are learnt, the latest of each farm; None: all
+ROWS = {"load": None, "wind": 5000}  # that are learned, the latest of each farm; None: all
 TUNING_SEED = 1000
 
 
@@ -108,11 +108,11 @@ def trained(
     )
     validation = None if whole else data.validation
     network = deep.Network(encoder, depth=LAG, training=first, seed=cell["seed"])
-    network.fit(*data.learnt, validation=validation)
+    network.fit(*data.learned, validation=validation)
     process = deep.DeepKernelGP(
         encoder, depth=LAG, noise=0.02, inference="interpolated", training=then, seed=cell["seed"]
     )
-    return network, process.fit(*data.learnt, validation=validation, pretrained=network)
+    return network, process.fit(*data.learned, validation=validation, pretrained=network)
 
 
 def error(data: Split, prediction: np.ndarray) -> float:

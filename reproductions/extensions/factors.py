@@ -91,7 +91,7 @@ def summarize(rows: list[Row], expected: Expected) -> Table:
                 key = f"{data} {n} {kind} {name}"
                 cells.append(Value(key, float(middle), float(high - low), better="neither", digits=digits))
             lines.append([data, str(n), kind, *cells])
-    return Table(["data", "rows learnt", "distance", "RMSE held out", "log evidence a row", "angle (degrees)"], lines)
+    return Table(["data", "rows learned", "distance", "RMSE held out", "log evidence a row", "angle (degrees)"], lines)
 
 
 def plot(rows: list[Row], path: Path) -> None:
@@ -107,7 +107,7 @@ def plot(rows: list[Row], path: Path) -> None:
                 at = j + 0.2 * (i - 1)
                 axis.plot(np.full(len(values), at), values, "o", ms=4, color=f"C{i}", label=kind if j == 0 else None)
         axis.set_xticks(range(len(sizes)), sizes)
-        axis.set(title=data, xlabel="rows learnt", ylabel=label, xlim=(-0.6, len(sizes) - 0.4))
+        axis.set(title=data, xlabel="rows learned", ylabel=label, xlim=(-0.6, len(sizes) - 0.4))
         axis.set_ylim(bottom=0.0)
     axes[0].legend()
     figure.savefig(path, dpi=100)

@@ -2,7 +2,7 @@
 
 The rows before the stream choose the hyperparameters, by evidence, and teach GPR, which learns nothing afterwards; the
 incremental methods start empty. Inputs and targets are scaled by the rows before. The evidence is that of evenly spaced
-rows: neighbours in time share their noise, and a model that takes it as independent finds none. (Barrett, a third of
+rows: neighbors in time share their noise, and a model that takes it as independent finds none. (Barrett, a third of
 the 3 000 rows before, drawn at random: noise 1e-6, nMSE of GPR 3.7.)
 """
 

@@ -1,6 +1,6 @@
 """Fig. 2: test error of SSGPR on the Cross data against the number of features, frequencies fixed or tuned.
 
-500 noisy training rows, the noise-free grid as test set, hyperparameters by evidence maximisation, 25 draws.
+500 noisy training rows, the noise-free grid as test set, hyperparameters by evidence maximization, 25 draws.
 """
 
 from __future__ import annotations

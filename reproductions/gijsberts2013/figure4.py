@@ -34,7 +34,7 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
     ]
 
 
-def learnt(settings: dict[str, float], X: FloatArray, Y: FloatArray, after: list[int], draw: int) -> Any:
+def learned(settings: dict[str, float], X: FloatArray, Y: FloatArray, after: list[int], draw: int) -> Any:
     """Yield the model after each of the numbers of passes; every pass has an order of its own."""
     model = sg.LWPR(**settings, meta=settings["meta_rate"] > 0)
     rng = np.random.default_rng(draw)
@@ -55,12 +55,12 @@ def run(cell: Cell) -> dict[str, Any]:
     for name, values in SEARCH.items():
         error = {}
         for value in values:
-            (model,) = learnt(chosen | {name: value}, data.X[:400], data.Y[:400], [searched], draw)
+            (model,) = learned(chosen | {name: value}, data.X[:400], data.Y[:400], [searched], draw)
             error[value] = nmse(data.Y[400:], model.predict_many(data.X[400:]).mean)
         chosen[name] = min(error, key=lambda value: error[value])
     after = np.unique(np.geomspace(1, cell["passes"], 25).round().astype(int)).tolist()
     errors = [
-        nmse(test.truth, model.predict_many(test.X).mean) for model in learnt(chosen, data.X, data.Y, after, draw)
+        nmse(test.truth, model.predict_many(test.X).mean) for model in learned(chosen, data.X, data.Y, after, draw)
     ]
     return chosen | {"nmse": errors[-1], "first": errors[0], "after": after, "errors": [round(e, 5) for e in errors]}
 

@@ -1,7 +1,7 @@
 """Fig. 1 (a)-(c): runtime and nll of recursive and other Gaussian processes on the growth model's function.
 
-y = x/2 + 25 x / (1 + x^2) cos(x) + e, x uniform in [-10, 10]; 50 to 200 rows are learnt, 200 predicted, s = 20 or 40
-elements, the basis of RGP equidistant. The paper says e ~ N(0, 0.1) and gives no hyperparameters: here they maximise
+y = x/2 + 25 x / (1 + x^2) cos(x) + e, x uniform in [-10, 10]; 50 to 200 rows are learned, 200 predicted, s = 20 or 40
+elements, the basis of RGP equidistant. The paper says e ~ N(0, 0.1) and gives no hyperparameters: here they maximize
 the evidence of the full process on 200 rows of a draw that is no run. It also says that 1 is added to the nll to make
 it positive, but with a noise variance of 0.1 the nll of the truth itself is 0.27; with a standard deviation of 0.1 it
 is -0.88. So both readings are run.

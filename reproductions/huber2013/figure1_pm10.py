@@ -2,10 +2,10 @@
 
 The paper has 10 000 places on one day. Here 69 stations measured through the year 2005: the inputs are the station's
 place (in units of 100 km), the output is log(1 + PM10) less its mean over the stations of that day, over its standard
-deviation. 500 to 2000 rows are learnt, 1000 predicted, s = 25 or 100 elements, the basis of RGP on a regular grid over
+deviation. 500 to 2000 rows are learned, 1000 predicted, s = 25 or 100 elements, the basis of RGP on a regular grid over
 the rectangle that holds all stations.
 
-Hyperparameters maximise the evidence of the full process on one row of each station at a time (20 such maps, drawn at
+Hyperparameters maximize the evidence of the full process on one row of each station at a time (20 such maps, drawn at
 random, share them), as the paper's data have one row at each place: the lengthscale is 104 km then. With all rows
 together the evidence prefers 23 km, an independent offset for each station, which no grid of 100 points can follow.
 

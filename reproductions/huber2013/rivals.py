@@ -38,7 +38,7 @@ class Problem:
         noise: variance.
         low: corner of the regular grid of basis points.
         high: the opposite corner.
-        X: rows in random order; the first n are learnt.
+        X: rows in random order; the first n are learned.
         Y: their observations.
         truth: what the root mean squared error refers to.
         test: rows at the end that are predicted.
@@ -74,7 +74,7 @@ def elements_of(method: str, elements: tuple[int, int]) -> tuple[int, ...]:
 
 
 def run_block(cell: Cell, sizes: list[int], problem: Callable[[int], Problem]) -> dict[str, list[float]]:
-    """Averages over the runs of a cell, for each number of rows learnt."""
+    """Averages over the runs of a cell, for each number of rows learned."""
     method, elements = cell["method"], cell["elements"]
     predicted(method, problem(cell["first_run"]), elements, sizes[0], 0)  # unmeasured: compiled code is loaded here
     found = []
@@ -142,7 +142,7 @@ class Averages:
 
     Args:
         rows: finished cells.
-        sizes: numbers of rows learnt.
+        sizes: numbers of rows learned.
         elements: the smaller and the larger number of elements.
     """
 
@@ -257,7 +257,7 @@ def draw(groups: dict[str, Averages], path: Path) -> None:
             (panels[2], "nll", many, 1.0, 1.0, f"{title}: nll, s = {many}", "nll + 1"),
         )
         for axis, name, s, factor, shift, heading, label in shown:
-            axis.set(yscale="log", xlabel="rows learnt", xticks=averages.sizes, title=heading, ylabel=label)
+            axis.set(yscale="log", xlabel="rows learned", xticks=averages.sizes, title=heading, ylabel=label)
             for method in averages.methods():
                 i = METHODS.index(method)
                 style = {"lw": 2.2, "zorder": 3} if method.startswith("RGP") else {"lw": 1.2, "ls": "--"}

@@ -1,6 +1,6 @@
 """Rebase against rebuild, and starts that are ten times off, on Mackey-Glass, Lorenz, laser and NARMA-10.
 
-One stream of 20 000 rows (laser: all of its 10 092), every row predicted, scored and then learnt. RMSE is against the
+One stream of 20 000 rows (laser: all of its 10 092), every row predicted, scored and then learned. RMSE is against the
 noise-free next value, NLPD against the observation.
 """
 
@@ -55,7 +55,7 @@ def run(cell: Cell) -> dict[str, Any]:
         "reduced_steps": model.health.reduced_steps,
     }
     noise = p.noise.reshape(len(squared), -1)[:, 0]
-    moves = np.flatnonzero(np.diff(noise))  # the move is made after this row was learnt
+    moves = np.flatnonzero(np.diff(noise))  # the move is made after this row was learned
     moves = moves[(moves >= 49) & (moves + 50 < len(squared))]
     if len(moves):
         ratios = [squared[t + 1 : t + 51].mean() / squared[t - 49 : t + 1].mean() for t in moves]

@@ -1,6 +1,6 @@
 """The protocol of Tables I and II: eight series, seven methods, a grid search, then independent runs (section VI).
 
-Inputs and targets are noisy; every score is against the noise-free next value. The first 80% of a stream are learnt,
+Inputs and targets are noisy; every score is against the noise-free next value. The first 80% of a stream are learned,
 the last 20% predicted without learning while the memory advances. The grid search takes the first rows of a series with
 a seed of its own and chooses, for each method among as many candidates, the lowest RMSE by the same protocol.
 """
@@ -95,10 +95,10 @@ def build(method: str, candidate: dict[str, Any], inputs: int, noise: float, see
 
 def scored(method: str, candidate: dict[str, Any], series: sg.data.Series, noise: float, seed: int) -> dict[str, Any]:
     """Learn the first 80% of a series and score the predictions of the rest."""
-    learnt = int(0.8 * len(series.X))
+    learned = int(0.8 * len(series.X))
     model = build(method, candidate, series.X.shape[1], noise, seed)
-    model.learn_many(series.X[:learnt], series.Y[:learnt])
-    p, truth = model.track(series.X[learnt:]), series.truth[learnt:]
+    model.learn_many(series.X[:learned], series.Y[:learned])
+    p, truth = model.track(series.X[learned:]), series.truth[learned:]
     found: dict[str, Any] = {"MNAE": mnae(truth, p.mean), "RMSE": rmse(truth, p.mean)}
     if model.has_variance:
         found["NLPD"] = nlpd(truth, p)

@@ -1,7 +1,7 @@
 """Fig. 4: online hyperparameters on NARMA-10 with two irrelevant inputs (section V-B).
 
 Start: lengthscales 10, temporal lengthscale 1.01, variance 1, noise 0.0228 where the truth is 0.01. The first 80% of
-the rows are learnt, the last 20% predicted without learning and scored against the noise-free output.
+the rows are learned, the last 20% predicted without learning and scored against the noise-free output.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def run(cell: Cell) -> dict[str, Any]:
         noise=0.0228,
         adapt=adapt,
     )
-    learnt = int(0.8 * cell["rows"])
-    model.learn_many(series.X[:learnt], series.Y[:learnt])
-    p = model.track(series.X[learnt:])
-    truth = series.truth[learnt:]
+    learned = int(0.8 * cell["rows"])
+    model.learn_many(series.X[:learned], series.Y[:learned])
+    p = model.track(series.X[learned:])
+    truth = series.truth[learned:]
     found: dict[str, Any] = {"rmse": rmse(truth, p.mean), "log_likelihood": -nlpd(truth, p)}
     found |= {name: np.round(value, 5).tolist() for name, value in model.hyperparameters.items()}
     found["reduced_steps"] = model.health.reduced_steps

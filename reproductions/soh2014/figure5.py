@@ -1,6 +1,6 @@
 """Fig. 5: error on Mackey-Glass over starting lengthscale and temporal lengthscale, fixed and adapted.
 
-RMSE of the last 2 000 rows against the noise-free next value; every row is predicted, then learnt.
+RMSE of the last 2 000 rows against the noise-free next value; every row is predicted, then learned.
 """
 
 from __future__ import annotations

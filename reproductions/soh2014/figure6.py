@@ -1,7 +1,7 @@
 """Fig. 6: processor time of each row while hyperparameters adapt, on the stream of Fig. 4.
 
-Every row is predicted and learnt by a call of its own. The same rows are run several times and the fastest time of each
-counts, so that what else the machine did does not. Interval and step sizes are those of section V: 25 rows, 1 / j.
+Every row is predicted and learned by a call of its own. The same rows are run several times and the fastest time of
+each counts, so that what else the machine did does not. Interval and step sizes are those of section V: 25 rows, 1 / j.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fig. 7: processor time of a row, learnt and predicted, for the methods and series of Tables I and II.
+"""Fig. 7: processor time of a row, learned and predicted, for the methods and series of Tables I and II.
 
 The models have the sizes of the tables and one setting each for all series; the Gaussian processes adapt throughout, as
-they do while the tables' runs begin. Rows are learnt, then predicted, in one call each: no time of calling is in it.
+they do while the tables' runs begin. Rows are learned, then predicted, in one call each: no time of calling is in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "KLMS": {"depth": 10, "step": 0.1, "lengthscale": 1.0},
     "NORMA": {"depth": 10, "step": 0.1, "lengthscale": 1.0},
 }
-WHAT = {"learning": "learnt", "predicting": "predicted"}
+WHAT = {"learning": "learned", "predicting": "predicted"}
 
 
 def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
@@ -38,20 +38,20 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def run(cell: Cell) -> dict[str, float]:
-    """Microseconds of a row: 80% of the rows are learnt, the others predicted."""
+    """Microseconds of a row: 80% of the rows are learned, the others predicted."""
     make, noise = SERIES[cell["series"]]
     series = make(cell["steps"], seed=0, irrelevant=cell["irrelevant"])
     model = build(cell["method"], SETTINGS[cell["method"]], series.X.shape[1], noise, 0)
-    learnt = int(0.8 * len(series.X))
+    learned = int(0.8 * len(series.X))
     model.learn_many(series.X[:10], series.Y[:10])  # what is allocated with the first row is not counted
     start = time.process_time()
-    model.learn_many(series.X[10:learnt], series.Y[10:learnt])
+    model.learn_many(series.X[10:learned], series.Y[10:learned])
     between = time.process_time()
-    model.track(series.X[learnt:])
+    model.track(series.X[learned:])
     end = time.process_time()
     return {
-        "learning": round(1e6 * (between - start) / (learnt - 10), 2),
-        "predicting": round(1e6 * (end - between) / (len(series.X) - learnt), 2),
+        "learning": round(1e6 * (between - start) / (learned - 10), 2),
+        "predicting": round(1e6 * (end - between) / (len(series.X) - learned), 2),
         "size": model.size,
     }
 
@@ -109,7 +109,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    title="Fig. 7: processor time of a row, learnt and predicted",
+    title="Fig. 7: processor time of a row, learned and predicted",
     full={"steps": 2000, "series": " ".join(SERIES)},
     quick={"steps": 500, "series": "Henon NP2"},
     cells=cells,

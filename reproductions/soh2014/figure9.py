@@ -2,7 +2,7 @@
 
 For windows it is exact up to the average over rows, since the phase is the only unknown; for the state it is the
 entropy of an observation less that of the noise. For reservoirs, and once more for windows, it is estimated from
-nearest neighbours [Kraskov et al. 2004]. Noise: standard deviation 0.1.
+nearest neighbors [Kraskov et al. 2004]. Noise: standard deviation 0.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import rotation
 
 ANGLE, NOISE_STD = 0.1, 0.1
 SIZES = tuple(range(1, 11))
-NEIGHBOURS = 4
+NEIGHBORS = 4
 WASHOUT = 200
 KINDS = {"window": "window, exact", "window, estimated": "window, estimated", "reservoir": "reservoir, estimated"}
 
@@ -64,13 +64,13 @@ def _windows(y: FloatArray, depth: int) -> FloatArray:
 
 
 def estimated(X: FloatArray, Y: FloatArray) -> float:
-    """Mutual information from distances to neighbours: the first estimator of Kraskov et al. (2004)."""
+    """Mutual information from distances to neighbors: the first estimator of Kraskov et al. (2004)."""
     X, Y = ((Z - Z.mean(axis=0)) / Z.std(axis=0) for Z in (X, Y))
     joint = np.hstack([X, Y])
-    radius = cKDTree(joint).query(joint, NEIGHBOURS + 1, p=np.inf)[0][:, -1]
+    radius = cKDTree(joint).query(joint, NEIGHBORS + 1, p=np.inf)[0][:, -1]
     inside = np.nextafter(radius, 0.0)
     counts = [cKDTree(Z).query_ball_point(Z, inside, p=np.inf, return_length=True) for Z in (X, Y)]  # the point too
-    return float(digamma(NEIGHBOURS) + digamma(len(X)) - np.mean(digamma(counts[0]) + digamma(counts[1])))
+    return float(digamma(NEIGHBORS) + digamma(len(X)) - np.mean(digamma(counts[0]) + digamma(counts[1])))
 
 
 def curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:

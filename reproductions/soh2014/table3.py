@@ -1,7 +1,7 @@
-"""Table III, a stand-in: velocities of a pen from its positions, learnt from demonstrations of a figure eight and more.
+"""Table III, a stand-in: velocities of a pen from its positions, learned from demonstrations of a figure eight etc.
 
 The paper's twelve demonstrations on a Nao arm are not public; here eleven of a drawn figure eight and seven each of
-two drawn shapes. Each demonstration is left out in turn: the others are learnt one after the other, once, and the one
+two drawn shapes. Each demonstration is left out in turn: the others are learned one after the other, once, and the one
 left out is predicted without learning. "trajectory" sums the velocities predicted along the demonstration; "free run"
 follows the model's own velocities from its first point. Errors are squared, over the variance of velocity or position.
 The settings are searched on the first demonstration, which is then left out of the scores.
@@ -175,7 +175,7 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    title="Table III, a stand-in: velocities learnt from demonstrations",
+    title="Table III, a stand-in: velocities learned from demonstrations",
     full={"data": "infinity heee Snake", "demonstrations": 20, "candidates": 9},
     quick={"data": "infinity", "demonstrations": 3, "candidates": 2},
     cells=cells,

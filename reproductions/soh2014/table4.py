@@ -2,8 +2,8 @@
 
 The paper's record of a wheelchair is not public. Here: the steering angle of a car from torque and speed, the five
 parts of one record at 10 Hz being the folds, at most 2 000 rows of each; and the speed of another from satellites and
-gyroscopes, one minute in five parts. Parts are learnt in their order, once; the part left out is predicted without
-learning. For each fold the settings are searched on the longest of its parts: the first 80% learnt, the others
+gyroscopes, one minute in five parts. Parts are learned in their order, once; the part left out is predicted without
+learning. For each fold the settings are searched on the longest of its parts: the first 80% learned, the others
 predicted. Errors are over the standard deviation of the target.
 """
 
@@ -84,13 +84,13 @@ def run(cell: Cell) -> dict[str, Any]:
     others = parts[: cell["fold"]] + parts[cell["fold"] + 1 :]
     inputs = others[0][0].shape[1]
     x, y = max(others, key=lambda part: len(part[0]))
-    learnt = int(0.8 * len(x))
+    learned = int(0.8 * len(x))
     candidates = CANDIDATES[cell["method"]][: cell["candidates"]]
     errors = []
     for candidate in candidates:
         model = build(cell["method"], candidate, inputs)
-        model.learn_many(x[:learnt], y[:learnt])
-        errors.append(rmse(y[learnt:], model.track(x[learnt:]).mean))
+        model.learn_many(x[:learned], y[:learned])
+        errors.append(rmse(y[learned:], model.track(x[learned:]).mean))
     best = candidates[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
     model = build(cell["method"], best, inputs)
     start = time.process_time()

@@ -1,10 +1,10 @@
 """Fig. 2: learning curves on KIN40K of KRLS-T, KLMS, KNLMS and beta-KLMS.
 
-5000 random rows are learnt, 5000 predicted at ten moments. All keep every row as a centre but KRLS-T, which has 500
+5000 random rows are learned, 5000 predicted at ten moments. All keep every row as a centre but KRLS-T, which has 500
 bases. Offline GP regression on 1000 other rows gives the lengthscale and the ratio of noise to signal; the kernel's
 variance is 1. The paper does not give the steps of KLMS and KNLMS: they are the best of 0.1, 0.2, 0.3, 0.5, 0.7, 0.9
-and 1 in the mean of 20 splits of those 1000 rows into 800 learnt and 200 predicted. With such a kernel beta = 0 is KLMS
-with step 1 / (1 + noise), and beta = 1 is KNLMS with step 1, which is run too. The paper seems to show one split; here
+and 1 in the mean of 20 splits of those 1000 rows into 800 learned and 200 predicted. With such a kernel beta = 0 is
+KLMS with step 1 / (1 + noise), and beta = 1 is KNLMS with step 1, which is run too. The paper seems to show one split; here
 are five.
 """
 
@@ -64,10 +64,10 @@ def run(cell: Cell) -> dict[str, float | list[float]]:
     lengthscale, noise = offline(cell["tuning_rows"])
     unused = np.setdiff1d(np.arange(len(table.X)), set_aside())
     order = np.random.default_rng([cell["run"], 1]).permutation(unused)
-    learnt, test = order[:steps], order[steps : 2 * steps]
+    learned, test = order[:steps], order[steps : 2 * steps]
     learner = model(cell["algorithm"], sg.SquaredExponential(lengthscale, variance=1.0), noise, steps, cell["bases"])
     error = []
-    for part in np.array_split(learnt, MOMENTS):
+    for part in np.array_split(learned, MOMENTS):
         learner.learn_many(table.X[part], table.Y[part])
         error.append(nmse(table.Y[test], learner.predict_many(table.X[test]).mean))
     rounded = [float(f"{value:.5g}") for value in error]
@@ -121,7 +121,7 @@ def plot(rows: list[Row], path: Path) -> None:
     for name, decibels in curves(rows).items():
         style = "-" if name in BETAS or name == "KRLS-T" else "--"
         axis.plot(seen, np.median(decibels, axis=0), style, color=shades[name], label=name, lw=1.6)
-    axis.set(xlabel="rows learnt", ylabel="test error in dB")
+    axis.set(xlabel="rows learned", ylabel="test error in dB")
     axis.grid(alpha=0.3)
     figure.legend(loc="outside right center", frameon=False)
     figure.savefig(path, dpi=90)

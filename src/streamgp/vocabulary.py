@@ -93,7 +93,7 @@ Novelty = Annotated[
 Absorb = Annotated[
     str,
     Setting(
-        'how a row that is not admitted is learnt: "fitc" counts its residual gamma2 as noise, "dtc" drops it',
+        'how a row that is not admitted is learned: "fitc" counts its residual gamma2 as noise, "dtc" drops it',
         check=one_of(*ABSORB),
     ),
 ]
@@ -172,8 +172,8 @@ Forgetting = Annotated[
 HalfLife = Annotated[
     float | str | None,
     Setting(
-        "time after which half of what was learnt is forgotten, in place of forgetting by rows: a number in the unit "
-        'of ``time=``, or "2h" or a timedelta where that is dates or seconds; every learnt row then needs its time',
+        "time after which half of what was learned is forgotten, in place of forgetting by rows: a number in the unit "
+        'of ``time=``, or "2h" or a timedelta where that is dates or seconds; every learned row then needs its time',
         "unit of the time",
         optional(duration),
     ),

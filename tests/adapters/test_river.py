@@ -153,10 +153,10 @@ def test_a_bad_row_gets_a_sentence_and_changes_nothing(rows, bad, message):
 
 
 def test_bad_settings_are_refused():
-    learnt = sg.KRLST()
-    learnt.learn_one(1.0, 1.0)
-    with pytest.raises(ValueError, match="must have learnt nothing.*has seen 1 rows. Hand over model.clone()"):
-        StreamRegressor(learnt)
+    learned = sg.KRLST()
+    learned.learn_one(1.0, 1.0)
+    with pytest.raises(ValueError, match="must have learned nothing.*has seen 1 rows. Hand over model.clone()"):
+        StreamRegressor(learned)
     with pytest.raises(TypeError, match="model must be a stream model such as KRLST"):
         StreamRegressor(sg.SquaredExponential())
     with pytest.raises(ValueError, match="warmup must be a whole number of at least 1; got 0"):

@@ -33,7 +33,7 @@ ESTIMATORS = [
 
 
 # One row of weight 2 is not two rows for a model that forgets or takes its units from the rows; for an SOGP it is.
-EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "rows are learnt in order, each once"}
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "rows are learned in order, each once"}
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED)

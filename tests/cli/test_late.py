@@ -31,7 +31,7 @@ def table(path, lines):
     return path
 
 
-def test_rows_are_predicted_once_and_late_targets_are_learnt(tmp_path):
+def test_rows_are_predicted_once_and_late_targets_are_learned(tmp_path):
     lines, out = events(), tmp_path / "o.csv"
     done = streamgp("run", table(tmp_path / "a.csv", lines), "--out", out, *LATE)
     assert done.exit_code == 0, done.stderr

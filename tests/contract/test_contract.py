@@ -528,9 +528,9 @@ def has_joint(model):
 @law_of_composition
 def test_joint_predictions_are_those_of_many_with_the_covariance_or_refused(build, data):
     X, Y = data
-    for learnt in (0, N):
+    for learned in (0, N):
         model = build()
-        model.learn_many(X[:learnt], Y[:learnt])
+        model.learn_many(X[:learned], Y[:learned])
         before = state(model)
         if not has_joint(model):
             with pytest.raises(ValueError, match=r"joint posterior.*predict_(many|joint)"):
@@ -539,7 +539,7 @@ def test_joint_predictions_are_those_of_many_with_the_covariance_or_refused(buil
         rows = np.vstack([X[:6], X[:1]])
         joint, many = model.predict_joint(rows), model.predict_many(rows)
         many = getattr(many, "latent", many)  # of classes and counts it is the function's
-        shape = Y[:7].shape if learnt else (7,)
+        shape = Y[:7].shape if learned else (7,)
         assert joint.mean.shape == joint.noise.shape == shape
         assert joint.covariance.shape == (*shape[1:], 7, 7)
         for got, expected in zip(values(joint.marginal), values(many), strict=True):

@@ -164,17 +164,17 @@ def test_threads_that_learn_count_every_row_once(name):
 
     def work(_):
         start.wait()
-        learnt = 0
+        learned = 0
         for _ in range(100):
             try:
                 model.learn_many(X[:5], Y[:5])
             except RuntimeError:
                 continue
-            learnt += 1
-        return learnt
+            learned += 1
+        return learned
 
     with ThreadPoolExecutor(3) as pool:
-        learnt = sum(pool.map(work, range(3)))
-    for _ in range(learnt):
+        learned = sum(pool.map(work, range(3)))
+    for _ in range(learned):
         alone.learn_many(X[:5], Y[:5])
     assert state(model) == state(alone)

@@ -215,7 +215,7 @@ def test_fine_tuning_ends_where_the_likelihood_is_flat(settings):
     build = lambda n: deep.GPLSTM(training=FEW.replaced(finetune=n), **TINY, **settings)  # noqa: E731
     plain, tuned = build(0).fit(U, Y), build(200).fit(U, Y)
     assert tuned.log_marginal_likelihood() > plain.log_marginal_likelihood() + 1.0
-    result = tuned._head.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learnt.targets)
+    result = tuned._head.evaluate(torch.tensor(tuned.embed(U, Y)[4:]), tuned._learned.targets)
     free = tuned._head.theta.abs() < 13.0  # a lengthscale that has gone to its bound is not needed
     assert float(result.by_theta[free].abs().max()) < 1e-3
 
@@ -267,10 +267,10 @@ def test_the_validation_error_of_the_simulation_mode_is_that_of_a_free_run():
     U, Y = plant()
     training = deep.Training(epochs=1)
     model = deep.GPLSTM(mode="simulation", training=training, **TINY).fit(U, Y, validation=120)
-    # The process had then learnt the rows before 120 alone.
-    learnt = model._learnt
+    # The process had then learned the rows before 120 alone.
+    learned = model._learned
     rows = 116
-    model._head.condition(torch.tensor(model.embed(U, Y)[4:120]), learnt.targets[:rows])
+    model._head.condition(torch.tensor(model.embed(U, Y)[4:120]), learned.targets[:rows])
     free = model.simulate(U, Y, start=120).mean
     scale = model._units.target_scale[0]
     assert model.history[0].rmse == pytest.approx(rmse(Y[120:], free[120:]) / scale, rel=1e-6)
@@ -530,11 +530,11 @@ def test_a_gpu_that_is_not_there_is_refused():
 def test_bad_data_get_a_sentence_and_change_nothing():
     U, Y = plant()
     model = deep.GPLSTM(training=FEW, **TINY)
-    with pytest.raises(ValueError, match=r"this DeepKernelGP has learnt nothing yet; call fit\(U, Y\) first"):
+    with pytest.raises(ValueError, match=r"this DeepKernelGP has learned nothing yet; call fit\(U, Y\) first"):
         model.predict(U, Y)
-    with pytest.raises(ValueError, match="this DeepKernelGP has learnt nothing yet"):
+    with pytest.raises(ValueError, match="this DeepKernelGP has learned nothing yet"):
         model.online()
-    with pytest.raises(ValueError, match="this DeepKernelGP has learnt nothing yet"):
+    with pytest.raises(ValueError, match="this DeepKernelGP has learned nothing yet"):
         model.log_marginal_likelihood()
     model.fit(U, Y)
     before = model.predict(U, Y).mean

@@ -59,7 +59,7 @@ def test_with_every_training_embedding_as_a_basis_point_the_tail_is_the_trained_
     model = deep.GPLSTM(units=3, mode=mode, noise=0.05, **SMALL).fit(U[:80], Y[:80])
     online = model.online(capacity=100)
     X, _, expected = rows_of(model, U, Y, 80)
-    p = online.track(X)  # nothing is learnt: row for row the frozen model
+    p = online.track(X)  # nothing is learned: row for row the frozen model
     # A point that arithmetic cannot tell from the others (1e-8 of the prior variance) is projected on them.
     np.testing.assert_allclose(p.mean, expected.mean, atol=1e-6)
     np.testing.assert_allclose(p.variance, expected.variance, atol=1e-6)
@@ -75,7 +75,7 @@ def test_rows_learnt_online_equal_a_process_that_had_them_from_the_start():
     online.learn_many(X[60:90], targets[60:90])
     units, h = model._units, model.hyperparameters
     E = model.embed(U, Y)[4:]
-    known = [*range(4, 60), *range(61, 91)]  # row 60 was the target of the last training row, and is not learnt
+    known = [*range(4, 60), *range(61, 91)]  # row 60 was the target of the last training row, and is not learned
     gp = sg.batch.FullGP(sg.SquaredExponential(h["lengthscale"], variance=h["variance"]), noise=h["noise"])
     gp.fit(E[np.array(known) - 4], ((Y - units.target_shift) / units.target_scale)[known])
     expected = gp.predict(E[91 - 4 :])

@@ -7,7 +7,7 @@ import pytest
 
 from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
-from streamgp.tables.columns import recognise
+from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk
 from tests.job.test_pipeline import assert_same, schema_of, taken
 from tests.job.test_tuned import rows
@@ -73,7 +73,7 @@ def test_without_lags_no_expert_sees_the_past_but_for_the_last_value():
 def test_seasons_are_found_in_the_time_column(hours, seasons):
     start = np.datetime64("2024-01-01T00", "h")
     moments = [str(start + np.timedelta64(hours * i, "h")) for i in range(60)]
-    schema = recognise(Chunk({"at": moments, "x": list("12" * 30), "y": list("345" * 20)}, list(range(60))), "y")
+    schema = recognize(Chunk({"at": moments, "x": list("12" * 30), "y": list("345" * 20)}, list(range(60))), "y")
     assert schema.seasons == seasons
     assert type(schema).from_dict(schema.to_dict()) == schema
     named = list(Pipeline(schema).weights)
@@ -81,11 +81,11 @@ def test_seasons_are_found_in_the_time_column(hours, seasons):
     assert Pipeline(schema).lags == (24 if hours == 1 else 4 if hours == 6 else 7 if hours == 24 else 3)
 
 
-def test_a_seasonal_signal_is_followed_by_its_season_before_anything_is_learnt():
+def test_a_seasonal_signal_is_followed_by_its_season_before_anything_is_learned():
     day = np.random.default_rng(0).normal(size=24)
     start = np.datetime64("2024-01-01T00", "h")
     moments = [str(start + np.timedelta64(i, "h")) for i in range(90)]
-    schema = recognise(Chunk({"at": moments, "y": ["1.5"] * 90}, list(range(90))), "y")
+    schema = recognize(Chunk({"at": moments, "y": ["1.5"] * 90}, list(range(90))), "y")
     pipeline = Pipeline(schema, settings=SMALL | {"warmup": 1000})
     said = taken(pipeline, np.zeros((90, len(schema.input_names))), np.tile(day, 4)[:90])
     np.testing.assert_allclose(said["mean"][60:], said["observed"][60:], atol=0.1)

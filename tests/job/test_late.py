@@ -61,7 +61,7 @@ def learn_late(model, row, y, p):
 
 def replay(events):
     """Row by row, with one lag: the last target that has come. Models are built anew after 10 and 30 targets."""
-    model, last, waiting, learnt, said, inside = wrapped(10), np.nan, {}, [], [], []
+    model, last, waiting, learned, said, inside = wrapped(10), np.nan, {}, [], [], []
     for name, x, y in events:
         if name in waiting:
             row, p = waiting.pop(name)
@@ -80,11 +80,11 @@ def replay(events):
             learn_late(model, row, y, p)
         else:
             model.learn_one(row, y)
-        learnt.append((row, y))
-        if len(learnt) in (10, 30):
-            model = wrapped(len(learnt))
-            model.learn_many(*map(np.array, zip(*learnt, strict=True)))
-    return np.array(said), np.mean(inside), len(waiting), len(learnt)
+        learned.append((row, y))
+        if len(learned) in (10, 30):
+            model = wrapped(len(learned))
+            model.learn_many(*map(np.array, zip(*learned, strict=True)))
+    return np.array(said), np.mean(inside), len(waiting), len(learned)
 
 
 @pytest.mark.parametrize("size", [1, 7, 250])
@@ -93,10 +93,10 @@ def test_a_run_with_late_targets_equals_its_replay(size):
     events = table(X, y)
     pipeline = Pipeline(schema(2), "KRLST", QUIET, lags=1)
     parts = taken(pipeline, events, size)
-    said, coverage, waiting, learnt = replay(events)
+    said, coverage, waiting, learned = replay(events)
     np.testing.assert_allclose(means(parts), said, rtol=0, atol=1e-9)
     np.testing.assert_allclose(pipeline.scores.coverage, coverage, rtol=1e-12)
-    assert (pipeline.scores.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (learnt, waiting, 0)
+    assert (pipeline.scores.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (learned, waiting, 0)
     assert pipeline.rows == len(events)
     names = [name for part in parts for name in part.ticket]
     assert names == [f"id {t}" for t in range(200)]

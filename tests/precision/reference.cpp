@@ -164,7 +164,7 @@ struct Reference {
     Matrix K, L;   // their prior covariance, jitter included, and its lower Cholesky factor
     Vector m;      // posterior mean of the function values at the basis points
     Matrix Sigma;  // and their covariance
-    quad precision_sum = 0, rows = 0;  // of 1 / (gamma2 + noise) over the rows learnt
+    quad precision_sum = 0, rows = 0;  // of 1 / (gamma2 + noise) over the rows learned
 
     quad kernel(const Vector &a, const Vector &b) const {
         Vector stack;

@@ -11,7 +11,7 @@ NOISE = 0.1
 
 
 def sine(n, seed):
-    """One input that swings slowly: neighbouring rows are a thirtieth apart."""
+    """One input that swings slowly: neighboring rows are a thirtieth apart."""
     x = 3.0 * np.sin(np.arange(n) / 30.0)
     return observed(x[:, None], seed)
 

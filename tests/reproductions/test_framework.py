@@ -1,4 +1,4 @@
-"""Experiments are found, run as cells that are kept, and summarised beside the paper's numbers."""
+"""Experiments are found, run as cells that are kept, and summarized beside the paper's numbers."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamgp.job.pipeline import Pipeline
-from streamgp.tables.columns import recognise
+from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk
 from tests.serve.running import JSON, QUICK, created, in_process, rows
 
@@ -30,7 +30,7 @@ def error(answer, status):
 def in_library(table, batch, **settings):
     """The same rows through the pipeline of ``streamgp run``."""
     chunk = Chunk({name: [row[name] for row in table] for name in table[0]}, range(1, len(table) + 1))
-    pipeline = Pipeline(recognise(chunk, "y"), QUICK["model"], QUICK["settings"] | {"level": 0.9}, **settings)
+    pipeline = Pipeline(recognize(chunk, "y"), QUICK["model"], QUICK["settings"] | {"level": 0.9}, **settings)
     encoded = pipeline.encoder.encode(chunk)
     for at in range(0, len(table), batch):
         predicted = pipeline.take(pipeline.encoder.fill(encoded.part(at, min(at + batch, len(table)))), ahead=True)

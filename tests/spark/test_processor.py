@@ -68,7 +68,7 @@ def test_a_failed_attempt_leaves_nothing_behind():
     states = driver.handle.value_states | driver.handle.list_states
     saved = {name: dict(state.state) for name, state in states.items()}
     lists = {key: list(values) for key, values in saved["log"].items()}
-    driver.testInPandas(0, frame(second))  # the batch is lost after the worker has learnt it
+    driver.testInPandas(0, frame(second))  # the batch is lost after the worker has learned it
     for name, state in states.items():
         state.state = lists if name == "log" else saved[name]
     found.append(driver.testInPandas(0, frame(second)))
@@ -118,7 +118,9 @@ def test_another_model_on_the_same_state_is_refused():
     before = driver.peekValueState("head", 0)
     driver.processor = Processor(plan(sg.KRLST(capacity=6)))
     driver.processor.init(driver.handle)
-    with pytest.raises(ValueError, match=r"learnt by KRLST\(capacity=5\).*now has KRLST\(capacity=6\).*new checkpoint"):
+    with pytest.raises(
+        ValueError, match=r"learned by KRLST\(capacity=5\).*now has KRLST\(capacity=6\).*new checkpoint"
+    ):
         driver.testInPandas(0, frame(rows(4, 20)))
     assert driver.peekValueState("head", 0) == before
 

@@ -185,10 +185,10 @@ def test_streams_that_cannot_be_tracked(spark, batch, tmp_path):
         track(stream, initial=frame(spark, batch), **settings())
     with pytest.raises(ValueError, match="the name of a column of the predictions; rename it"):
         track(stream.withColumnRenamed("t", "mean"), **settings() | {"time": "mean"})
-    learnt = sg.KRLST()
-    learnt.learn_one([0.0, 0.0], 1.0)
-    with pytest.raises(ValueError, match="must have learnt nothing"):
-        track(stream, **settings() | {"model": learnt})
+    learned = sg.KRLST()
+    learned.learn_one([0.0, 0.0], 1.0)
+    with pytest.raises(ValueError, match="must have learned nothing"):
+        track(stream, **settings() | {"model": learned})
     spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
     try:
         with pytest.raises(ValueError, match="needs the RocksDB state store"):

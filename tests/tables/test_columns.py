@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognise
+from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognize
 from streamgp.tables.columns import seconds
 
 
@@ -13,7 +13,7 @@ def chunk(**columns):
 
 
 def encoded(rows, target="y", inputs=None):
-    encoder = RowEncoder(recognise(rows, target, inputs))
+    encoder = RowEncoder(recognize(rows, target, inputs))
     return encoder.fill(encoder.encode(rows)), encoder
 
 
@@ -29,7 +29,7 @@ def test_columns_are_numbers_categories_times_or_ignored():
         nothing=[""] * n,
         y=[str(i % 7) for i in range(n)],
     )
-    schema = recognise(rows, "y")
+    schema = recognize(rows, "y")
     assert {c.name: c.kind for c in schema.columns} == {
         "when": "time",
         "instant": "ignored",
@@ -83,7 +83,7 @@ def test_text_in_a_column_of_numbers_and_infinity_make_a_bad_row():
 
 
 def test_a_few_mistakes_among_the_first_rows_do_not_make_numbers_a_category():
-    schema = recognise(chunk(x=[str(i * i) for i in range(29)] + ["oops"], y=["1"] * 30), "y")
+    schema = recognize(chunk(x=[str(i * i) for i in range(29)] + ["oops"], y=["1"] * 30), "y")
     assert schema.column("x").kind == "number"
 
 
@@ -95,14 +95,14 @@ def test_decimal_commas_are_understood():
 
 def test_the_time_is_recognised_by_dates_or_by_its_name():
     def time_of(**columns):
-        return recognise(chunk(**columns), "y").time
+        return recognize(chunk(**columns), "y").time
 
     y = ["1", "5", "2"]
     assert time_of(d=["1/1/11", "1/1/11", "1/2/11"], y=y) == "d"
     assert time_of(x=["1", "2", "4"], t=["0.1", "0.2", "0.35"], y=y) == "t"
     assert time_of(t=["0.3", "0.2", "0.35"], y=y) == ""
     assert time_of(x=["0.1", "0.2", "0.35"], y=y) == ""
-    assert recognise(chunk(t=["0.1", "0.2", "0.35"], y=y), "y", ["t"]).inputs == ("t",)
+    assert recognize(chunk(t=["0.1", "0.2", "0.35"], y=y), "y", ["t"]).inputs == ("t",)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_time_is_recognised_by_dates_or_by_its_name():
 )
 def test_cycles_of_the_time_are_inputs_where_some_hundred_rows_can_show_them(spacing, cycles):
     stamps = [str(1.7e9 + spacing * i) for i in range(20)]
-    assert recognise(chunk(time=stamps, x=["1"] * 20, y=["2"] * 20), "y").cycles == cycles
+    assert recognize(chunk(time=stamps, x=["1"] * 20, y=["2"] * 20), "y").cycles == cycles
 
 
 def test_seconds_of_dates_and_stamps():
@@ -157,13 +157,13 @@ def test_columns_that_cannot_be_used_so_are_refused(target, inputs, message):
     n = 30
     rows = chunk(x=["1"] * n, torque=["2"] * n, name=["a", "b"] * 15, who=[f"p{i}" for i in range(n)])
     if message is None:
-        assert recognise(rows, target, inputs).input_names == ["name=b"]
+        assert recognize(rows, target, inputs).input_names == ["name=b"]
         return
     with pytest.raises(RowsError, match=message):
-        recognise(rows, target, inputs)
+        recognize(rows, target, inputs)
 
 
 def test_columns_that_were_not_asked_for_are_not_read():
-    schema = recognise(chunk(x=["1"] * 3, z=["2"] * 3, y=["3"] * 3), "y", ["z"])
+    schema = recognize(chunk(x=["1"] * 3, z=["2"] * 3, y=["3"] * 3), "y", ["z"])
     rows = RowEncoder(schema).encode(chunk(x=["text"], z=["4"], y=["5"]))
     assert (rows.X.tolist(), rows.bad) == ([[4.0]], [])

@@ -9,7 +9,7 @@ import pytest
 
 from streamgp.job import Job
 from streamgp.job.comparison import compare_models
-from streamgp.tables import RowEncoder, RowsError, Schema, recognise
+from streamgp.tables import RowEncoder, RowsError, Schema, recognize
 from streamgp.tables.numbers import as_number
 from tests.cli.test_run import SMALL, streamgp
 from tests.tables.test_columns import chunk
@@ -18,7 +18,7 @@ from tests.tables.test_columns import chunk
 def read(target="y", inputs=None, decimal=None, **columns):
     """The numbers of all columns by name, and the schema."""
     rows = chunk(**columns)
-    schema = recognise(rows, target, inputs, decimal=decimal)
+    schema = recognize(rows, target, inputs, decimal=decimal)
     encoded = RowEncoder(schema).encode(rows)
     assert encoded.bad == []
     values = dict(zip(schema.input_names, encoded.X.T.tolist(), strict=True))
@@ -78,14 +78,14 @@ def test_a_column_that_can_be_read_in_two_ways_is_asked_about(columns):
     with pytest.raises(
         RowsError, match=r"the column '[xy]' has '1[,.][0-9]*', which may be 1.* or 1.*; say which with"
     ):
-        recognise(rows, "y")
+        recognize(rows, "y")
     for mark in ".,":
-        assert recognise(rows, "y", decimal=mark).column("y").decimal == mark
+        assert recognize(rows, "y", decimal=mark).column("y").decimal == mark
 
 
 def test_the_sentence_says_what_each_answer_means():
     with pytest.raises(RowsError) as error:
-        recognise(chunk(sales=["685", "1,096"]), "sales")
+        recognize(chunk(sales=["685", "1,096"]), "sales")
     assert str(error.value) == (
         "the column 'sales' has '1,096', which may be 1096 or 1.096; "
         "say which with `decimal=.` (1096) or `decimal=,` (1.096)"
@@ -93,7 +93,7 @@ def test_the_sentence_says_what_each_answer_means():
     assert read("sales", decimal=".", sales=["685", "1,096"])[0]["sales"] == [685, 1096]
     assert read("sales", decimal=",", sales=["685", "1,096"])[0]["sales"] == [685, 1.096]
     with pytest.raises(ValueError, match="decimal must be one of '.', ','; got ';'"):
-        recognise(chunk(sales=["685", "1,096"]), "sales", decimal=";")
+        recognize(chunk(sales=["685", "1,096"]), "sales", decimal=";")
 
 
 def test_a_column_that_nobody_asked_for_is_not_asked_about():
@@ -143,14 +143,14 @@ def test_text_with_something_like_a_number_in_it_says_nothing_of_the_others():
     ],
 )
 def test_a_later_value_that_does_not_fit_is_a_bad_row(first, later, reason):
-    encoder = RowEncoder(recognise(chunk(y=first), "y"))
+    encoder = RowEncoder(recognize(chunk(y=first), "y"))
     (bad,) = encoder.encode(chunk(y=[later])).bad
     assert bad.reason.startswith(reason)
 
 
 def test_later_values_that_fit_are_read_alike():
     def later(first, values):
-        return RowEncoder(recognise(chunk(y=first), "y")).encode(chunk(y=values)).y.tolist()
+        return RowEncoder(recognize(chunk(y=first), "y")).encode(chunk(y=values)).y.tolist()
 
     assert later(["1.5", "2"], ["1,096", "3.25"]) == [1096, 3.25]
     assert later(["1,5", "2"], ["1.096", "1,096", "3"]) == [1096, 1.096, 3]
@@ -168,25 +168,25 @@ def test_marks_for_missing_values_are_read_and_told():
 def test_a_target_of_text_shows_the_values_that_are_no_numbers():
     y = [str(0.5 * i) for i in range(20)] + ["bad", "bad", "off", "x" * 50]
     with pytest.raises(RowsError, match="the target 'y' must hold numbers; it holds 'bad', 'off', 'xxxxxxx"):
-        recognise(chunk(y=y), "y")
+        recognize(chunk(y=y), "y")
 
 
 def test_dates_of_eight_digits_are_times_if_they_say_so():
     days = [f"202401{i:02d}" for i in range(1, 31)]
     y = [str(i % 7) for i in range(30)]
-    schema = recognise(chunk(day=days, y=y), "y")
+    schema = recognize(chunk(day=days, y=y), "y")
     assert (schema.time, schema.cycles, schema.inputs) == ("day", ("day of week",), ())
-    assert recognise(chunk(day=list(map(int, days)), y=y), "y").time == "day"
-    assert recognise(chunk(date=days[::-1], y=y), "y").time == "date"  # called so
-    assert recognise(chunk(id=days[::2] + days[1::2], y=y), "y").inputs == ("id",)
-    assert recognise(chunk(day=days, y=y), "y", ["day"]).inputs == ("day",)  # asked for
-    assert recognise(chunk(number=[str(20240090 + i) for i in range(30)], y=y), "y").time == ""
-    schema = recognise(chunk(at=[f"2024-01-{i:02d}" for i in range(1, 31)], day=days, y=y), "y")
+    assert recognize(chunk(day=list(map(int, days)), y=y), "y").time == "day"
+    assert recognize(chunk(date=days[::-1], y=y), "y").time == "date"  # called so
+    assert recognize(chunk(id=days[::2] + days[1::2], y=y), "y").inputs == ("id",)
+    assert recognize(chunk(day=days, y=y), "y", ["day"]).inputs == ("day",)  # asked for
+    assert recognize(chunk(number=[str(20240090 + i) for i in range(30)], y=y), "y").time == ""
+    schema = recognize(chunk(at=[f"2024-01-{i:02d}" for i in range(1, 31)], day=days, y=y), "y")
     assert (schema.time, schema.column("day").note) == ("at", "dates")
 
 
 def test_a_schema_of_version_0_2_reads_its_decimal_commas():
-    saved = recognise(chunk(y=["1,5", "2"]), "y").to_dict()
+    saved = recognize(chunk(y=["1,5", "2"]), "y").to_dict()
     saved["columns"] = [column[:4] for column in saved["columns"]]
     assert Schema.from_dict(saved | {"decimal_comma": True}).column("y").decimal == ","
     assert Schema.from_dict(saved | {"decimal_comma": False}).column("y").decimal == ""

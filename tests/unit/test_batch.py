@@ -336,9 +336,9 @@ def test_a_call_that_raises_leaves_the_model_as_it_was(model):
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_nothing_can_be_asked_before_fit(model):
     model = type(model)(**model.get_params())
-    with pytest.raises(ValueError, match=f"this {type(model).__name__} has learnt nothing yet"):
+    with pytest.raises(ValueError, match=f"this {type(model).__name__} has learned nothing yet"):
         model.predict(X_NEW)
-    with pytest.raises(ValueError, match="has learnt nothing yet"):
+    with pytest.raises(ValueError, match="has learned nothing yet"):
         model.log_marginal_likelihood()
     assert model.hyperparameters == {"noise": 0.01}
 

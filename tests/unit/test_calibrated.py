@@ -364,7 +364,9 @@ def test_settings_are_checked(settings, message):
 def test_a_model_that_has_learnt_is_refused():
     model = sg.KRLST()
     model.learn_one(1.0, 2.0)
-    with pytest.raises(ValueError, match="must have learnt nothing, because Calibrated needs every row .* seen 1 rows"):
+    with pytest.raises(
+        ValueError, match="must have learned nothing, because Calibrated needs every row .* seen 1 rows"
+    ):
         sg.Calibrated(model)
     with pytest.raises(TypeError, match="model must be a stream model"):
         sg.Calibrated(3)

@@ -129,10 +129,10 @@ def test_what_is_no_committee_is_refused():
         sg.Committee([])
     with pytest.raises(ValueError, match="memory must be a whole number of at least 2; got 1"):
         sg.Committee([sg.KRLST()], memory=1)
-    learnt = sg.KRLST()
-    learnt.learn_one(1.0, 2.0)
-    with pytest.raises(ValueError, match="models must have learnt nothing.*one that has seen 1 rows"):
-        sg.Committee([learnt])
+    learned = sg.KRLST()
+    learned.learn_one(1.0, 2.0)
+    with pytest.raises(ValueError, match="models must have learned nothing.*one that has seen 1 rows"):
+        sg.Committee([learned])
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -237,7 +237,7 @@ def test_the_oldest_row_expires_when_too_many_wait(data):
     model, plain = sg.Delayed(sg.KRLST(), pending=3), sg.KRLST()
     for t in range(4):
         model.issue(X[t])
-        model.learn_one(X[10 + t], Y[10 + t])  # what is learnt at once needs no place
+        model.learn_one(X[10 + t], Y[10 + t])  # what is learned at once needs no place
         plain.learn_one(X[10 + t], Y[10 + t])
     assert (model.pending, model.expired, model.rows_seen) == (3, 1, 8)
     before = model.to_bytes()
@@ -291,14 +291,14 @@ def test_a_bad_ticket_gets_a_sentence_and_changes_nothing(ticket, error, message
         sg.Delayed(sg.KRLST()).resolve(0, 1.0)
 
 
-@pytest.mark.parametrize("learnt", [0, 5], ids=["first target", "later"])
-def test_bad_rows_and_targets_change_nothing(build, learnt):
+@pytest.mark.parametrize("learned", [0, 5], ids=["first target", "later"])
+def test_bad_rows_and_targets_change_nothing(build, learned):
     X, Y = stream(2)
     model = sg.Delayed(build(), pending=4)
     with pytest.raises(ValueError, match="x has NaN or inf"):
         model.issue([1.0, np.nan, 2.0])
     assert model.to_bytes() == sg.Delayed(build(), pending=4).to_bytes()
-    issue_and_resolve(model, X[:learnt], Y[:learnt])
+    issue_and_resolve(model, X[:learned], Y[:learned])
     ticket = model.issue(X[10]).ticket
     model.issue(X[11])
     before = model.to_bytes()
@@ -310,7 +310,7 @@ def test_bad_rows_and_targets_change_nothing(build, learnt):
         with pytest.raises((ValueError, TypeError), match=message):
             model.resolve(ticket, y)
         assert model.to_bytes() == before
-    if learnt:
+    if learned:
         with pytest.raises(ValueError, match="y must be 2 numbers"):
             model.resolve(ticket, [1.0, 2.0, 3.0])
         with pytest.raises(ValueError, match="must have 3 columns"):

@@ -476,7 +476,7 @@ def test_settings_are_checked(settings, message):
 
 
 def test_batches_are_refused():
-    with pytest.raises(ValueError, match="looks at every row before it is learnt: use batch=1"):
+    with pytest.raises(ValueError, match="looks at every row before it is learned: use batch=1"):
         sg.DriftAware(sg.Standardize(sg.RecursiveGP([[0.0], [1.0]], batch=4)))
 
 

@@ -511,7 +511,7 @@ def test_what_cannot_be_tuned_is_refused():
         tune(sg.SOGP(), X, Y, rows=0)
     with pytest.raises(TypeError, match="evidence must be, for example"):
         tune(sg.SOGP(), X, Y, evidence="yes")
-    with pytest.raises(ValueError, match="has learnt nothing yet"):
+    with pytest.raises(ValueError, match="has learned nothing yet"):
         SSGPR().stream_settings()
 
 

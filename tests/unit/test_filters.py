@@ -406,7 +406,7 @@ def test_filter_has_no_variance_and_says_so(name):
 @pytest.mark.parametrize("p", [1, 3])
 def test_track_equals_the_loop_of_one_row_calls_bitwise(name, p):
     X, Y = stream(p=p)
-    many, one, learnt = models()[name], models()[name], models()[name]
+    many, one, learned = models()[name], models()[name], models()[name]
     tracked = many.track(X, Y)
     rows = []
     for x, y in zip(X, Y, strict=True):
@@ -415,9 +415,9 @@ def test_track_equals_the_loop_of_one_row_calls_bitwise(name, p):
         one.predict_one(x), one.predict_many(X)
         assert one.to_bytes() == before
         one.learn_one(x, y)
-    learnt.learn_many(X, Y)
+    learned.learn_many(X, Y)
     np.testing.assert_array_equal(tracked.mean[1:], np.array(rows[1:]))
-    assert many.to_bytes() == one.to_bytes() == learnt.to_bytes()
+    assert many.to_bytes() == one.to_bytes() == learned.to_bytes()
     ahead = many.track(X[:9])
     rows = []
     for x in X[:9]:

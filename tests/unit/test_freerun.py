@@ -36,7 +36,7 @@ def fourier(model, A):
     return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(model._state.frequencies))
 
 
-def learnt(model, targets=Y):
+def learned(model, targets=Y):
     model.learn_many(X, targets)
     return model
 
@@ -50,7 +50,7 @@ def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
         sg.RecursiveGP(X, kernel=SE, noise=0.05),
         sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),
     ):
-        got = Function(learnt(model)).joint(NEW)
+        got = Function(learned(model)).joint(NEW)
         np.testing.assert_allclose(got[0], mean, atol=1e-8)
         np.testing.assert_allclose(got[1], np.broadcast_to(covariance, got[1].shape), atol=1e-8)
 
@@ -61,7 +61,7 @@ def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
         (sg.Fourier(10, lengthscale=1.3), fourier),
         (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
     ):
-        model = learnt(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
+        model = learned(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
         mean, covariance = Function(model).joint(NEW)
         for j, noise in enumerate((0.05, 0.2)):
             expected = dense_joint(dense(model, X), Y[:, j], dense(model, NEW), noise)
@@ -103,7 +103,7 @@ def test_values_drawn_step_by_step_have_the_batch_posteriors_joint_covariance():
     rows = np.vstack([NEW, NEW[:1] + 1e-3])
     for separate in ({}, {"outputs": "separate", "noise": [0.05, 0.2]}):
         settings = {"capacity": 25, "novelty": 0, "noise": 0.05} | separate
-        model = learnt(sg.SOGP(SE, **settings))
+        model = learned(sg.SOGP(SE, **settings))
         A = map_of(model._trajectories(7, 7), rows)
         for j, noise in enumerate(np.broadcast_to(settings["noise"], 2)):
             _, covariance = exact_joint(KERNEL, X, Y, rows, noise)
@@ -111,7 +111,7 @@ def test_values_drawn_step_by_step_have_the_batch_posteriors_joint_covariance():
 
 
 def test_values_drawn_on_a_small_basis_include_the_residual_between_rows():
-    model = learnt(sg.SOGP(SE, capacity=5, noise=0.05))
+    model = learned(sg.SOGP(SE, capacity=5, noise=0.05))
     basis, S = model.basis, np.tril(model._state.covariance[0, :5, :5])
     S = S + np.tril(S, -1).T
     Phi = np.linalg.solve(np.linalg.cholesky(KERNEL(basis, basis)), KERNEL(basis, NEW)).T
@@ -122,7 +122,7 @@ def test_values_drawn_on_a_small_basis_include_the_residual_between_rows():
 
 
 def test_trajectories_advance_a_window_of_their_own():
-    model = learnt(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
+    model = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
     windows = oracles.windows(np.vstack([X, NEW]), 3)
     _, covariance = exact_joint(KERNEL, windows[:25], Y, windows[25:], 0.05)
     A = map_of(model._trajectories(6, 6), NEW)
@@ -131,7 +131,7 @@ def test_trajectories_advance_a_window_of_their_own():
 
 def test_trajectories_feed_a_reservoir_with_their_own_targets():
     model = sg.OnlineGP(sg.Basis(SE), memory=sg.Reservoir(5, feedback=0.5), budget=sg.Budget(30, novelty=0))
-    learnt(model)
+    learned(model)
     futures, twins = model._trajectories(3, 4), [model.copy() for _ in range(3)]
     said = np.random.default_rng(33).standard_normal((4, 3, 2))
     for t in range(4):
@@ -163,7 +163,7 @@ def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
     settings = {"basis": X, "kernel": SE, "noise": 0.05}
     above = sg.RecursiveGP(**settings, mean=lambda rows: 5.0 * rows[:, 0])
     above.learn_many(X, Y[:, 0] + 5.0 * X[:, 0])
-    plain = learnt(sg.RecursiveGP(**settings), Y[:, 0])
+    plain = learned(sg.RecursiveGP(**settings), Y[:, 0])
     one, other = above._trajectories(6, 1).predict(NEW), plain._trajectories(6, 1).predict(NEW)
     np.testing.assert_allclose(one.mean, other.mean + 5.0 * NEW[:, :1], atol=1e-8)
     np.testing.assert_allclose(one.variance, other.variance, atol=1e-8)
@@ -172,7 +172,7 @@ def test_trajectories_of_a_recursive_gp_stand_on_its_prior_mean():
 
 def test_a_committees_trajectories_are_shared_by_weight():
     model = sg.Committee([sg.SOGP(SE, noise=0.05), sg.OnlineGP(sg.Linear())])
-    learnt(model)
+    learned(model)
     model._errors[:, 0] = 1.0
     futures = model._trajectories(10, 2)
     step = futures.predict(np.repeat(NEW[:1], 10, axis=0))
@@ -211,7 +211,7 @@ def test_a_forecast_of_an_uncertain_slope_has_the_moments_of_its_powers(steps):
 
 
 def test_groups_of_trajectories_do_not_change_the_law(monkeypatch):
-    model = learnt(sg.SOGP(SE, noise=0.05), Y[:, 0])
+    model = learned(sg.SOGP(SE, noise=0.05), Y[:, 0])
     together = model.forecast(3, feedback=[0, 1], trajectories=400)
     monkeypatch.setattr("streamgp.contract.freerun.ROOM", 1000.0)
     apart = model.forecast(3, feedback=[0, 1], trajectories=400)

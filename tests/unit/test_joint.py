@@ -46,7 +46,7 @@ def fourier(frequencies, A):
     return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(len(frequencies))
 
 
-def learnt(model, targets=Y):
+def learned(model, targets=Y):
     model.learn_many(X, targets)
     return model
 
@@ -82,14 +82,14 @@ def test_with_room_for_every_row_it_is_the_batch_gp(targets):
         sg.FBKRLS(SE, capacity=25, noise=0.05),
         sg.RecursiveGP(X, kernel=SE, noise=0.05),
     ):
-        joint = learnt(model, targets).predict_joint(NEW)
+        joint = learned(model, targets).predict_joint(NEW)
         assert joint.covariance.shape == (*targets.shape[1:], 6, 6)
         assert_is(joint, mean, covariance)
         np.testing.assert_array_equal(joint.noise, np.full_like(mean, 0.05))
 
 
 def test_kept_rows_are_the_batch_gp_of_these_rows():
-    joint = learnt(sg.SWKRLS(SE, capacity=10, noise=0.05)).predict_joint(NEW)
+    joint = learned(sg.SWKRLS(SE, capacity=10, noise=0.05)).predict_joint(NEW)
     assert_is(joint, *exact_joint(X[-10:], Y[-10:], NEW, 0.05))
 
 
@@ -100,7 +100,7 @@ def test_absorbed_rows_count_as_in_fitc_or_dtc(absorb, residual):
     model = sg.OnlineGP(sg.Basis(SE), noise=0.05, budget=sg.Budget(50, novelty=1e-9, absorb=absorb))
     model.learn_many(points, np.zeros((7, 2)))
     model._numbers.plan["novelty"] = np.inf
-    learnt(model)
+    learned(model)
     np.testing.assert_array_equal(model.basis, points)
     rows, targets = np.vstack([points, X]), np.vstack([np.zeros((7, 2)), Y])
     assert_is(model.predict_joint(NEW), *sparse_joint(points, rows, targets, NEW, 0.05, residual))
@@ -108,7 +108,7 @@ def test_absorbed_rows_count_as_in_fitc_or_dtc(absorb, residual):
 
 def test_given_basis_points_are_fitc():
     points = rng.uniform(-2, 2, (7, 2))
-    joint = learnt(sg.RecursiveGP(points, kernel=SE, noise=0.05)).predict_joint(NEW)
+    joint = learned(sg.RecursiveGP(points, kernel=SE, noise=0.05)).predict_joint(NEW)
     assert_is(joint, *sparse_joint(points, X, Y, NEW, 0.05, 1.0))
 
 
@@ -122,13 +122,13 @@ def test_features_are_the_linear_model_of_their_weights(form):
             lambda A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5),
         ),
     ):
-        joint = learnt(model).predict_joint(NEW)
+        joint = learned(model).predict_joint(NEW)
         assert_is(joint, *linear_joint(features(X), Y, features(NEW), 0.05))
 
 
 def test_separate_outputs_have_covariances_of_their_own():
     model = sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.2], outputs="separate")
-    joint = learnt(model).predict_joint(NEW)
+    joint = learned(model).predict_joint(NEW)
     for j, noise in enumerate((0.05, 0.2)):
         mean, covariance = exact_joint(X, Y[:, j], NEW, noise)
         np.testing.assert_allclose(joint.mean[:, j], mean, atol=1e-8)
@@ -138,7 +138,7 @@ def test_separate_outputs_have_covariances_of_their_own():
 
 
 def test_every_row_has_the_same_past():
-    model = learnt(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
+    model = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05, depth=3))
     past = np.hstack([np.tile(X[-2:].ravel(), (len(NEW), 1)), NEW])
     assert_is(model.predict_joint(NEW), *exact_joint(oracles.windows(X, 3), Y, past, 0.05))
 
@@ -155,8 +155,8 @@ def test_before_any_data_it_is_the_prior():
 
 def test_an_estimated_power_scales_the_covariance():
     settings = {"capacity": 25, "forgetting": 1.0, "noise": 0.05}
-    plain = learnt(sg.KRLST(SE, **settings)).predict_joint(NEW)
-    powered = learnt(sg.KRLST(SE, **settings, estimate_power=True))
+    plain = learned(sg.KRLST(SE, **settings)).predict_joint(NEW)
+    powered = learned(sg.KRLST(SE, **settings, estimate_power=True))
     joint, power = powered.predict_joint(NEW), powered._state.power[0] / powered._state.power[1]
     np.testing.assert_allclose(joint.covariance, power * plain.covariance, rtol=1e-8)
     np.testing.assert_allclose(joint.noise, power * plain.noise, rtol=1e-12)
@@ -166,7 +166,7 @@ def test_an_estimated_power_scales_the_covariance():
 
 
 def test_a_sum_over_rows_has_the_variance_of_the_batch_gps_sum():
-    model = learnt(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05), Y[:, 0])
+    model = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.05), Y[:, 0])
     joint = model.predict_joint(NEW)
     mean, covariance = exact_joint(X, Y[:, 0], NEW, 0.05)
     total, variance = mean.sum(), covariance.sum()
@@ -181,7 +181,7 @@ def test_a_sum_over_rows_has_the_variance_of_the_batch_gps_sum():
 
 def test_a_maximum_over_rows_has_the_law_found_by_quadrature():
     rows = np.array([[0.1, 0.2], [0.5, -0.1]])
-    joint = learnt(sg.SOGP(SE, capacity=25, novelty=0, noise=0.5), Y[:, 0]).predict_joint(rows)
+    joint = learned(sg.SOGP(SE, capacity=25, novelty=0, noise=0.5), Y[:, 0]).predict_joint(rows)
     (m1, m2), C = exact_joint(X, Y[:, 0], rows, 0.5)
     assert C[0, 1] / np.sqrt(C[0, 0] * C[1, 1]) > 0.5  # rows on their own would give another law
     maxima = joint.sample(DRAWS).max(1)
@@ -209,7 +209,7 @@ def test_draws_follow_the_joint_law_with_and_without_a_residual():
         sg.RLSESN(units=6),
         sg.SWKRLS(SE, capacity=5),
     ):
-        joint = learnt(model).predict_joint(NEW)
+        joint = learned(model).predict_joint(NEW)
         draws = joint.sample(DRAWS, seed=1)
         assert draws.shape == (DRAWS, 6, 2)
         assert_drawn_from(joint, draws)
@@ -224,7 +224,7 @@ def test_draws_on_few_weights_are_functions_of_these_weights():
     rows = rng.uniform(-2, 2, (500, 2))
     Phi = fourier(frequencies, rows)
     for form in ("covariance", "cholesky"):
-        joint = learnt(sg.ISSGPR(frequencies=frequencies, noise=0.05, form=form), Y[:, 0]).predict_joint(rows)
+        joint = learned(sg.ISSGPR(frequencies=frequencies, noise=0.05, form=form), Y[:, 0]).predict_joint(rows)
         draws = joint.sample(2000)
         w = np.linalg.lstsq(Phi, draws.T)[0]
         np.testing.assert_allclose(Phi @ w, draws.T, atol=1e-12)
@@ -253,7 +253,7 @@ def test_draws_where_nothing_is_uncertain_are_the_mean():
 
 
 def test_draws_repeat_with_their_seed_and_what_is_wrong_gets_a_sentence():
-    joint = learnt(sg.SOGP(SE, noise=0.05), Y[:, 0]).predict_joint(NEW)
+    joint = learned(sg.SOGP(SE, noise=0.05), Y[:, 0]).predict_joint(NEW)
     np.testing.assert_array_equal(joint.sample(4, seed=2), joint.sample(4, seed=2))
     assert not np.array_equal(joint.sample(4, seed=2), joint.sample(4, seed=3))
     with pytest.raises(ValueError, match="n must be"):
@@ -264,7 +264,7 @@ def test_draws_repeat_with_their_seed_and_what_is_wrong_gets_a_sentence():
 
 def test_a_joint_prediction_stays_when_the_model_learns_on():
     for model in (sg.SOGP(SE, noise=0.05), sg.ISSGPR(features=5)):
-        joint = learnt(model).predict_joint(NEW)
+        joint = learned(model).predict_joint(NEW)
         assert len(joint) == 6
         before = joint.mean.copy(), joint.covariance.copy(), joint.sample(3)
         model.learn_many(X + 0.3, Y)
@@ -287,7 +287,7 @@ def test_bad_rows_get_a_sentence_and_change_nothing():
     for started in (False, True):
         model = sg.Standardize(sg.SOGP(SE))
         if started:
-            learnt(model)
+            learned(model)
         before = model.to_bytes()
         with pytest.raises(ValueError, match="X has no rows: there is nothing to predict together"):
             model.predict_joint(np.empty((0, 2)))
@@ -309,7 +309,7 @@ def gp(noise=0.05):
 
 def test_standardize_hands_over_standard_rows_and_scales_back():
     targets = 100.0 + 30.0 * Y
-    model = learnt(sg.Standardize(gp(), warmup=25), 100.0 + 30.0 * Y)
+    model = learned(sg.Standardize(gp(), warmup=25), 100.0 + 30.0 * Y)
     shift, scale = X.mean(0), X.std(0, ddof=1)
     center, spread = targets.mean(0), targets.std(0, ddof=1)
     mean, covariance = exact_joint((X - shift) / scale, (targets - center) / spread, (NEW - shift) / scale, 0.05)
@@ -322,11 +322,11 @@ def test_standardize_hands_over_standard_rows_and_scales_back():
 
 def test_columns_differenced_and_a_prior_mean_pass_the_covariance_on():
     mean, covariance = exact_joint(X[:, :1], Y, NEW[:, :1], 0.05)
-    assert_is(learnt(sg.Columns(gp(), columns=[0])).predict_joint(NEW), mean, covariance)
+    assert_is(learned(sg.Columns(gp(), columns=[0])).predict_joint(NEW), mean, covariance)
     mean, covariance = exact_joint(X, Y - X[:, 1:], NEW, 0.05)
-    joint = learnt(sg.Differenced(gp(), column=1)).predict_joint(NEW)
+    joint = learned(sg.Differenced(gp(), column=1)).predict_joint(NEW)
     assert_is(joint, mean + NEW[:, 1:], covariance)
-    above = learnt(sg.RecursiveGP(X, kernel=SE, noise=0.05, mean=lambda rows: rows[:, 1])).predict_joint(NEW)
+    above = learned(sg.RecursiveGP(X, kernel=SE, noise=0.05, mean=lambda rows: rows[:, 1])).predict_joint(NEW)
     assert_is(above, mean + NEW[:, 1:], covariance)
     assert_drawn_from(above, above.sample(DRAWS))
 
@@ -366,7 +366,7 @@ def test_encoded_models_put_outputs_side_by_side():
     )
     shift, scale = [1.0, 2.0], [2.0, 0.5]
     model = sg.Encoded(encoder, model=[gp(), sg.ISSGPR(features=5)], target_shift=shift, target_scale=scale)
-    joint = learnt(model).predict_joint(NEW)
+    joint = learned(model).predict_joint(NEW)
     rows = np.array([encoder.embed(x[None]) for x in NEW])
     for j, inner in enumerate(model.inner):
         part = inner.predict_joint(rows)
@@ -378,7 +378,7 @@ def test_encoded_models_put_outputs_side_by_side():
 
 def committee(rule="recent"):
     model = sg.Committee([gp(), sg.OnlineGP(sg.Linear()), sg.RunningMean()], rule=rule)
-    learnt(model, Y[:, 0])
+    learned(model, Y[:, 0])
     model._errors[:, 0], model._errors[:, 1] = [[1.0, 1.01, 1.02]], 10.0  # so that all members have some weight
     return model
 
@@ -401,7 +401,7 @@ def test_a_committee_is_a_mixture_of_which_one_member_holds_for_all_rows():
     np.testing.assert_array_less(np.abs(draws.mean(0) - expected), 5 * np.sqrt(np.diag(covariance) / DRAWS))
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.1 * np.diag(covariance).max())
     wrapped = sg.Calibrated(sg.Standardize(sg.Committee([gp(), sg.OnlineGP(sg.Linear())])))
-    joint = learnt(wrapped, Y[:, 0]).predict_joint(NEW)
+    joint = learned(wrapped, Y[:, 0]).predict_joint(NEW)
     np.testing.assert_allclose(joint.sample(DRAWS).std(0), np.sqrt(np.diag(joint.covariance)), rtol=0.1)
 
 
@@ -411,7 +411,7 @@ def test_committees_that_are_no_one_mixture_say_so():
     with pytest.raises(ValueError, match="QKLMS has no joint|Committee has no joint posterior over several rows"):
         sg.Committee([sg.QKLMS()]).predict_joint(NEW)
     undecided = sg.Committee([gp(), sg.Columns(gp(), columns=[0]), sg.Columns(gp(), columns=[1])], rule="ml-poly")
-    learnt(undecided)
+    learned(undecided)
     undecided._regrets[:] = 0.0  # the median speaks, another member at every row
     with pytest.raises(ValueError, match="are no one mixture for all of these rows"):
         undecided.predict_joint(NEW)

@@ -398,7 +398,7 @@ def learn_one_field(model):
     assert model.size == 1
 
 
-def test_a_new_field_takes_the_metric_of_a_trusted_neighbour_that_is_nearly_active():
+def test_a_new_field_takes_the_metric_of_a_trusted_neighbor_that_is_nearly_active():
     model = LWPR(init_D=1.0, w_gen=0.1, **ANNEALED)
     learn_one_field(model)
     moved = model.metrics[0]
@@ -407,7 +407,7 @@ def test_a_new_field_takes_the_metric_of_a_trusted_neighbour_that_is_nearly_acti
     model.learn_one(near, 0.0)
     nearby = model.metrics[-1]
     model.learn_one(near + 100.0, 0.0)
-    # The neighbour learnt the row too before its metric was taken over.
+    # The neighbor learned the row too before its metric was taken over.
     np.testing.assert_array_equal(nearby, model.metrics[0])
     np.testing.assert_allclose(model.metrics[-1], [[1.0]], rtol=1e-12)
 
@@ -443,7 +443,7 @@ def test_a_full_model_replaces_the_field_that_was_inactive_for_longest():
     assert len(model.to_bytes()) == length
 
 
-def test_a_full_model_keeps_the_neighbour_whose_metric_is_taken_over():
+def test_a_full_model_keeps_the_neighbor_whose_metric_is_taken_over():
     model = LWPR(init_D=1.0, capacity=2, w_gen=0.1, **ANNEALED)
     learn_one_field(model)
     model.learn_one(50.0, 0.0)

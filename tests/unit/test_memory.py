@@ -105,7 +105,7 @@ def test_a_given_matrix_says_how_many_units_there_are():
 
 
 @pytest.mark.parametrize("memory", [sg.Window(3), sg.Reservoir(5, feedback=0.5)])
-def test_reset_memory_begins_a_new_sequence_and_keeps_what_was_learnt(memory):
+def test_reset_memory_begins_a_new_sequence_and_keeps_what_was_learned(memory):
     X, Y = rng.normal(size=(8, 2)), rng.normal(size=8)
     model = sg.OnlineGP(sg.Basis(), memory=memory, budget=sg.Budget(20, novelty=0))
     model.learn_many(X, Y)

@@ -16,7 +16,7 @@ def test_a_seasonal_value_is_the_last_known_one_of_its_season(period, ahead):
     y = Y[:, 0].copy()
     said = sg.SeasonalValue(period, ahead=ahead).track(X, y).mean
     for t in range(60):
-        # Before row t the targets up to t - 1 are learnt; the prediction is for row t - 1 + ahead.
+        # Before row t the targets up to t - 1 are learned; the prediction is for row t - 1 + ahead.
         back = next(k for k in range(period, 100, period) if t - 1 + ahead - k <= t - 1)
         at = t - 1 + ahead - back
         assert np.isnan(said[t]) if at < 0 else said[t] == y[at]
@@ -96,7 +96,7 @@ def test_members_of_a_committee_come_and_go():
         (lambda: model.retire(2), IndexError, "there is no member 2; the committee has 2"),
         (lambda: model.add("KRLST"), TypeError, "model must be a stream model"),
         (
-            lambda: model.add(learnt_on_one_column()),
+            lambda: model.add(learned_on_one_column()),
             ValueError,
             "takes 1 inputs and 1 targets, but the committee 3 and 2",
         ),
@@ -126,7 +126,7 @@ def test_a_factor_out_of_range_is_refused_although_nothing_fades():
         sg.RunningMean().forget(1.5)
 
 
-def learnt_on_one_column():
+def learned_on_one_column():
     model = sg.KRLST()
     model.learn_one(1.0, 2.0)
     return model

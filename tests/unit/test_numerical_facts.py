@@ -10,7 +10,7 @@ from tests import inside, oracles
 
 
 def random_walk(n, d=2, step=0.02, seed=0):
-    """A smooth walk, reflected into a box: neighbours in time are near-duplicates."""
+    """A smooth walk, reflected into a box: neighbors in time are near-duplicates."""
     X = np.cumsum(step * np.random.default_rng(seed).normal(size=(n, d)), axis=0)
     return 2.0 * np.abs((X + 1.0) % 4.0 - 2.0) - 2.0
 
@@ -144,7 +144,7 @@ def test_a_long_stream_with_many_close_points_needs_no_repair():
     assert np.sqrt(np.mean((p.mean - truth)[20_000:] ** 2)) < 0.004
 
 
-def test_a_row_whose_gain_is_not_between_0_and_1_is_counted_and_not_learnt():
+def test_a_row_whose_gain_is_not_between_0_and_1_is_counted_and_not_learned():
     model = sg.SOGP(sg.SquaredExponential(1.0), capacity=10, novelty=1e-2, noise=0.01)
     x = np.linspace(0.0, 5.0, 50)
     model.learn_many(x, np.sin(x))

@@ -603,7 +603,7 @@ def test_bad_free_runs_are_refused(call, message):
 
 @pytest.mark.more
 def test_oiesgp_reaches_the_papers_error_on_mackey_glass():
-    """NOTES: depth 20, lengthscale 5, temporal lengthscale 1.01; 80% learnt, 20% predicted against the truth."""
+    """NOTES: depth 20, lengthscale 5, temporal lengthscale 1.01; 80% learned, 20% predicted against the truth."""
     errors = []
     for seed in range(10):
         series = sg.data.mackey_glass(20_000, seed=seed)

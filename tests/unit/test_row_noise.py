@@ -298,7 +298,7 @@ def test_models_that_cannot_weigh_rows_say_so():
         (sg.LWPR(), "LWPR cannot weigh a row by its noise"),
         (sg.RunningMean(), "RunningMean cannot weigh a row by its noise"),
         (sg.KRLS(noise=0.0), "noise=0 is least squares, in which all rows count alike"),
-        (sg.KRLST(adapt=sg.SNGD()), "adapt=SNGD.. moves the noise of all that was learnt together"),
+        (sg.KRLST(adapt=sg.SNGD()), "adapt=SNGD.. moves the noise of all that was learned together"),
         (sg.Calibrated(sg.Standardize(sg.NORMA())), "NORMA cannot weigh a row by its noise"),
     ):
         with pytest.raises(ValueError, match=reason):

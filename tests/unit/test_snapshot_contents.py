@@ -28,7 +28,7 @@ def opened(data):
     return header, {name: array.copy() for name, array in parse(data).items()}
 
 
-def learnt(name, p=1, n=40):
+def learned(name, p=1, n=40):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(n, D))
     model = EXAMPLES[name]()
@@ -93,13 +93,13 @@ def altered(data, name, value, at=0):
     ],
 )
 def test_impossible_numbers_are_refused_with_a_sentence(example, array, value, message):
-    data = learnt(example).to_bytes()
+    data = learned(example).to_bytes()
     with pytest.raises(sg.SnapshotError, match=message):
         sg.from_bytes(altered(data, array, value))
 
 
 def test_an_event_without_a_direction_is_refused():
-    data = learnt("DriftAware on trial").to_bytes()
+    data = learned("DriftAware on trial").to_bytes()
     with pytest.raises(sg.SnapshotError, match="the directions of events must be .*of at most 2; it has 3.0"):
         sg.from_bytes(altered(data, "events", 3.0, at=1))
 
@@ -110,14 +110,14 @@ def test_an_event_without_a_direction_is_refused():
      True], [3, 1], None, [None, 1, True, True]],
 )  # fmt: skip
 def test_a_shape_that_the_arrays_contradict_is_refused(shape):
-    header, tensors = opened(learnt("SOGP").to_bytes())
+    header, tensors = opened(learned("SOGP").to_bytes())
     header["shape"] = shape
     with pytest.raises(sg.SnapshotError, match="the snapshot (says|does not describe)"):
         sg.from_bytes(snapshot.packed(header, tensors))
 
 
 def test_a_reservoir_that_the_arrays_cannot_hold_is_refused_before_it_is_built():
-    header, tensors = opened(learnt("OESGP").to_bytes())
+    header, tensors = opened(learned("OESGP").to_bytes())
     header["settings"]["units"] = 10**9  # to build it would take all memory
     with pytest.raises(sg.SnapshotError, match="which its arrays cannot hold"):
         sg.from_bytes(snapshot.packed(header, tensors))
@@ -165,7 +165,7 @@ def try_to_run(data):
 
 @pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_array_is_refused_or_runs(example):
-    data = learnt(example, p=2).to_bytes()
+    data = learned(example, p=2).to_bytes()
     header, tensors = opened(data)
     assert try_to_run(data)
     rng = np.random.default_rng(len(example))
@@ -191,7 +191,7 @@ def settings_of(described):
 
 @pytest.mark.parametrize("example", parameters(EXAMPLES))
 def test_garbage_in_any_setting_is_refused_or_runs(example):
-    header, tensors = opened(learnt(example, p=2).to_bytes())
+    header, tensors = opened(learned(example, p=2).to_bytes())
     rng = np.random.default_rng(len(example))
     for k, settings in enumerate(settings_of(header)):
         values = [*JUNK, *settings.values()]
@@ -224,7 +224,7 @@ def test_two_gigabytes_of_junk_are_refused_by_their_first_bytes(tmp_path, head, 
 
 def test_a_snapshot_with_gigabytes_behind_it_is_refused_before_they_are_read(tmp_path):
     path = tmp_path / "m.sgp"
-    learnt("SOGP").save(path)
+    learned("SOGP").save(path)
     os.truncate(path, 2**33)
     with pytest.raises(sg.SnapshotError, match="cut short or damaged"):
         sg.load(path)

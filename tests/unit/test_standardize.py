@@ -12,13 +12,13 @@ X = SHIFTS + SCALES * rng.normal(size=(N, D))
 Y = 40.0 + 500.0 * np.sin((X[:, 0] - 1e5) / 2e3) + 5.0 * rng.normal(size=N)
 
 
-def by_hand(build, rows, targets, learnt, resets=()):
+def by_hand(build, rows, targets, learned, resets=()):
     """The model within, fed with rows and targets in units taken from them by textbook formulas."""
     n = len(rows)
     mean, std = rows.sum(0) / n, np.sqrt(((rows - rows.sum(0) / n) ** 2).sum(0) / (n - 1))
     centre, spread = targets.sum() / n, np.sqrt(((targets - targets.sum() / n) ** 2).sum() / (n - 1))
     model = build()
-    for t, (x, y) in enumerate(learnt):
+    for t, (x, y) in enumerate(learned):
         if t in resets:
             model.reset_memory()
         model.learn_one((x - mean) / std, float((y - centre) / spread))
@@ -294,10 +294,10 @@ def test_nobody_else_holds_the_model_within():
 
 
 def test_bad_settings_are_refused():
-    learnt = sg.KRLST()
-    learnt.learn_one(1.0, 1.0)
-    with pytest.raises(ValueError, match="must have learnt nothing.*has seen 1 rows. Hand over model.clone()"):
-        sg.Standardize(learnt)
+    learned = sg.KRLST()
+    learned.learn_one(1.0, 1.0)
+    with pytest.raises(ValueError, match="must have learned nothing.*has seen 1 rows. Hand over model.clone()"):
+        sg.Standardize(learned)
     with pytest.raises(TypeError, match="model must be a stream model such as"):
         sg.Standardize(sg.SquaredExponential())
     with pytest.raises(ValueError, match="warmup must be a whole number of at least 2; got 1"):

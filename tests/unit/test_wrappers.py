@@ -242,7 +242,7 @@ def test_both_models_of_a_trial_forget():
 def test_a_batch_is_found_however_deep_it_lies():
     batches = sg.RecursiveGP(np.eye(2), batch=5)
     for within in (batches, sg.Standardize(batches), sg.Committee([sg.KRLST(), batches])):
-        with pytest.raises(ValueError, match="DriftAware looks at every row before it is learnt: use batch=1"):
+        with pytest.raises(ValueError, match="DriftAware looks at every row before it is learned: use batch=1"):
             sg.DriftAware(within)
 
 
@@ -258,9 +258,9 @@ def test_a_warm_up_behind_an_encoder_is_waited_for():
     assert model._rows_until_settled() == 20
 
 
-def test_an_encoder_takes_no_model_that_has_learnt():
-    learnt = sg.KRLST()
-    learnt.learn_one(1.0, 2.0)
-    for model in (learnt, [sg.KRLST(), learnt]):
+def test_an_encoder_takes_no_model_that_has_learned():
+    learned = sg.KRLST()
+    learned.learn_one(1.0, 2.0)
+    for model in (learned, [sg.KRLST(), learned]):
         with pytest.raises(ValueError, match="because Encoded needs every row .* seen 1 rows"):
             sg.Encoded(encoder(), model=model)

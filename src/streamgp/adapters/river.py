@@ -25,8 +25,8 @@ class StreamRegressor(base.Regressor):
     The model has one column for each feature, in the order of the names as text. A feature that is absent counts as 0,
     as elsewhere in River; put a ``preprocessing.StatImputer`` in front where 0 is no sensible value. The columns are
     the features of the first ``warmup`` rows: while these come, a new feature starts the model anew, and it learns the
-    rows so far again. A feature that appears later is left out, and ``ignored`` counts the rows learnt without one. The
-    results are those of the model itself on these columns, to the last bit.
+    rows so far again. A feature that appears later is left out, and ``ignored`` counts the rows learned without one.
+    The results are those of the model itself on these columns, to the last bit.
 
     Args:
         model: the stream model; it is cloned and stays as it is. None:
@@ -55,7 +55,7 @@ class StreamRegressor(base.Regressor):
             raise TypeError(f"model must be a stream model such as KRLST() or None; got {model!r}")
         if model is not None and model.rows_seen:
             raise ValueError(
-                f"model must have learnt nothing, because it does not know the names of its columns; got one that has "
+                f"model must have learned nothing, because it does not know the names of its columns; got one that has "
                 f"seen {model.rows_seen} rows. Hand over model.clone()."
             )
         self.model = model
@@ -79,8 +79,8 @@ class StreamRegressor(base.Regressor):
 
         Args:
             x: numbers by the names of their features.
-            y: a number; None or NaN: the memory of the model advances, nothing is learnt.
-            w: weight: the observation's noise is that of the model divided by it; 0: nothing is learnt. Models that
+            y: a number; None or NaN: the memory of the model advances, nothing is learned.
+            w: weight: the observation's noise is that of the model divided by it; 0: nothing is learned. Models that
                 cannot weigh rows refuse any other than 0 and 1.
         """
         w = number("w", w, at_least=0)
@@ -171,7 +171,7 @@ class StreamClassifier(base.Classifier):
 
         Args:
             x: numbers by the names of their features.
-            y: True or False, 1 or 0; None or NaN: the memory of the model advances, nothing is learnt.
+            y: True or False, 1 or 0; None or NaN: the memory of the model advances, nothing is learned.
         """
         self._rows.learn_one(x, y)
 

@@ -24,9 +24,9 @@ from streamgp.wrappers.standardize import Standardize
 
 
 class StreamRegressor(RegressorMixin, BaseEstimator):
-    """A stream model as a scikit-learn regressor: rows are learnt in order, each once.
+    """A stream model as a scikit-learn regressor: rows are learned in order, each once.
 
-    Its results are those of the model itself, to the last bit. ``model_`` is the model that has learnt.
+    Its results are those of the model itself, to the last bit. ``model_`` is the model that has learned.
 
     Args:
         model: the stream model; it is cloned and stays as it is. None:
@@ -54,7 +54,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
             X: (n, d) rows, an array or a DataFrame.
             y: (n,) or (n, p) targets; all of them finite.
             sample_weight: (n,) weights: an observation's noise is that of the model divided by its weight; a row of
-                weight 0 is observed, not learnt. None: all weigh 1.
+                weight 0 is observed, not learned. None: all weigh 1.
         """
         if self.model is not None and not isinstance(self.model, StreamModel):
             raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")

@@ -24,8 +24,8 @@ from streamgp.wrappers.standardize import Standardize
 class StreamRegressor(BaseProbaRegressor):
     """A stream model as a probabilistic regressor of skpro: ``fit`` learns rows in order, ``update`` learns more.
 
-    Its results are those of the model itself, to the last bit. ``model_`` is the model that has learnt. A prediction is
-    a normal distribution of the target; ``predict_interval`` gives the model's own intervals, which are calibrated by
+    Its results are those of the model itself, to the last bit. ``model_`` is the model that has learned. A prediction
+    is a normal distribution of the target; ``predict_interval`` gives the model's own intervals, which are calibrated by
     default and need not lie alike on both sides of the mean.
 
     Args:
@@ -39,7 +39,7 @@ class StreamRegressor(BaseProbaRegressor):
         >>> X = pd.DataFrame({"x": range(200)})
         >>> y = pd.DataFrame({"y": 1000.0 + X["x"]})
         >>> regressor = StreamRegressor(sg.Standardize(sg.SOGP())).fit(X[:150], y[:150])
-        >>> regressor = regressor.update(X[150:], y[150:])  # in time that does not grow with what was learnt before
+        >>> regressor = regressor.update(X[150:], y[150:])  # in time that does not grow with what was learned before
         >>> regressor.predict_proba(X[-1:]).mean().round(-1)["y"].item(), regressor.model_.rows_seen
         (1200.0, 200)
     """

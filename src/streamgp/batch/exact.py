@@ -82,7 +82,7 @@ class FullGP(KernelModel):
         Args:
             kernel: another kernel, on the same rows; None: the fitted one.
         """
-        solution = self._learnt()
+        solution = self._learned()
         return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
     def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:

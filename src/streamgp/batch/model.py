@@ -67,7 +67,7 @@ class BatchModel(Configured, abc.ABC):
     # What users call.
 
     def fit(self, X: Any, Y: Any, evidence: Evidence | None = None) -> Self:
-        """Learn all rows, in place of any learnt before.
+        """Learn all rows, in place of any learned before.
 
         Args:
             X: (n, d) rows, or (n, depth, d) windows with the oldest input first.
@@ -99,7 +99,7 @@ class BatchModel(Configured, abc.ABC):
         Args:
             X: (n, d) rows, or (n, depth, d) windows.
         """
-        solution = self._learnt()
+        solution = self._learned()
         X = _checked_points(X, self._shape)
         if len(X) == 0:
             empty = np.empty(0 if self._scalar else (0, self._outputs))
@@ -118,7 +118,7 @@ class BatchModel(Configured, abc.ABC):
 
     def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of the data that were fitted, summed over the outputs."""
-        return float(self._learnt().value)
+        return float(self._learned().value)
 
     def objective(self, X: Any, Y: Any) -> Objective:
         """Return the log marginal likelihood of data and its gradient, as functions of the coordinates."""
@@ -168,9 +168,9 @@ class BatchModel(Configured, abc.ABC):
         first_free = values.size - objective.names.count(self.free_name)
         return values[:first_free], values[first_free:]
 
-    def _learnt(self) -> Any:
+    def _learned(self) -> Any:
         if self._solution is None:
-            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(X, Y) first")
+            raise ValueError(f"this {type(self).__name__} has learned nothing yet; call fit(X, Y) first")
         return self._solution
 
     def _hyperparameter(self, name: str) -> float:

@@ -84,7 +84,7 @@ class SSGPR(BatchModel):
         return np.empty((0, 0)) if self._features.given is None else self._features.given.copy()
 
     def stream_settings(self) -> dict[str, Any]:
-        """Return the settings with which an ISSGPR learns row by row what this fitted model has learnt at once.
+        """Return the settings with which an ISSGPR learns row by row what this fitted model has learned at once.
 
         Returns:
             features, frequencies (divided by the lengthscales), lengthscale, variance and noise.

@@ -1,4 +1,4 @@
-"""Free running: a model fed with its own predictions. Nothing is learnt on the way.
+"""Free running: a model fed with its own predictions. Nothing is learned on the way.
 
 The caller says which input columns are lagged targets. With p outputs, column number c of that list holds output c % p
 of c // p + 1 rows ago.

@@ -82,10 +82,10 @@ def targets(Y: Any, n: int, p: int | None, scalar: bool) -> tuple[FloatArray, bo
     return values, is_scalar
 
 
-def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> FloatArray:
-    """The noises of rows, (n, 1) or (n, p), where learnt (n, p) says which targets there are; NaN for the others."""
+def noises(noise: Any, learned: np.ndarray, shared: bool, *, many: bool) -> FloatArray:
+    """The noises of rows, (n, 1) or (n, p), where learned (n, p) says which targets there are; NaN for the others."""
     values = numbers(noise, "noise")
-    n, p = learnt.shape
+    n, p = learned.shape
     if not many and values.ndim == 1:
         values = values[None]
     if values.ndim < 2:
@@ -99,22 +99,22 @@ def noises(noise: Any, learnt: np.ndarray, shared: bool, *, many: bool) -> Float
             'with outputs="separate"'
         )
     with np.errstate(invalid="ignore"):
-        wrong = (learnt & ~(np.isfinite(values) & (values > 0))).any(axis=1)
+        wrong = (learned & ~(np.isfinite(values) & (values > 0))).any(axis=1)
     if wrong.any():
         at = int(np.argmax(wrong))
         raise ValueError(
             f"noise must be finite and above 0{f' in row {at}' if many else ''}: it is the variance of an observation; "
-            f"got {values[at].tolist()}; nothing was learnt. Leave a row out that is to count for nothing, or make its "
-            "target missing."
+            f"got {values[at].tolist()}; nothing was learned. Leave a row out that is to count for nothing, or make "
+            "its target missing."
         )
-    small = (learnt & (values < LEAST_NOISE)).any(axis=1)
+    small = (learned & (values < LEAST_NOISE)).any(axis=1)
     if small.any():
         at = int(np.argmax(small))
         raise ValueError(
             f"noise must be at least {LEAST_NOISE:g}{f' in row {at}' if many else ''}, below which arithmetic cannot "
-            f"tell it from 0; got {values[at].tolist()}; nothing was learnt. Give a larger one, or use other units."
+            f"tell it from 0; got {values[at].tolist()}; nothing was learned. Give a larger one, or use other units."
         )
-    return np.where(learnt if values.shape[1] == p else learnt.any(axis=1, keepdims=True), values, np.nan)
+    return np.where(learned if values.shape[1] == p else learned.any(axis=1, keepdims=True), values, np.nan)
 
 
 def times(time: Any, n: int, *, many: bool) -> FloatArray:
@@ -158,7 +158,7 @@ def _refuse_time(value: Any) -> NoReturn:
 def refuse(status: int, at: int, many: bool) -> None:
     """Raise what the compiled check found."""
     where = f" in row {at}" if many else ""
-    nothing = "; nothing was learnt"
+    nothing = "; nothing was learned"
     if status == checks.BAD_INPUT:
         name = "X" if many else "x"
         raise ValueError(

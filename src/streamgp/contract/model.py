@@ -48,8 +48,8 @@ class Health(NamedTuple):
     """What arithmetic did so far that exact numbers would not need, and targets that were not learned.
 
     Args:
-        skipped_rows: rows that were not learnt because rounding left no gain between 0 and 1.
-        unresolved_rows: rows learnt with a noise so small against the prior variance that rounding may show in the
+        skipped_rows: rows that were not learned because rounding left no gain between 0 and 1.
+        unresolved_rows: rows learned with a noise so small against the prior variance that rounding may show in the
             mean (docs/numerics.md).
         indistinct_points: basis points that left, at a move of hyperparameters or though the budget never evicts,
             because the others explain them as well as arithmetic can tell; no repair.
@@ -85,7 +85,7 @@ class Change(NamedTuple):
     """What the last row did to the basis.
 
     Args:
-        absorbed: the row was learnt on the basis as it is.
+        absorbed: the row was learned on the basis as it is.
         admitted: the row became a basis point.
         evictions: indices of the points that left, in order, each counted at its own moment.
     """
@@ -229,7 +229,7 @@ class StreamModel(Saved):
             child._remember(X)
 
     def _memory_arrays(self) -> list[FloatArray]:
-        """What is remembered of the last rows, and not learnt, as arrays that can be written to."""
+        """What is remembered of the last rows, and not learned, as arrays that can be written to."""
         return [array for child in self._children().values() for array in child._memory_arrays()]
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
@@ -339,11 +339,11 @@ class StreamModel(Saved):
 
         Args:
             x: d numbers.
-            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learnt or forgotten.
+            y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learned or forgotten.
             noise: variance of this observation's noise, above 0, or p of them where outputs are separate; None: the
                 model's own.
             time: when the row was observed, a number, datetime or datetime64; a model with ``half_life`` forgets by
-                what has passed since the last learnt row, all others take no notice.
+                what has passed since the last learned row, all others take no notice.
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -364,7 +364,7 @@ class StreamModel(Saved):
             self._owner = owner
 
     def reset_memory(self) -> None:
-        """Begin a new sequence: the memory is as at the start, what was learnt stays."""
+        """Begin a new sequence: the memory is as at the start, what was learned stays."""
         for child in self._children().values():
             child.reset_memory()
 
@@ -390,7 +390,7 @@ class StreamModel(Saved):
         Args:
             X: (n, d) rows.
             Y: (n,) or (n, p) targets; None: predict and advance the memory without learning.
-            noise: of the observations that are learnt, as in ``learn_many``; predictions are of observations with the
+            noise: of the observations that are learned, as in ``learn_many``; predictions are of observations with the
                 model's own noise.
             time: (n,) times of the rows; see ``learn_one``.
 
@@ -401,7 +401,7 @@ class StreamModel(Saved):
         return self._empty() if prediction is None else prediction
 
     def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
-        """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learnt.
+        """Run freely over rows whose lagged targets are replaced by the model's own predictions; nothing is learned.
 
         Args:
             U: (n, d) rows; lagged targets from before the first row are taken from it.
@@ -419,7 +419,7 @@ class StreamModel(Saved):
     def forecast(
         self, steps: int, feedback: Any = (), inputs: Any = None, trajectories: int = 100, seed: int = 0
     ) -> Prediction:
-        """Predict the next rows after the last one learnt, fed with the model's own predictions; nothing is learnt.
+        """Predict the next rows after the last one learned, fed with the model's own predictions; nothing is learned.
 
         Args:
             steps: rows ahead.
@@ -441,7 +441,7 @@ class StreamModel(Saved):
         raise ValueError(f"{type(self).__name__} has no lengthscales, so it cannot say how relevant its inputs are")
 
     def forget(self, factor: float) -> None:
-        """Let what was learnt fade once, now: as the model's forgetting does at every row.
+        """Let what was learned fade once, now: as the model's forgetting does at every row.
 
         Back-to-prior, the mean and the certainty fade; by injection (``mode="injection"``, ``form="cholesky"``, which
         ``RLSESN`` has) the certainty alone, to the prior's at the least.
@@ -540,19 +540,19 @@ class StreamModel(Saved):
         if noise is None and time is None and weight is None and not self._needs_time:
             return None
         p = self._p or 1 if Y is None else Y.shape[1]
-        learnt = np.zeros((n, p), dtype=bool) if Y is None else ~np.isnan(Y)
+        learned = np.zeros((n, p), dtype=bool) if Y is None else ~np.isnan(Y)
         result = np.full((n, NOISE + (1 if self._shared else p)), np.nan)
         if (noise is not None or weight is not None) and (why := self._refuses_noise(1 if noise is None else p)):
             raise ValueError(why)
         if noise is not None:
-            result[:, NOISE:] = inputs.noises(noise, learnt, self._shared, many=many)
+            result[:, NOISE:] = inputs.noises(noise, learned, self._shared, many=many)
         if weight is not None:
             result[:, WEIGHT] = weight
         if time is not None:
             result[:, TIME] = inputs.times(time, n, many=many)
         if self._needs_time:
             for one in self._family():
-                one._refuse_times(None if time is None else result[:, TIME], np.asarray(learnt.any(axis=1)), many)
+                one._refuse_times(None if time is None else result[:, TIME], np.asarray(learned.any(axis=1)), many)
         return result
 
     def _refuses_noise(self, p: int) -> str:
@@ -561,8 +561,8 @@ class StreamModel(Saved):
             return next((why for child in children if (why := child._refuses_noise(p))), "")
         return f"{type(self).__name__} cannot weigh a row by its noise; {NOISE_MODELS}"
 
-    def _refuse_times(self, time: FloatArray | None, learnt: np.ndarray, many: bool) -> None:
-        """Refuse the times of rows, of which some are learnt, by which this model alone could not forget."""
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
+        """Refuse the times of rows, of which some are learned, by which this model alone could not forget."""
 
     def _begin(self, X: FloatArray, Y: FloatArray | None, scalar: bool, certain: bool, *, many: bool) -> None:
         """Check rows before anything changes, and allocate for their shape."""

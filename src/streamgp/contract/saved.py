@@ -98,7 +98,7 @@ class Saved(Configured, abc.ABC):
         return self.clone()
 
     def clone(self) -> Self:
-        """Return one with the same settings that has learnt nothing."""
+        """Return one with the same settings that has learned nothing."""
         return type(self)(**self._settings)
 
     def save(self, path: str | Path) -> None:

@@ -147,7 +147,7 @@ class Exchange:
 
     @property
     def blank(self) -> tuple[np.ndarray, np.ndarray]:
-        """The record and the counts of a model that has learnt nothing."""
+        """The record and the counts of a model that has learned nothing."""
         record = np.zeros(self.shape.numbers, self.number)
         record[: self.shape.coordinates] = 1.0  # the main diagonal of W comes first
         return record, np.zeros(len(COUNTS), np.int64)
@@ -238,7 +238,7 @@ class Exchange:
     # Repairs.
 
     def refreshed(self, record: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The record made anew in double precision from its basis; one that has learnt nothing if it is past that."""
+        """The record made anew in double precision from its basis; one that has learned nothing if it is past that."""
         blank, none = self.blank
         if not np.isfinite(record).all():
             none[0] = counts[0]

@@ -70,7 +70,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         while at < CLEARED:
             f[at] = number(0)
             at += threads
-        changed, learnt = False, False
+        changed, learned = False, False
         for t in range(U(starts[block]) - shift, U(starts[block + one]) - shift):
             j = me
             while j < D:
@@ -83,14 +83,14 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             if mode != PREDICTED:
                 y = number(Y[t])
                 if y == y:
-                    learnt = True
+                    learned = True
                     changed = learn(f, parameters, y, mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
                 if me == zero and mode == COUNTED:
                     mine[ROWS] += 1
             cuda.syncthreads()
-        if learnt:
+        if learned:
             at, end = me * each, N if changed else ABSORBED
             while at < end:
                 put_back(f, at, records, record + at)

@@ -13,7 +13,7 @@ LINE = 128  # bytes to which records are aligned
 
 # What a launch takes, in this order; behind it stand one lengthscale for each input, inverted, and any frequencies.
 PARAMETERS = (
-    "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learnt
+    "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learned
     "fresh",
     "mean_scale",
     "noise",
@@ -29,8 +29,8 @@ SCALE, FRESH, MEAN_SCALE, NOISE, VARIANCE, KAPPA, NOVEL, DISTINCT, ROUNDING, NEG
     len(PARAMETERS)
 )
 
-# What is done with rows: nothing is learnt; learnt and counted; learnt, when they were counted before.
-PREDICTED, COUNTED, LEARNT = range(3)
+# What is done with rows: nothing is learned; learned and counted; learned, when they were counted before.
+PREDICTED, COUNTED, LEARNED = range(3)
 
 # What is counted for each model.
 COUNTS = ("rows_seen", "points", "change", "negative_residuals", "skipped_rows", "unresolved_rows", "refreshed")

@@ -73,7 +73,7 @@ class Evaluation(NamedTuple):
 
 
 class ProcessHead(Head):
-    """A process that is learnt on embeddings."""
+    """A process that is learned on embeddings."""
 
     theta: Tensor
 

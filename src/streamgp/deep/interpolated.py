@@ -83,14 +83,14 @@ class InterpolatedHead(ProcessHead):
     def condition(self, H: Tensor, Y: Tensor) -> None:
         self._cover(H)
         with torch.no_grad():
-            self._learnt = [self._learn(theta, H.double(), y) for theta, y in zip(self.theta, Y.T, strict=True)]
+            self._learned = [self._learn(theta, H.double(), y) for theta, y in zip(self.theta, Y.T, strict=True)]
 
     def predict(self, H: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             H = H.double()
             low, high = self._reach()
             inside = torch.minimum(torch.maximum(H, low), high)
-            known = [self._known(learnt, inside) for learnt in self._learnt]
+            known = [self._known(learned, inside) for learned in self._learned]
             mean, reduction = (torch.stack(part, dim=1) for part in zip(*known, strict=True))
             prior = self.theta[:, -2].exp()
             variance = torch.minimum((prior - reduction).clamp_min(0.0), prior)
@@ -104,9 +104,9 @@ class InterpolatedHead(ProcessHead):
         directions = self._directions(theta)
         return directions, _solve(self._project(H, directions), directions.scale, float(theta[-1].exp()), y)
 
-    def _known(self, learnt: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
+    def _known(self, learned: tuple[Directions, Solution], H: Tensor) -> tuple[Tensor, Tensor]:
         """Within the grid, the mean of one output, and by how much its variance is below the prior's; both (n,)."""
-        directions, solution = learnt
+        directions, solution = learned
         Phi = self._project(H, directions) * directions.scale
         v = torch.linalg.solve_triangular(solution.L, Phi.T, upper=False)
         return Phi @ solution.weights, (Phi * Phi).sum(1) - (v * v).sum(0)

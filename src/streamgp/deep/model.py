@@ -104,7 +104,7 @@ class DeepModel(Configured, abc.ABC):
             on_epoch: called with an Epoch after every epoch.
         """
         U, Y, began, scalar = checked(U, Y, starts)
-        units, series, learnt, kept = self._divided(U, Y, began, validation)
+        units, series, learned, kept = self._divided(U, Y, began, validation)
         before = dict(self.__dict__)
         try:
             with self._torch():
@@ -114,13 +114,13 @@ class DeepModel(Configured, abc.ABC):
                 identity = {
                     "settings": repr(self.replaced(training=self._training.replaced(epochs=1))),
                     "weights": digest(flat_weights(self._network)),
-                    "data": digest(U, Y, began, learnt, kept),
+                    "data": digest(U, Y, began, learned, kept),
                     "device": self._device.type,
                 }
                 validate = (lambda learner: self._validation_rmse(learner, series, kept)) if kept.size else None
                 session = Session(checkpoint, identity, self._training, validate, on_epoch, progress)
-                self._head = self._train(self._windows(series, learnt), session)
-                self._settle(self._windows(series, np.concatenate([learnt, kept])))
+                self._head = self._train(self._windows(series, learned), session)
+                self._settle(self._windows(series, np.concatenate([learned, kept])))
         except BaseException:
             self.__dict__ = before
             raise
@@ -215,29 +215,29 @@ class DeepModel(Configured, abc.ABC):
     def _divided(
         self, U: FloatArray, Y: FloatArray, began: NDArray[np.int64], validation: int | None
     ) -> tuple[Scaling, Recording, NDArray[np.int64], NDArray[np.int64]]:
-        """The units, the series in them, and the rows whose targets are learnt and kept for validation."""
+        """The units, the series in them, and the rows whose targets are learned and kept for validation."""
         d, p = U.shape[1], Y.shape[1]
         units = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
         rows = self._task.predictable(self._task.series(U, Y, began, units))
         rows = rows[~np.isnan(Y[rows]).any(axis=1)]
         if validation is None:
-            learnt = len(rows) - int(len(rows) * self._training.validation)
+            learned = len(rows) - int(len(rows) * self._training.validation)
         else:
-            learnt = int(np.searchsorted(rows, whole("validation", validation)))
-        if learnt < 2:
+            learned = int(np.searchsorted(rows, whole("validation", validation)))
+        if learned < 2:
             raise ValueError(
-                f"training needs at least 2 rows that a whole window of {self._task.depth} rows precedes; got {learnt} "
-                f"of {len(U)}. Use a longer series or a smaller depth."
+                f"training needs at least 2 rows that a whole window of {self._task.depth} rows precedes; got "
+                f"{learned} of {len(U)}. Use a longer series or a smaller depth."
             )
         if self._standardize:
-            known = rows[learnt - 1] + 1  # what comes later counts for validation alone
+            known = rows[learned - 1] + 1  # what comes later counts for validation alone
             units = units_of(U[:known], Y[:known])
-        return units, self._task.series(U, Y, began, units), rows[:learnt], rows[learnt:]
+        return units, self._task.series(U, Y, began, units), rows[:learned], rows[learned:]
 
     def _checked_units(self) -> Scaling:
         """The units, which a model has once it was fitted."""
         if self._units is None:
-            raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit(U, Y) first")
+            raise ValueError(f"this {type(self).__name__} has learned nothing yet; call fit(U, Y) first")
         return self._units
 
     def _seen(self, U: Any, Y: Any, starts: Any) -> Recording:

@@ -135,7 +135,7 @@ class DeepKernelGP(DeepModel):
         return head
 
     def _settle(self, windows: Windows) -> None:
-        self._learnt = windows
+        self._learned = windows
         H = embed(self._network, windows)
         if self._training.finetune:
             self._head.tune(H, windows.targets, self._training.finetune)
@@ -169,7 +169,7 @@ class DeepKernelGP(DeepModel):
             adapt: SNGD() keeps learning the hyperparameters; None: they stay.
             seed: of the frequencies.
         """
-        units, windows, process = self._checked_units(), self._learnt, self._head
+        units, windows, process = self._checked_units(), self._learned, self._head
         basis = option("features", features, FEATURES) == 0
         whole("capacity", capacity)
         if not (forgetting is None or isinstance(forgetting, Forgetting)):

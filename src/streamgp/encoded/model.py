@@ -32,7 +32,7 @@ class Encoded(Composite):
 
     Args:
         encoder: TrainedEncoder(...).
-        model: the stream model within, which has learnt nothing; or a list of them, one for each output.
+        model: the stream model within, which has learned nothing; or a list of them, one for each output.
         input_shift: subtracted from the inputs, one number for each column; None: 0.
         input_scale: what the difference is divided by; None: 1.
         target_shift: subtracted from the targets, one number for each output; None: 0.
@@ -122,7 +122,7 @@ class Encoded(Composite):
         rows = np.vstack([self._window, self._standard(X)])
         E = np.stack([self._encoder.embed(rows[t + 1 : t + 1 + depth]) for t in range(len(X))])
         targets = None if Y is None else self._standard_targets(Y)
-        # Refused by one of the models within, a row must not be learnt by another.
+        # Refused by one of the models within, a row must not be learned by another.
         status, at = check(E, E[:0] if targets is None else targets, self._shared, self._largest_within)
         inputs.refuse(status, at, many=len(X) > 1)
         said = in_other_units(conditions, self._scaling.target_scale, self._shared)

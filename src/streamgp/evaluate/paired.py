@@ -32,7 +32,7 @@ class Rank(NamedTuple):
 class BlockSums:
     """Sums of losses over blocks of rows, in constant memory: when all blocks are in use, two and two are joined.
 
-    Losses of neighbouring rows are not independent; means over long blocks nearly are.
+    Losses of neighboring rows are not independent; means over long blocks nearly are.
 
     Args:
         blocks: most blocks.

@@ -40,7 +40,7 @@ class Scores(NamedTuple):
 
 
 def prequential(model: StreamModel, X: Any, Y: Any, level: float = 0.9, skip: int = 0, window: int = 1000) -> Scores:
-    """Return how a model does along a stream: each row is predicted, then learnt. The model changes.
+    """Return how a model does along a stream: each row is predicted, then learned. The model changes.
 
     Args:
         model: a stream model.

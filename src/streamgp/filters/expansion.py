@@ -228,7 +228,7 @@ class NORMA(Filter):
         regularization: Annotated[
             float,
             Setting(
-                "each learnt row multiplies the coefficients by 1 - step * regularization, which must stay above 0; 0 "
+                "each learned row multiplies the coefficients by 1 - step * regularization, which must stay above 0; 0 "
                 "is KLMS",
                 "unit of the kernel",
                 not_negative,

@@ -12,7 +12,7 @@ from streamgp.vocabulary import Connectivity, Feedback, InputScale, Retention, S
 
 
 class SGDESN(Filter):
-    """Echo-state network with a linear readout on [state; x; 1], learnt by stochastic gradient [soh2014 II].
+    """Echo-state network with a linear readout on [state; x; 1], learned by stochastic gradient [soh2014 II].
 
     Example:
         >>> import numpy as np

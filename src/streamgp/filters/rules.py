@@ -217,13 +217,13 @@ def run(record: Array, f: Array, X: Array, Y: Array, mean: Array) -> tuple[int, 
         return status, row
     tracking = mean.shape[0] > 0
     for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, True)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, True)
+        if learned or tracking or m.plan.feedback:
             predict_seen(m, f)
         if tracking:
             copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
         remember_target(m, f)
         m.counters.change = NOTHING
-        if learnt:
+        if learned:
             learn(m, f)
     return FINE, -1

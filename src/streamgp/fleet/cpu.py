@@ -30,7 +30,7 @@ class CpuEngine:
     """Holds the numbers of all models and runs rows through them, the models shared out among threads.
 
     Args:
-        model: of the recipe, prepared for the shape of the rows, with nothing learnt.
+        model: of the recipe, prepared for the shape of the rows, with nothing learned.
         size: how many models there are.
         threads: that run models at the same time.
     """
@@ -130,7 +130,7 @@ class CpuEngine:
         self._shelf.put(i, model)
 
     def add(self, count: int) -> None:
-        """Add models at the end that have learnt nothing."""
+        """Add models at the end that have learned nothing."""
         self._shelf.add(count)
 
     def keep(self, which: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.cuda.exchange import Exchange
-from streamgp.cuda.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNT, POINTS, PREDICTED, ROWS, UnfitError
+from streamgp.cuda.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNED, POINTS, PREDICTED, ROWS, UnfitError
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
@@ -52,7 +52,7 @@ class CudaEngine:
     """Keeps the records of all models in the memory of a GPU; rows go up, predictions come down.
 
     Args:
-        model: of the recipe, prepared for the shape of the rows, with nothing learnt.
+        model: of the recipe, prepared for the shape of the rows, with nothing learned.
         size: how many models there are.
         precision: "double" or "single".
         memory: made from the exchange.
@@ -104,7 +104,7 @@ class CudaEngine:
         return prediction, rows.X.copy()
 
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
-        self._learn(rows._replace(X=np.ascontiguousarray(held)), LEARNT, False)
+        self._learn(rows._replace(X=np.ascontiguousarray(held)), LEARNED, False)
 
     def _prediction(self, out: np.ndarray) -> Prediction:
         mean, variance = out[0][:, None], out[1][:, None]

@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Make model i a single model of the same recipe and shape, which nobody else holds."""
 
     def add(self, count: int) -> None:
-        """Add models at the end that have learnt nothing."""
+        """Add models at the end that have learned nothing."""
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
@@ -116,7 +116,7 @@ def no_gpu() -> str:
 
 
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
-    """The engine for models like this one, which is prepared and has learnt nothing."""
+    """The engine for models like this one, which is prepared and has learned nothing."""
     if device == "cpu":
         return (CpuEngine if layers.fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.gpu import GpuMemory

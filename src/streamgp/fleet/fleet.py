@@ -86,8 +86,8 @@ class Fleet(Saved):
         refuse_no_model(model)
         if model.rows_seen:
             raise ValueError(
-                f"model must have learnt nothing; got one that has seen {model.rows_seen} rows. Hand over "
-                "model.clone(), and put models that have learnt in with fleet.replace(i, model)."
+                f"model must have learned nothing; got one that has seen {model.rows_seen} rows. Hand over "
+                "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         devices.refuse_unfit(device, precision, model)
         self._recipe: StreamModel = model.clone()
@@ -256,7 +256,7 @@ class Fleet(Saved):
 
         Args:
             tickets: (n,) of the predictions, in any order.
-            Y: (n,) or (n, p) targets; NaN: nothing is learnt, and the ticket is closed.
+            Y: (n,) or (n, p) targets; NaN: nothing is learned, and the ticket is closed.
             noise: variance of the observations' noise, one for all or (n,).
             time: (n,) times at which the targets came.
         """
@@ -381,11 +381,11 @@ class Fleet(Saved):
 
     def _noises(self, rows: Rows) -> FloatArray:
         """The noises of rows, which stand for their conditions, checked."""
-        learnt = np.zeros((len(rows.X), self._shape.p or 1), dtype=bool) if rows.Y is None else ~np.isnan(rows.Y)
-        return inputs.noises(rows.conditions, learnt, self._recipe._shared, many=len(rows.X) > 1)
+        learned = np.zeros((len(rows.X), self._shape.p or 1), dtype=bool) if rows.Y is None else ~np.isnan(rows.Y)
+        return inputs.noises(rows.conditions, learned, self._recipe._shared, many=len(rows.X) > 1)
 
     def _clock(self) -> FloatArray:
-        """When each model learnt last; NaN: never."""
+        """When each model learned last; NaN: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
         clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
@@ -396,9 +396,9 @@ class Fleet(Saved):
         """Say what is wrong with the times of one model."""
         assert rows.conditions is not None
         assert rows.Y is not None
-        time, learnt = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
+        time, learned = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
         for one in self._single(int(rows.models[0]))._family():
-            one._refuse_times(time, learnt, len(learnt) > 1)
+            one._refuse_times(time, learned, len(learned) > 1)
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
@@ -439,7 +439,7 @@ class Fleet(Saved):
             self._waiting.passed(np.array([i]))
 
     def add(self, n: int = 1) -> np.ndarray:
-        """Add models that have learnt nothing; return their ids, which follow those of the others."""
+        """Add models that have learned nothing; return their ids, which follow those of the others."""
         whole("n", n)
         if self._engine is not None:
             self._engine.add(n)

@@ -87,14 +87,14 @@ class Waiting:
         return newest, newest & (self._fresh[models] == 1)
 
     def take(self, places: np.ndarray) -> None:
-        """Rows have been learnt, one of each model: their places are free."""
+        """Rows have been learned, one of each model: their places are free."""
         newest, _ = self.state_of(places)
         self._newest[self._models[places[newest]]] = -1
         self._fresh[self._models[places]] = 0
         self._tickets[places], self._rows[places], self._models[places] = -1, 0.0, 0
 
     def passed(self, models: np.ndarray) -> None:
-        """Models have learnt other rows."""
+        """Models have learned other rows."""
         self._newest[models], self._fresh[models] = -1, 0
 
     def add(self, count: int) -> None:

@@ -76,7 +76,7 @@ class Layer(abc.ABC):
         self._within.remember(rows)
 
     def issued(self, prediction: Prediction) -> FloatArray:
-        """The parts of predictions that are learnt from when a target comes late, (n, numbers)."""
+        """The parts of predictions that are learned from when a target comes late, (n, numbers)."""
         return np.empty((len(prediction.mean), 0))
 
     def learn_issued(self, rows: Rows, issued: FloatArray) -> None:

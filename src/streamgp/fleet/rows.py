@@ -198,18 +198,18 @@ def times(time: Any, came: Arrival) -> FloatArray:
 
 
 def go_back(rows: Rows, time: FloatArray, clock: FloatArray) -> Indices:
-    """The positions, among the models of these rows, of those with a learnt row that has no time or an earlier one.
+    """The positions, among the models of these rows, of those with a learned row that has no time or an earlier one.
 
     Args:
         rows: of the models.
         time: of each row.
-        clock: (size,) the time of the last learnt row of every model; NaN: none.
+        clock: (size,) the time of the last learned row of every model; NaN: none.
     """
     if rows.Y is None:
         return np.zeros(0, dtype=np.int64)
-    learnt = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
-    model = np.searchsorted(rows.starts, learnt, side="right") - 1
-    given = time[learnt]
+    learned = np.flatnonzero((~np.isnan(rows.Y)).any(axis=1))
+    model = np.searchsorted(rows.starts, learned, side="right") - 1
+    given = time[learned]
     before = np.concatenate([[np.nan], given[:-1]])
     first = np.diff(model, prepend=-1) != 0
     before[first] = clock[rows.models[model[first]]]

@@ -25,7 +25,7 @@ class Shelf:
     """Holds the numbers of models: for each array of one model, one with a row for each.
 
     Args:
-        model: of the recipe, with its arrays allocated and nothing learnt; every place begins as a copy of it.
+        model: of the recipe, with its arrays allocated and nothing learned; every place begins as a copy of it.
         size: how many models there are.
     """
 
@@ -51,7 +51,7 @@ class Shelf:
             stacked[i] = array.reshape(stacked.shape[1:])
 
     def add(self, count: int) -> None:
-        """Add models at the end that have learnt nothing."""
+        """Add models at the end that have learned nothing."""
         size = self.size + count
         if size > len(self._stacked[0]):
             room = size + int(SPARE * size)

@@ -16,7 +16,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of, setting_names
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
-from streamgp.tables.columns import recognise
+from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.writing import PredictedRows
 
@@ -84,7 +84,7 @@ def compare_models(
     reader = read_rows(source)
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
-        schema = recognise(first, target, inputs, decimal=decimal_of(settings))
+        schema = recognize(first, target, inputs, decimal=decimal_of(settings))
         pipelines = {
             name: Pipeline(
                 schema,

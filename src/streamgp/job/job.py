@@ -17,7 +17,7 @@ from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of
 from streamgp.settings import option
-from streamgp.tables.columns import EncodedRows, listed, recognise
+from streamgp.tables.columns import EncodedRows, listed, recognize
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.source import OtherSourceError, RowsError
@@ -44,7 +44,7 @@ class Summary:
         seconds: from the first row to the last.
         rows: rows of this run.
         interrupted: whether it was stopped before the end.
-        notes: what was recognised and decided, for people.
+        notes: what was recognized and decided, for people.
     """
 
     pipeline: Pipeline
@@ -240,7 +240,7 @@ class Job:
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
             raise RowsError(f"{self.source} {has}")
-        schema = recognise(first, self.target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
+        schema = recognize(first, self.target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 

@@ -30,7 +30,7 @@ class Observer:
     """Is told how a run goes; override what you want to know."""
 
     def note(self, sentence: str) -> None:
-        """Something was recognised, decided or noticed, for people."""
+        """Something was recognized, decided or noticed, for people."""
 
     def doing(self, sentence: str) -> None:
         """What the run is doing from now on, until the next such sentence or block: something that takes seconds."""

@@ -425,14 +425,14 @@ def run(record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Arr
     if status != FINE:
         return status, row
     for t in range(X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, True)
+        learned = arrive(m, f, X, Y, t, True)
         m.counters.admitted = 0
         m.counters.evicted = -1
         kappa = compare(m, f)
         if out.shape[1] > 0:
             predict_seen(m, f, kappa)
             report(m, f, t, out)
-        if learnt:
+        if learned:
             copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
             learn_seen(m, f, kappa, noise_of(m.plan.noise, conditions, t, 0))
     return FINE, -1

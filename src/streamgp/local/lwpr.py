@@ -49,7 +49,7 @@ PLAN = np.dtype(
 COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "absorbed", "admitted", "evicted")])
 
 # Field k of output j is number j * capacity + k of all.
-STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learnt": "outputs"}  # the fields of each output
+STATE = memory.ARRAYS | rf.STATE | {"counts": "outputs", "rows_learned": "outputs"}  # the fields of each output
 
 WORK = rf.WORK | {
     "seen": "width",
@@ -291,7 +291,7 @@ class LWPR(MemoryModel):
 
     @property
     def last_change(self) -> Change:
-        """Whether fields learnt the last row (absorbed), one was created (admitted) or left (its index, -1: none)."""
+        """Whether fields learned the last row (absorbed), one was created (admitted) or left (its index, -1: none)."""
         if self._d is None:
             return Change()
         absorbed, admitted, evicted = (self._numbers.count(name) for name in ("absorbed", "admitted", "evicted"))
@@ -372,10 +372,14 @@ def predict_seen(m: Record, f: Array, j: int) -> tuple[float, float]:
 @compiled
 def learn_seen(m: Record, f: Array, j: int, y: float) -> None:
     """Learn the target y of output j at x; activate() has been called."""
-    activation, rows_learnt, metrics = vector(f, m.at.activation), vector(f, m.at.rows_learnt), matrix(f, m.at.metrics)
+    activation, rows_learned, metrics = (
+        vector(f, m.at.activation),
+        vector(f, m.at.rows_learned),
+        matrix(f, m.at.metrics),
+    )
     n_data, trusted, last_active = matrix(f, m.at.n_data), vector(f, m.at.trusted), vector(f, m.at.last_active)
     first, d = j * m.plan.capacity, vector(f, m.at.x).size
-    rows_learnt[j] += 1.0
+    rows_learned[j] += 1.0
     most = second = 0.0
     most_active = second_active = -1
     for g in range(first, first + int(vector(f, m.at.counts)[j])):
@@ -391,7 +395,7 @@ def learn_seen(m: Record, f: Array, j: int, y: float) -> None:
                 trusted[g] = 1.0
             rf.activate(m, f, g, g + 1)
             rf.learn(m, f, g, y, weight)
-            last_active[g] = rows_learnt[j]
+            last_active[g] = rows_learned[j]
             m.counters.absorbed = 1
     if most <= m.plan.w_gen:
         create(m, f, j, y, most, most_active)
@@ -426,7 +430,7 @@ def create(m: Record, f: Array, j: int, y: float, most: float, most_active: int)
     directions[g] = directions[most_active] if copied else min(2, m.at.ss2.columns)
     copy(metrics[most_active] if copied else vector(f, m.at.metric), metrics.shape[1], metrics[g])
     copy(alpha[most_active] if copied else vector(f, m.at.rates), alpha.shape[1], alpha[g])
-    last_active[g] = vector(f, m.at.rows_learnt)[j]
+    last_active[g] = vector(f, m.at.rows_learned)[j]
     rf.begin(m, f, g, y)
 
 

@@ -2,7 +2,7 @@
 
 All statistics are sums with forgetting, so that a field needs no data of the past. Letters are those of
 [vijayakumar2005]: M is the factor of the distance metric D = M'M, s the projected inputs, e_cv the error before a row
-is learnt and e the one after.
+is learned and e the one after.
 """
 
 from __future__ import annotations

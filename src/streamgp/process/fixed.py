@@ -101,10 +101,10 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         if np.isnan(y[first]):
             continue
         if m.plan.factored:
-            learnt = rotate_in(m, f, j, first, last, kappa, gamma2)
+            learned = rotate_in(m, f, j, first, last, kappa, gamma2)
         else:
-            learnt = absorb(m, f, j, first, last, kappa, gamma2)
-        if learnt:
+            learned = absorb(m, f, j, first, last, kappa, gamma2)
+        if learned:
             m.counters.change = ABSORBED
         else:
             m.counters.skipped_rows += 1
@@ -118,7 +118,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
 
 @compiled
 def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
-    """The four lines of posterior.py; False, and nothing learnt, where rounding leaves no gain in [0, 1]."""
+    """The four lines of posterior.py; False, and nothing learned, where rounding leaves no gain in [0, 1]."""
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
     noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
@@ -151,7 +151,7 @@ def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gam
 def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The information form: a row, weighted by the model's noise over its own and the residual, joins [R z].
 
-    False, and nothing learnt, where the weight is no number.
+    False, and nothing learned, where the weight is no number.
     """
     n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
     noise, row_noise, scale = vector(f, m.at.noise)[j], vector(f, m.at.noise_now)[j], vector(f, m.at.scale)[j]

@@ -12,10 +12,10 @@ FACTOR = 0.999  # of parts, where nothing is said
 
 
 class Forgetting(Part):
-    """How what was learnt fades, S <- covariance_scale S + covariance_fresh I and mu <- mean_scale mu, at every row.
+    """How what was learned fades, S <- covariance_scale S + covariance_fresh I and mu <- mean_scale mu, at every row.
 
     See :class:`BackToPrior` and :class:`Injection`. With a half-life the scales are those of the time since the last
-    learnt row, with 0.5 ** (time / half_life) for the factor.
+    learned row, with 0.5 ** (time / half_life) for the factor.
     """
 
     covariance_scale: float = 1.0

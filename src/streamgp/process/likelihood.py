@@ -184,5 +184,5 @@ def refuse(likelihood: Likelihood, Y: FloatArray, *, many: bool) -> None:
         at = np.argwhere(wrong)[0]
         raise ValueError(
             f"{'Y' if many else 'y'} has {Y[tuple(at)]:g}{f' in row {at[0]}' if many else ''}: with {likelihood!r} "
-            f"targets must be {WANTED[likelihood.targets]}, or NaN where missing; nothing was learnt"
+            f"targets must be {WANTED[likelihood.targets]}, or NaN where missing; nothing was learned"
         )

@@ -4,7 +4,7 @@ An observation y of f ~ N(m, v) moves the posterior by the first two derivatives
 
     q = d/dm log E[p(y | f)]      r = d2/dm2 log E[p(y | f)]      [soh2014] Eqs. (19), (20),
 
-which for a Gaussian are (y - m) / s and -1 / s. Any other observation is therefore learnt as the Gaussian one that
+which for a Gaussian are (y - m) / s and -1 / s. Any other observation is therefore learned as the Gaussian one that
 has the same q and r: that of the target m + q / w with noise rho / w, where w = -r and rho = 1 - v w is what it leaves
 of the variance. Functions here return log evidence, q, w and rho, the last two without cancellation.
 """

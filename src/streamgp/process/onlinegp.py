@@ -45,7 +45,7 @@ Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameter
 
 
 class OnlineGP(MemoryModel):
-    """A Gaussian process learnt from a stream, put together from parts.
+    """A Gaussian process learned from a stream, put together from parts.
 
     Example:
         >>> import numpy as np
@@ -170,7 +170,7 @@ class OnlineGP(MemoryModel):
         return stream.run_fixed if self._adapt is None else stream.run_fixed_adapting
 
     def _check_likelihood(self) -> None:
-        """A likelihood that is not Gaussian is learnt one row and one output at a time, in covariance form."""
+        """A likelihood that is not Gaussian is learned one row and one output at a time, in covariance form."""
         self._observes, self._direct = self._likelihood.targets, False
         cannot = {
             'form="cholesky" adds up Gaussian observations: use form="covariance"': self._factored,
@@ -360,35 +360,35 @@ class OnlineGP(MemoryModel):
             )
         if self._adapt is not None:
             return (
-                "adapt=SNGD() moves the noise of all that was learnt together, so that a row cannot keep one of its "
+                "adapt=SNGD() moves the noise of all that was learned together, so that a row cannot keep one of its "
                 "own; use adapt=None to give rows their noise, or learn them without"
             )
         if self._likelihood.kind != observation.GAUSSIAN:
             return f"only Gaussian noise can differ from row to row; this model has likelihood={self._likelihood!r}"
         return ""
 
-    def _refuse_times(self, time: FloatArray | None, learnt: np.ndarray, many: bool) -> None:
-        if not self._needs_time or not learnt.any():
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
+        if not self._needs_time or not learned.any():
             return
         if time is None:
             raise ValueError(
-                f"{type(self).__name__} has a half_life, so it forgets by the time between rows, and every learnt row "
+                f"{type(self).__name__} has a half_life, so it forgets by the time between rows, and every learned row "
                 "needs its own: learn_one(x, y, time=t), learn_many(X, Y, time=times). To forget by rows use "
                 "forgetting= in place of half_life="
             )
         clock = np.array([] if self._d is None else self._state.clock[0])
-        rows, before = np.flatnonzero(learnt), max(clock[~np.isnan(clock)], default=-np.inf)
+        rows, before = np.flatnonzero(learned), max(clock[~np.isnan(clock)], default=-np.inf)
         given = time[rows]
         where = [f" in row {row}" if many else "" for row in rows]
         for at in np.flatnonzero(~np.isfinite(given)):
             raise ValueError(
-                f"time is missing or not finite{where[at]}, but this model forgets by it; nothing was learnt. Give the "
-                "row its time, or make its target missing"
+                f"time is missing or not finite{where[at]}, but this model forgets by it; nothing was learned. Give "
+                "the row its time, or make its target missing"
             )
         for at in np.flatnonzero(np.diff(given, prepend=before) < 0):
             raise ValueError(
                 f"time goes backwards{where[at]}: {given[at]:.15g} after {given[at - 1] if at else before:.15g}; "
-                "nothing was learnt. Sort the rows by time, or give a row that comes late the time at which it comes"
+                "nothing was learned. Sort the rows by time, or give a row that comes late the time at which it comes"
             )
 
     def _predict(self, X: FloatArray) -> Prediction:

@@ -53,7 +53,7 @@ def forget_along(h: Array, phi: Array, scale: float, fresh: float, n: int) -> fl
 
 @compiled
 def is_gain(explained: float, s: float) -> bool:
-    """Whether a row can be learnt: its gain phi'h / s is in [0, 1] but for rounding."""
+    """Whether a row can be learned: its gain phi'h / s is in [0, 1] but for rounding."""
     return explained >= -ROUNDING * s and np.isfinite(s)
 
 
@@ -87,7 +87,7 @@ def mix_with_prior(S: Array, part: float, n: int) -> None:
 
 @compiled
 def restore(S: Array, known: float, kappa: float, n: int) -> None:
-    """Where rounding has left phi'S phi = known below 0, make S positive along phi: the next row can be learnt."""
+    """Where rounding has left phi'S phi = known below 0, make S positive along phi: the next row can be learned."""
     if known < 0.0 and np.isfinite(kappa):
         mix_with_prior(S, max(-2.0 * known / kappa, ROUNDING), n)
 

@@ -1,4 +1,4 @@
-"""What a row is learnt with: its noise, and what has been forgotten since the last one."""
+"""What a row is learned with: its noise, and what has been forgotten since the last one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def noise_of(own: float, conditions: Array, t: int, j: int) -> float:
 
 @compiled
 def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
-    """Write down what row t is learnt with; its targets are in y."""
+    """Write down what row t is learned with; its targets are in y."""
     y, own, noise = vector(f, m.at.y), vector(f, m.at.noise), vector(f, m.at.noise_now)
     scale, fresh, mean_scale = vector(f, m.at.scale), vector(f, m.at.fresh), vector(f, m.at.mean_scale)
     for j in range(m.plan.covariances):
@@ -50,7 +50,7 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
 
 @compiled
 def inject_overdue(m: Record, f: Array, n: int) -> None:
-    """Before a row is learnt: uncertainty that may have doubled since it was last capped is injected and capped now.
+    """Before a row is learned: uncertainty that may have doubled since it was last capped is injected and capped now.
 
     Between two rows it may grow by any factor. The row itself then injects nothing, and h = S phi is that of the new S.
     """

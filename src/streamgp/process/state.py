@@ -96,12 +96,12 @@ STATE = memory.ARRAYS | {
     "covariance": "matrices weights weights",  # S, lower triangle; R, upper triangle, in the information form
     "targets": "kept outputs",  # of the basis points
     "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
-    "clock": "clock covariances",  # time of the last learnt row, NaN: none; half-lives since injection was capped
+    "clock": "clock covariances",  # time of the last learned row, NaN: none; half-lives since injection was capped
     "evicted": "points",  # which points left at the last row, in order
     "gradient": "theta",  # sum over the interval, by log hyperparameters (loadings as they are), the noise last
     "fisher": "theta theta",
     "average": "theta",  # of the path
-    "residual": "2 covariances",  # sum of 1 / (gamma2 + noise) over learnt rows, and how many
+    "residual": "2 covariances",  # sum of 1 / (gamma2 + noise) over learned rows, and how many
     "density": "1",  # running log density
     "path": "path path_columns",  # row, running log density, hyperparameters
 }

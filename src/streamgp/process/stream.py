@@ -1,7 +1,7 @@
 """The loops over rows: see a row, predict it, learn it. One for each kind of process; Python picks one per model.
 
 A loop either advances by its rows or only predicts them, each as if it came next. The way to a prediction is the same
-machine code in both cases, so that a row which is predicted and then learnt has to be predicted once only.
+machine code in both cases, so that a row which is predicted and then learned has to be predicted once only.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bo
     """Row t is seen and, when advancing, enters the memory; whether it has a target to learn."""
     seen, y = vector(f, m.at.seen), vector(f, m.at.y)
     memory.look(m, f, X[t], seen)
-    learnt = False
+    learned = False
     if advance:
         memory.keep(m, f, X[t], seen)
         m.counters.rows_seen += 1
         for j in range(y.size):
             y[j] = Y[t, j] if Y.shape[0] > 0 else np.nan
-            learnt = learnt or not np.isnan(y[j])
-    return learnt
+            learned = learned or not np.isnan(y[j])
+    return learned
 
 
 @inlined
 def is_predicted(m: Record, f: Array) -> bool:
-    """Whether the row seen was the last to be predicted, and nothing has been learnt since."""
+    """Whether the row seen was the last to be predicted, and nothing has been learned since."""
     seen, predicted = vector(f, m.at.seen), vector(f, m.at.predicted)
     same = bool(vector(f, m.at.last_prediction)[0] == 1.0)
     for j in range(seen.size):
@@ -85,7 +85,7 @@ def remember_target(m: Record, f: Array) -> None:
 
 @inlined
 def rest(m: Record) -> None:
-    """Nothing was learnt at this row."""
+    """Nothing was learned at this row."""
     m.counters.change = NOTHING
     m.counters.evictions = 0
 
@@ -103,8 +103,8 @@ def run_growing(
             return status, row
     tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, advance)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, advance)
+        if learned or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
                 kappa, gamma2 = last[1], last[2]
             else:
@@ -116,7 +116,7 @@ def run_growing(
             continue
         last[0] = 0.0
         remember_target(m, f)
-        if learnt:
+        if learned:
             meet(m, f, conditions, t)
             growing.learn(m, f, kappa, gamma2)
         else:
@@ -137,8 +137,8 @@ def run_growing_adapting(
             return status, row
     tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, advance)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, advance)
+        if learned or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
                 kappa, gamma2 = last[1], last[2]
             else:
@@ -150,7 +150,7 @@ def run_growing_adapting(
             continue
         last[0] = 0.0
         remember_target(m, f)
-        if learnt:
+        if learned:
             meet(m, f, conditions, t)
             sngd.before(m, f)
             growing.learn(m, f, kappa, gamma2)
@@ -173,8 +173,8 @@ def run_fixed(
             return status, row
     tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, advance)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, advance)
+        if learned or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
                 kappa, gamma2 = last[1], last[2]
             else:
@@ -191,7 +191,7 @@ def run_fixed(
             if Y.shape[0] > 0 and ((t + 1) % m.plan.batch == 0 or t + 1 == X.shape[0]):
                 begin = t - t % m.plan.batch
                 fixed.learn_batch(m, f, X[begin : t + 1], Y[begin : t + 1], conditions[begin : t + 1])
-        elif learnt:
+        elif learned:
             meet(m, f, conditions, t)
             fixed.learn(m, f, kappa, gamma2)
         else:
@@ -211,8 +211,8 @@ def run_fixed_adapting(
             return status, row
     tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, advance)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, advance)
+        if learned or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
                 kappa, gamma2 = last[1], last[2]
             else:
@@ -224,7 +224,7 @@ def run_fixed_adapting(
             continue
         last[0] = 0.0
         remember_target(m, f)
-        if learnt:
+        if learned:
             meet(m, f, conditions, t)
             sngd.before(m, f)
             fixed.learn(m, f, kappa, gamma2)
@@ -247,8 +247,8 @@ def run_kept(
             return status, row
     tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
     for t in range(start, X.shape[0]):
-        learnt = arrive(m, f, X, Y, t, advance)
-        if learnt or tracking or m.plan.feedback:
+        learned = arrive(m, f, X, Y, t, advance)
+        if learned or tracking or m.plan.feedback:
             if t == 0 and advance and is_predicted(m, f):
                 kappa, gamma2 = last[1], last[2]
             else:
@@ -260,7 +260,7 @@ def run_kept(
             continue
         last[0] = 0.0
         remember_target(m, f)
-        if learnt:
+        if learned:
             meet(m, f, conditions, t)
             kept.learn(m, f, kappa, gamma2)
         else:
@@ -270,7 +270,7 @@ def run_kept(
 
 @entry(LAYOUT.type, VECTOR, NUMBER)
 def forget(record: Array, f: Array, factor: float) -> None:
-    """Let what was learnt fade once, as forgetting by this factor does at a row."""
+    """Let what was learned fade once, as forgetting by this factor does at a row."""
     m, f = borrowed(record)[0], borrowed(f)
     n = m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights
     for j in range(m.plan.covariances):

@@ -80,7 +80,7 @@ class ISSGPR(OnlineGP):
 
     @classmethod
     def from_batch(cls, batch: SSGPR, **settings: Any) -> ISSGPR:
-        """Return a model that has learnt nothing, with the tuned settings of a fitted SSGPR.
+        """Return a model that has learned nothing, with the tuned settings of a fitted SSGPR.
 
         Args:
             batch: a fitted :class:`streamgp.batch.SSGPR`; its lengthscales, frequencies, variance and noise are taken.

@@ -53,8 +53,8 @@ class RecursiveGP(OnlineGP):
         batch: Annotated[
             int,
             Setting(
-                "rows learnt together by learn_many and track: b rows are predicted, then learnt; learn_one is a batch "
-                "of one; rows of a batch share their residual, so that other batches give (slightly) other results",
+                "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
+                "batch of one; rows of a batch share their residual, so that other batches give (slightly) other results",
                 "rows",
                 whole,
             ),
@@ -80,7 +80,7 @@ class RecursiveGP(OnlineGP):
         )
 
     def insert(self, points: Any) -> None:
-        """Add basis points where the function is needed more finely; what was learnt stays [huber2013 4].
+        """Add basis points where the function is needed more finely; what was learned stays [huber2013 4].
 
         Args:
             points: (k, d) new points; they become part of the setting ``basis``.
@@ -94,7 +94,7 @@ class RecursiveGP(OnlineGP):
         if self._d is not None:
             grown._prepare(self._shape)
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
-            # identity the new ones are independent of all that was learnt.
+            # identity the new ones are independent of all that was learned.
             m, before, after = len(old), self._state, grown._state
             after.mu[:m] = before.mu
             after.covariance[:, :m, :m] = before.covariance

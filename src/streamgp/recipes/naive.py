@@ -93,7 +93,7 @@ class SeasonalValue(Naive):
 
     Args:
         period: rows of a season, such as 24 for a day of hours.
-        ahead: how many rows after the last one learnt the next prediction is for; 1 unless targets come late.
+        ahead: how many rows after the last one learned the next prediction is for; 1 unless targets come late.
 
     Example:
         >>> import streamgp as sg
@@ -206,7 +206,7 @@ class RunningMean(Naive):
         return np.repeat(self._said()[None], len(X), axis=0)
 
     def reset_memory(self) -> None:
-        """Begin a new sequence: what was learnt stays."""
+        """Begin a new sequence: what was learned stays."""
 
 
 def _certain(mean: FloatArray) -> Prediction:

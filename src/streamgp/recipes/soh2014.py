@@ -198,7 +198,7 @@ class OIESGP(OnlineGP):
 
 
 class RLSESN(OnlineGP):
-    """Echo-state network with a linear readout on [state; x; 1], learnt by recursive least squares [soh2014 II].
+    """Echo-state network with a linear readout on [state; x; 1], learned by recursive least squares [soh2014 II].
 
     Example:
         >>> import numpy as np

@@ -34,7 +34,7 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest, whole
-from streamgp.tables.columns import EncodedRows, Schema, listed, recognise
+from streamgp.tables.columns import EncodedRows, Schema, listed, recognize
 from streamgp.tables.formats import LOOK
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -169,7 +169,7 @@ class Learner:
             chunk.columns[target] = [None] * len(chunk)
         try:
             decimal = decimal_of(self.settings.settings)
-            return recognise(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
+            return recognize(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None

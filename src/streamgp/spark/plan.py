@@ -89,13 +89,13 @@ class Plan:
         return cls(from_bytes(recipe.tobytes()), **settings | {"inputs": tuple(settings["inputs"])})
 
     def fleet(self, size: int) -> Fleet:
-        """Models that have learnt nothing. Spark runs several shards at once, so each gets one thread."""
+        """Models that have learned nothing. Spark runs several shards at once, so each gets one thread."""
         return Fleet(self.model, size=size, threads=1, pending=self.pending)
 
     def refuse_other(self, fingerprint: str, words: str) -> None:
         """Refuse the state of another plan."""
         if fingerprint != self.fingerprint:
-            raise ValueError(f"this state was learnt by {words}; the query now has {self.words}. {MIGRATION}")
+            raise ValueError(f"this state was learned by {words}; the query now has {self.words}. {MIGRATION}")
 
     @property
     def words(self) -> str:

@@ -1,6 +1,6 @@
 """Processor: one shard in Spark's state.
 
-The state of a shard is its last whole value, the rows it has learnt since (the log), and a small head. Most batches
+The state of a shard is its last whole value, the rows it has learned since (the log), and a small head. Most batches
 append to the log only; when it has grown long, the whole is written again and the log is cleared. A worker keeps the
 shards that it has seen last. It goes on with its own if the head carries the token that the worker wrote, and otherwise
 reads the whole and learns the log again, which gives the same numbers bit for bit.

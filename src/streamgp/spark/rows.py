@@ -1,4 +1,4 @@
-"""Rows of a shard: as they come, as they are learnt, and what is predicted of them."""
+"""Rows of a shard: as they come, as they are learned, and what is predicted of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What is predicted of rows, before each is learnt; arrays (n,).
+    """What is predicted of rows, before each is learned; arrays (n,).
 
     Args:
         key: of the row.

@@ -49,7 +49,7 @@ class Shard:
         self._ids: dict[Any, int] = {}
         self._rows = np.zeros(0, dtype=np.int64)
         self._last = np.zeros(0)
-        self.late = 0  # rows dropped because their key had learnt a later one
+        self.late = 0  # rows dropped because their key had learned a later one
         self.refused = 0  # rows with inputs or targets that no model takes
         self.unmatched = 0  # targets under tickets under which no row waits
 
@@ -169,7 +169,7 @@ class Shard:
         return ids, list(new)
 
     def _in_time(self, ids: np.ndarray, time: np.ndarray) -> np.ndarray:
-        """Which rows can be learnt: models that forget by time cannot go back."""
+        """Which rows can be learned: models that forget by time cannot go back."""
         fine = np.ones(len(ids), dtype=bool)
         if self._plan.model._needs_time:
             known = ids < len(self._last)

@@ -41,7 +41,7 @@ def snapshot(spark: SparkSession, checkpoint: str, key: Any) -> bytes:
 
 
 def shards(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """Return a frame with a row for each shard of a query: its keys, rows, and rows that were not learnt."""
+    """Return a frame with a row for each shard of a query: its keys, rows, and rows that were not learned."""
     from pyspark.sql import functions as F  # noqa: N812
 
     operator, batch = _operator(spark, checkpoint)

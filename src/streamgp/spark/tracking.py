@@ -45,7 +45,7 @@ def track(
         target: column to predict; null or NaN: missing.
         inputs: columns to predict from.
         time: column that orders the rows of a key within a batch: a timestamp or a number.
-        model: the recipe of every key, which has learnt nothing.
+        model: the recipe of every key, which has learned nothing.
         shards: groups of keys; the models of a group are kept together.
         idle: how long a key may have no rows before it expires, such as "2h"; None: for ever. Needs a watermark.
         pending: rows of a shard that can wait for late targets; 0: none.
@@ -137,7 +137,7 @@ def _planned(
     """The plan, and the rows in the columns that it takes; whatever is wrong is refused here, before anything runs."""
     refuse_no_model(model)
     if model.rows_seen:
-        raise ValueError(f"model must have learnt nothing; got one that has seen {model.rows_seen} rows: clone() it")
+        raise ValueError(f"model must have learned nothing; got one that has seen {model.rows_seen} rows: clone() it")
     columns.refuse_unfit(frame, key, target, inputs, time, ticket)
     pending = whole("pending", pending, at_least=0)
     if (ticket is None) != (pending == 0):

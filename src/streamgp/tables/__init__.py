@@ -1,6 +1,6 @@
 """Tables: rows of a file, a pipe or a socket, and files of predictions. Nothing here knows a model."""
 
-from streamgp.tables.columns import RowEncoder, Schema, recognise
+from streamgp.tables.columns import RowEncoder, Schema, recognize
 from streamgp.tables.formats import BadRow, Chunk, read_rows
 from streamgp.tables.source import RowsError
 from streamgp.tables.writing import PredictedRows, WriteError, write_rows
@@ -14,6 +14,6 @@ __all__ = [
     "Schema",
     "WriteError",
     "read_rows",
-    "recognise",
+    "recognize",
     "write_rows",
 ]

@@ -103,7 +103,7 @@ class Schema:
         return own + [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
 
     def sentences(self) -> list[str]:
-        """What was recognised, for people."""
+        """What was recognized, for people."""
         found = [f"target: {self.target}"]
         numbers = [name for name in self.inputs if self.column(name).kind == "number"]
         if numbers:
@@ -148,7 +148,7 @@ class Schema:
         )
 
 
-def recognise(
+def recognize(
     chunk: Chunk,
     target: str,
     inputs: Sequence[str] | None = None,
@@ -168,7 +168,7 @@ def recognise(
 
     Example:
         >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
-        >>> recognise(rows, target="y").sentences()
+        >>> recognize(rows, target="y").sentences()
         ['target: y', 'numbers: x', 'time: at']
     """
     names = list(chunk.columns)

@@ -1,4 +1,4 @@
-"""Projection: the posterior of many rows at once, put into a stream model that has learnt nothing.
+"""Projection: the posterior of many rows at once, put into a stream model that has learned nothing.
 
 With fixed features phi of prior I the weights given all rows are N(a, (I + A)^-1), A = Phi' Phi / noise. On basis
 points phi = R^-T k(B, x) with K = R'R, and this is the process of the rows projected on the points (DTC); with every

@@ -51,7 +51,7 @@ def tune(
     rows: int = 1000,
     tune_frequencies: bool = False,
 ) -> Model:
-    """Return a new model of the same recipe that has learnt nothing, with hyperparameters tuned on a first batch.
+    """Return a new model of the same recipe that has learned nothing, with hyperparameters tuned on a first batch.
 
     The rows pass through the model's memory; then the log marginal likelihood of the exact Gaussian process (for
     Fourier features: of the sparse spectrum process) is maximized over the kernel's hyperparameters and the noise.

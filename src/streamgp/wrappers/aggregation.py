@@ -61,7 +61,7 @@ def combine(
     Args:
         rule: one of RULES.
         discount: (1,) of the recent errors.
-        y: (n,) targets; NaN: nothing is learnt from this row.
+        y: (n,) targets; NaN: nothing is learned from this row.
         means: (n, K) the members' predictions.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.

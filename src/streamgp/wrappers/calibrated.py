@@ -19,7 +19,7 @@ from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.wrapper import Wrapper
 
-ISSUED = 5  # parts of a prediction that is learnt from later: the model's mean, variance and noise, and both bounds
+ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
 
 
 class Calibration(NamedTuple):
@@ -47,13 +47,13 @@ class Calibration(NamedTuple):
 class Calibrated(Wrapper):
     """A stream model whose intervals cover as often as they say, even where the model is wrong or the world drifts.
 
-    Each end of the interval is learnt from the errors on its side, before the row is learnt: trackers of a quantile of
-    the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are averaged
+    Each end of the interval is learned from the errors on its side, before the row is learned: trackers of a quantile
+    of the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are averaged
     by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the interval. Models
     without a variance get one. A missing target changes nothing.
 
     Args:
-        model: the stream model within, which has learnt nothing.
+        model: the stream model within, which has learned nothing.
         level: how much of the observations the interval is to hold, above 0 and below 1.
         rates: of the trackers: a miss moves the log of the bound's distance up by about the rate.
         memory: rows over which the trackers' losses count; also of the recent coverage.

@@ -15,7 +15,7 @@ class Columns(Mapped):
     """A model of some columns of the inputs.
 
     Args:
-        model: the stream model, which has learnt nothing.
+        model: the stream model, which has learned nothing.
         columns: the columns that it sees, from 0, in its order.
 
     Example:
@@ -75,7 +75,7 @@ class Differenced(Mapped):
     changes, which suits slow signals.
 
     Args:
-        model: the stream model, which has learnt nothing.
+        model: the stream model, which has learned nothing.
         column: the input column from which the change counts, from 0; all outputs change from the same value.
 
     Example:

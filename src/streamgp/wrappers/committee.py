@@ -51,7 +51,7 @@ class Committee(Composite):
     Members can be added, replaced and retired while the committee learns.
 
     Args:
-        models: the stream models, which have learnt nothing.
+        models: the stream models, which have learned nothing.
         memory: rows over which errors count as recent.
         rule: how members are weighed (docs/models/committee.md): by "recent" errors, the likelihood of the last ones
             under a Gaussian of their mean square [Raftery et al. 2010]; by "ml-poly", regret, which comes close to the
@@ -98,7 +98,7 @@ class Committee(Composite):
     # Members come and go.
 
     def add(self, model: StreamModel) -> None:
-        """Add a member, which may have learnt rows before; it earns its weight from now on."""
+        """Add a member, which may have learned rows before; it earns its weight from now on."""
         newcomer = self._welcome(model)
         self._set_members([*self._settings["models"], newcomer.clone()], [*self._models, newcomer.copy()])
         if self._d is not None:
@@ -259,7 +259,7 @@ class Committee(Composite):
         return _Shares(self, count, steps)
 
     def _combined(self, predictions: list[Any], Y: FloatArray | None) -> Prediction:
-        """One prediction of the members'; the targets, where there are any, are learnt from."""
+        """One prediction of the members'; the targets, where there are any, are learned from."""
         return self._mixed(self._weighed(predictions, Y))
 
     def _mixed(self, voices: _Voices) -> Prediction:

@@ -38,7 +38,7 @@ STATE = {
 
 LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
 
-# Rows that are learnt before it is looked whether one of them gave the alarm; if so they are learnt again up to it.
+# Rows that are learned before it is looked whether one of them gave the alarm; if so they are learned again up to it.
 BLOCK = 128
 # Forgetting is over when its exponent has relaxed to this. Until then the model that forgets does not predict.
 RELAXED = 0.05
@@ -69,9 +69,9 @@ class Event(NamedTuple):
 
 
 class DriftAware(Wrapper):
-    """A stream model that notices when its errors grow beyond what they were, and forgets what it had learnt.
+    """A stream model that notices when its errors grow beyond what they were, and forgets what it had learned.
 
-    Every row's error, in standard deviations of the prediction before it was learnt, is ranked among the earlier ones.
+    Every row's error, in standard deviations of the prediction before it was learned, is ranked among the earlier ones.
     Evidence that they have grown accumulates (a conformal Shiryaev-Roberts test). At an alarm a copy of the model
     forgets, for a few rows. For the next ``trial`` rows both learn. The model that did not forget predicts until the
     other has erred less of late; whichever errs less after the first quarter of the trial stays. Every false alarm
@@ -79,7 +79,7 @@ class DriftAware(Wrapper):
     once ``warmup`` rows have gone by.
 
     Args:
-        model: the stream model within, which has learnt nothing; it must be able to forget.
+        model: the stream model within, which has learned nothing; it must be able to forget.
         false_alarm_rate: alarms for each row, at most, while nothing changes and errors are independent.
         factor: what is kept of the posterior at an alarm, in (0, 1].
         relax: by which the logarithm of the factor shrinks every row after an alarm, in [0, 0.99]; all in all about
@@ -117,7 +117,7 @@ class DriftAware(Wrapper):
         if why := self._cannot_forget_because:
             raise ValueError(why)
         if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
-            raise ValueError("DriftAware looks at every row before it is learnt: use batch=1")
+            raise ValueError("DriftAware looks at every row before it is learned: use batch=1")
         self._stop = 1.0 / number("false_alarm_rate", false_alarm_rate, above=0, at_most=0.5)
         self._factor = number("factor", factor, above=0, at_most=1)
         self._relax = number("relax", relax, at_least=0, at_most=0.99)

@@ -40,7 +40,7 @@ class Standardize(Wrapper):
     Mean and standard deviation are those of the first ``warmup`` rows and stay from then on, so that basis points never
     change their units. Until then they are those of the rows so far, renewed whenever the number of rows has doubled:
     the rows are kept, and a new model learns them in the new units. So there are predictions from the first row on, and
-    after ``warmup`` rows the model is the one that has learnt all of them in the final units. A renewal takes as long
+    after ``warmup`` rows the model is the one that has learned all of them in the final units. A renewal takes as long
     as learning the rows so far.
 
     Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within,
@@ -52,8 +52,8 @@ class Standardize(Wrapper):
     row are a new level of the stream and are learned (docs/hostile-inputs.md).
 
     Args:
-        model: the stream model within, which has learnt nothing.
-        warmup: rows from which the units are learnt, at least 2.
+        model: the stream model within, which has learned nothing.
+        warmup: rows from which the units are learned, at least 2.
         screen: whether such targets count as missing; False: every target is learned.
 
     Example:
@@ -101,7 +101,7 @@ class Standardize(Wrapper):
     ) -> Prediction | None:
         if self.frozen:
             return self._advance_within(X, Y, report, conditions)
-        with undone_on_error(self):  # even one row may have all the others learnt again
+        with undone_on_error(self):  # even one row may have all the others learned again
             return self._warm_up(X, Y, report, conditions)
 
     def _screened(self, Y: FloatArray) -> FloatArray:
@@ -233,7 +233,7 @@ class Standardize(Wrapper):
         return joint.mapped(s.target_shift, s.target_scale, s.target_scale**2 * joint.noise)
 
     def _rows_until_settled(self) -> int:
-        # A row that is yet to come decides how the warm-up ends: the rows are learnt anew then.
+        # A row that is yet to come decides how the warm-up ends: the rows are learned anew then.
         left = self._warmup if self._d is None else self._warmup - int(self._kept[0])
         return left + super()._rows_until_settled()
 

@@ -15,7 +15,7 @@ from streamgp.settings import FloatArray
 class Composite(StreamModel):
     """A stream model made of others.
 
-    The models that are handed over have learnt nothing and stay as they are: those within are clones, so that whoever
+    The models that are handed over have learned nothing and stay as they are: those within are clones, so that whoever
     holds the others may change their settings.
     """
 
@@ -31,8 +31,8 @@ class Composite(StreamModel):
                 raise TypeError(f"{self._setting} must be {wanted}; got {model!r}")
             if model.rows_seen:
                 raise ValueError(
-                    f"{self._setting} must have learnt nothing, because {type(self).__name__} needs every row from the "
-                    f"first one on; got one that has seen {model.rows_seen} rows. Hand over model.clone()."
+                    f"{self._setting} must have learned nothing, because {type(self).__name__} needs every row from "
+                    f"the first one on; got one that has seen {model.rows_seen} rows. Hand over model.clone()."
                 )
         if not models:
             raise ValueError(f"{self._setting} is an empty list; give at least one stream model")
@@ -119,7 +119,7 @@ class Wrapper(Composite):
 
     @property
     def _pristine(self) -> StreamModel:
-        """The model of the settings, which has learnt nothing."""
+        """The model of the settings, which has learned nothing."""
         model: StreamModel = self._settings["model"]
         return model
 

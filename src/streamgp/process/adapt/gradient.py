@@ -49,7 +49,7 @@ def prepare(m: Record, f: Array, n: int) -> None:
 
 @compiled
 def residual_noise(m: Record, f: Array, j: int) -> Any:
-    """g: what the residuals of the learnt rows add to their noise, on (harmonic) average."""
+    """g: what the residuals of the learned rows add to their noise, on (harmonic) average."""
     sums = matrix(f, m.at.residual)
     return max(sums[1, j] / sums[0, j] - vector(f, m.at.noise)[j], 0.0) if sums[1, j] > 0.0 else 0.0
 

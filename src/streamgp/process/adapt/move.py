@@ -1,6 +1,6 @@
 """Moving a posterior to other hyperparameters: what the data said stays, the prior under it is exchanged.
 
-When K = R'R becomes K' = R''R' and the noise of what was learnt is multiplied by r, then with P = R R'^-1, S = L L',
+When K = R'R becomes K' = R''R' and the noise of what was learned is multiplied by r, then with P = R R'^-1, S = L L',
 W = P'L and B = W'W + (I - L'L) / r = N N'
 
     S' = V V'      mu' = V N^-1 L^-1 mu / r      V = W N^-T      (V and W lower, N upper triangular)

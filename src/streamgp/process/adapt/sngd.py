@@ -109,7 +109,7 @@ class SNGD(Part):
 
 @inlined
 def before(m: Record, f: Array) -> None:
-    """Before a row is learnt: gather its gradient, if it is time to, and weigh its log density."""
+    """Before a row is learned: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
         gather(m, f)
     y, mean, variance, noise = (
@@ -133,7 +133,7 @@ def before(m: Record, f: Array) -> None:
 
 @compiled
 def after(m: Record, f: Array) -> bool:
-    """After a row was learnt: count it; whether an interval ends, so that finish_interval() is due."""
+    """After a row was learned: count it; whether an interval ends, so that finish_interval() is due."""
     phase = m.counters.phase
     m.counters.phase_rows += 1
     growing = m.plan.features == features.DICTIONARY
