@@ -1,8 +1,8 @@
 """Fig. 4: GP-LSTM on Actuator, semi-stochastic against full-batch training (section 5.2.1).
 
 Autoregression with windows of 10 rows, the first 512 rows learned, the other 512 scored after every epoch and never
-used otherwise. Full batch: one step for all rows in an epoch. Semi-stochastic: 16 steps on mini-batches of 32 windows with
-the kernel matrix of the epoch's start (Algorithm 2).
+used otherwise. Full batch: one step for all rows in an epoch. Semi-stochastic: 16 steps on mini-batches of 32 windows
+with the kernel matrix of the epoch's start (Algorithm 2).
 """
 
 from __future__ import annotations

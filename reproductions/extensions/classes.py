@@ -1,8 +1,8 @@
 """Classes along a stream: a probit process against the online classifiers of River and scikit-learn.
 
 Rows come in a random order. Each is predicted, then learned; the loss is the mean negative log probability of its
-class, probabilities of all models being cut at 1e-6. Every model has a few settings: the one with the lowest loss over the
-first fifth of the rows is scored on the others.
+class, probabilities of all models being cut at 1e-6. Every model has a few settings: the one with the lowest loss over
+the first fifth of the rows is scored on the others.
 """
 
 from __future__ import annotations

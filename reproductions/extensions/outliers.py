@@ -1,9 +1,9 @@
 """Gross outliers among the targets: Student-t noise against Gaussian noise.
 
 5% of the targets are thrown off by 5 to 20 of their standard deviations. Every row is predicted, then learned; the
-error is that of the mean against the target without its outlier (of a generated stream: without noise), over all rows but the
-first fifth, in standard deviations of the target. Each noise has the setting that did best on other rows with as many
-outliers: another seed of a generated stream, the rows before those of a table.
+error is that of the mean against the target without its outlier (of a generated stream: without noise), over all rows
+but the first fifth, in standard deviations of the target. Each noise has the setting that did best on other rows with
+as many outliers: another seed of a generated stream, the rows before those of a table.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 bases. Offline GP regression on 1000 other rows gives the lengthscale and the ratio of noise to signal; the kernel's
 variance is 1. The paper does not give the steps of KLMS and KNLMS: they are the best of 0.1, 0.2, 0.3, 0.5, 0.7, 0.9
 and 1 in the mean of 20 splits of those 1000 rows into 800 learned and 200 predicted. With such a kernel beta = 0 is
-KLMS with step 1 / (1 + noise), and beta = 1 is KNLMS with step 1, which is run too. The paper seems to show one split; here
-are five.
+KLMS with step 1 / (1 + noise), and beta = 1 is KNLMS with step 1, which is run too. The paper seems to show one split;
+here are five.
 """
 
 from __future__ import annotations

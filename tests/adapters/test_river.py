@@ -298,7 +298,7 @@ def test_a_weight_divides_the_noise_of_the_model():
         StreamRegressor(sg.QKLMS()).learn_one(ROWS[0], 1.0, w=2.0)
 
 
-def test_weights_of_the_warm_up_are_learnt_again_with_a_new_feature():
+def test_weights_of_the_warm_up_are_learned_again_with_a_new_feature():
     regressor, model = StreamRegressor(sg.KRLST(noise=0.04)), sg.KRLST(noise=0.04)
     regressor.learn_one({"north": 1.0}, 2.0, w=3.0)
     regressor.learn_one({"north": 1.0, "south": 2.0}, 1.0, w=0.5)

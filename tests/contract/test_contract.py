@@ -369,7 +369,7 @@ def test_missing_targets_may_come_first(build, data):
     assert model.rows_seen == N
 
 
-def test_partly_missing_targets_are_learnt_or_refused_with_advice(build):
+def test_partly_missing_targets_are_learned_or_refused_with_advice(build):
     model = build()
     X, Y = stream_for(model, 2)
     model.learn_many(X, Y)
@@ -390,7 +390,7 @@ def test_same_settings_and_seed_give_the_same_bits(build, data):
     assert state(one) == state(two)
 
 
-def test_copy_is_independent_and_clone_has_learnt_nothing(build, data):
+def test_copy_is_independent_and_clone_has_learned_nothing(build, data):
     X, Y = data
     model = build()
     assert state(model.copy()) == state(model)
@@ -499,7 +499,7 @@ def test_free_running_learns_nothing_and_repeats(build, data):
     assert state(model) == before
 
 
-def test_a_row_that_was_predicted_is_learnt_as_one_that_was_not(build, data):
+def test_a_row_that_was_predicted_is_learned_as_one_that_was_not(build, data):
     X, Y = data
     model, twin = build(), build()
     for t in range(40):

@@ -220,7 +220,7 @@ def test_fine_tuning_ends_where_the_likelihood_is_flat(settings):
     assert float(result.by_theta[free].abs().max()) < 1e-3
 
 
-def test_missing_targets_are_not_learnt_and_leave_gaps():
+def test_missing_targets_are_not_learned_and_leave_gaps():
     U, Y = plant()
     gap = Y.copy()
     gap[50] = np.nan

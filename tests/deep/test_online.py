@@ -66,7 +66,7 @@ def test_with_every_training_embedding_as_a_basis_point_the_tail_is_the_trained_
     np.testing.assert_allclose(p.noise, expected.noise, atol=1e-12)
 
 
-def test_rows_learnt_online_equal_a_process_that_had_them_from_the_start():
+def test_rows_learned_online_equal_a_process_that_had_them_from_the_start():
     """With room for every point the tail is the exact process, of the training rows and the new ones."""
     U, Y = plant(100)
     model = deep.GPLSTM(units=3, noise=0.05, **SMALL).fit(U[:60], Y[:60])
@@ -238,7 +238,7 @@ def test_bad_encoders_get_a_sentence():
             call()
 
 
-def test_projected_fourier_weights_are_those_of_rows_learnt_one_by_one():
+def test_projected_fourier_weights_are_those_of_rows_learned_one_by_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 2))
     Y = np.sin(X)

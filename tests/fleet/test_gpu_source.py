@@ -60,7 +60,7 @@ def rows(n, size, seed=0):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_rows_are_predicted_and_learnt_as_by_single_models(name):
+def test_rows_are_predicted_and_learned_as_by_single_models(name):
     X, Y = rows(60, 3)
     fleet = sg.Fleet(RECIPES[name](), size=3, device="cuda")
     p = fleet.track(X, Y)
@@ -155,7 +155,7 @@ def test_models_come_and_go():
     assert p.mean[1] == 0.0
 
 
-def test_late_targets_are_learnt_at_the_inputs_of_their_rows():
+def test_late_targets_are_learned_at_the_inputs_of_their_rows():
     X, Y = rows(20, 2)
     Y = np.nan_to_num(Y)
     fleet, twin = (sg.Fleet(krlst(), size=2, device="cuda", pending=10) for _ in range(2))

@@ -162,7 +162,7 @@ def test_settings_that_cannot_be(settings, error, reason):
         sg.Fleet(**({"model": sg.KRLST(), "size": 2} | settings))
 
 
-def test_a_recipe_that_has_learnt_is_refused():
+def test_a_recipe_that_has_learned_is_refused():
     model = sg.KRLST()
     model.learn_one(1.0, 2.0)
     with pytest.raises(ValueError, match=r"must have learned nothing.*fleet\.replace"):

@@ -59,7 +59,7 @@ def test_a_fleet_with_late_targets_is_the_loop_over_delayed_models(name, outputs
     assert [fleet.model(i).to_bytes() for i in range(SIZE)] == [model.inner.to_bytes() for model in models]
 
 
-def test_resolved_at_once_rows_are_learnt_rows():
+def test_resolved_at_once_rows_are_learned_rows():
     recipe = RECIPES["Calibrated Standardize"]()
     fleet, plain = late(recipe), sg.Fleet(recipe, size=SIZE)
     for k in range(20):

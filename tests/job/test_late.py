@@ -194,7 +194,7 @@ def test_a_snapshot_must_name_the_rows_that_wait():
 
 
 @pytest.mark.parametrize("model", ["KRLST", "auto"])
-def test_issued_rows_are_predicted_and_learnt_as_rows_with_a_ticket_column(model):
+def test_issued_rows_are_predicted_and_learned_as_rows_with_a_ticket_column(model):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
     y += X[:, 0]

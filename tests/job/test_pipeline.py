@@ -63,7 +63,7 @@ def test_predictions_do_not_depend_on_how_rows_are_handed_over(lags, horizon):
 
 @pytest.mark.parametrize("late", [0, 2])
 @pytest.mark.parametrize(("lags", "horizon"), [(0, 0), (1, 0), (3, 0), (3, 1), (3, 2), (0, 2), (25, 0)])
-def test_rows_with_lags_from_before_the_first_target_are_not_learnt_by_the_model_that_is_chosen(lags, horizon, late):
+def test_rows_with_lags_from_before_the_first_target_are_not_learned_by_the_model_that_is_chosen(lags, horizon, late):
     X, y = stream(60)
     y += 100.0
     if lags:
@@ -206,7 +206,7 @@ def test_predictions_of_rows_to_come_are_at_hand():
     assert Pipeline(schema_of(2), "KRLST", SETTINGS).outstanding().row.size == 0
 
 
-def test_after_the_warmup_the_model_is_the_one_that_has_learnt_all_first_rows():
+def test_after_the_warmup_the_model_is_the_one_that_has_learned_all_first_rows():
     X, y = stream(70)
     pipeline = Pipeline(schema_of(2), "KRLST", SETTINGS)
     lines = taken(pipeline, X, y)

@@ -322,7 +322,7 @@ def test_a_smooth_stream_leaves_digits_to_spare():
     assert abs(exact(variance) - expected[1]) < mpf(10) ** -16
 
 
-def test_a_row_that_is_not_learnt_changes_nothing():
+def test_a_row_that_is_not_learned_changes_nothing():
     operations, parameters, _ = KERNELS["ard"]
     X, y = rows(3)
     reference = Reference(operations, parameters, NOISE, forgetting=0.9)

@@ -75,7 +75,7 @@ def test_the_oldest_ticket_expires_where_too_many_wait(client):
     assert client.get(path).json()["tickets"] == {"waiting": 0, "expired": 2}
 
 
-def test_late_targets_are_learnt_as_the_library_learns_them(client):
+def test_late_targets_are_learned_as_the_library_learns_them(client):
     path, table = created(client, "same", lags=2), rows(80)
     client.post(f"{path}/rows", json=table[:60])
     snapshot = client.get(f"{path}/snapshot").content

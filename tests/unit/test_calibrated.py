@@ -361,7 +361,7 @@ def test_settings_are_checked(settings, message):
         sg.Calibrated(sg.KRLST(), **settings)
 
 
-def test_a_model_that_has_learnt_is_refused():
+def test_a_model_that_has_learned_is_refused():
     model = sg.KRLST()
     model.learn_one(1.0, 2.0)
     with pytest.raises(

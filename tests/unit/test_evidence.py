@@ -347,7 +347,7 @@ def test_fitc_with_tuned_points_can_claim_more_evidence_than_the_exact_process()
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_tune_returns_an_unlearnt_model_of_the_recipe_at_the_maximum_of_the_evidence(model):
+def test_tune_returns_an_unlearned_model_of_the_recipe_at_the_maximum_of_the_evidence(model):
     X, Y = draw(80, 2, [0.7, 2.0], 1.0, 0.05, seed=8)
     tuned = tune(model, X, Y[:, 0], Evidence(restarts=0))
     assert type(tuned) is type(model)
@@ -365,7 +365,7 @@ def test_tune_returns_an_unlearnt_model_of_the_recipe_at_the_maximum_of_the_evid
 
 
 @pytest.mark.parametrize("tune_frequencies", [False, True])
-def test_tuned_issgpr_learns_row_by_row_what_tuned_ssgpr_learnt_at_once(tune_frequencies):
+def test_tuned_issgpr_learns_row_by_row_what_tuned_ssgpr_learned_at_once(tune_frequencies):
     X, Y = draw(60, 2, [1.0, 2.0], 1.0, 0.05, seed=9, outputs=2)
     model = sg.ISSGPR(features=10, lengthscale=[1.0, 1.0], noise=1.0, seed=3)
     evidence = Evidence(restarts=1, iterations=30)

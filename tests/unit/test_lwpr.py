@@ -524,7 +524,7 @@ def test_missing_targets_leave_everything_but_the_memory_unchanged():
     np.testing.assert_array_equal(model.predict_many(X).mean, before)
 
 
-def test_outputs_are_learnt_apart_and_any_target_may_be_missing():
+def test_outputs_are_learned_apart_and_any_target_may_be_missing():
     X, Y = rows(200)
     both = np.column_stack([Y, np.cos(X[:, 0])])
     both[::4, 0] = np.nan

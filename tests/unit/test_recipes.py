@@ -308,7 +308,7 @@ def test_recursive_gp_in_batches_equals_the_equations(batch, outputs):
     np.testing.assert_allclose(p.variance[:, 1], 1.0 + np.einsum("ij,jk,ik->i", Js, C - K, Js), atol=1e-8)
 
 
-def test_rows_learnt_together_share_their_residual_so_that_batches_differ_and_that_is_right():
+def test_rows_learned_together_share_their_residual_so_that_batches_differ_and_that_is_right():
     X, Y, _ = stream(100)
     points, kernel = sg.grid([-3, -3], [3, 3], 5), sg.SquaredExponential(1.2)
     means = []

@@ -256,7 +256,7 @@ def test_driftaware_ranks_an_error_by_the_noise_of_its_row():
     assert not model.events
 
 
-def test_a_late_target_is_learnt_with_its_noise():
+def test_a_late_target_is_learned_with_its_noise():
     late, plain = sg.Delayed(sg.Calibrated(sg.KRLST(capacity=10))), sg.Calibrated(sg.KRLST(capacity=10))
     for x, y, noise in zip(X, Y, NOISE, strict=True):
         late.resolve(late.issue(x).ticket, y, noise=noise)

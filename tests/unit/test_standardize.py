@@ -204,7 +204,7 @@ def test_any_target_may_be_missing_with_separate_outputs():
 
 
 @pytest.mark.parametrize("warmup", [20, 50, 90])
-def test_a_new_sequence_begins_where_it_did_also_when_rows_are_learnt_anew(warmup):
+def test_a_new_sequence_begins_where_it_did_also_when_rows_are_learned_anew(warmup):
     def build():
         return sg.SOGP(capacity=30, depth=3)
 

@@ -197,7 +197,7 @@ def test_a_snapshot_resumes_with_the_time(build):
 
 
 @pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
-def test_a_model_with_a_half_life_needs_the_time_of_every_learnt_row(build):
+def test_a_model_with_a_half_life_needs_the_time_of_every_learned_row(build):
     model = build()
     with pytest.raises(ValueError, match=r"has a half_life, so it forgets by the time.*learn_one\(x, y, time=t\)"):
         model.learn_one(X[0], Y[0])

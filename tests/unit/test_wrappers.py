@@ -155,7 +155,7 @@ def test_an_encoded_model_that_is_stopped_between_two_outputs_is_as_it_was():
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_target_that_one_output_refuses_is_learnt_by_none(rows):
+def test_a_target_that_one_output_refuses_is_learned_by_none(rows):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(10, 3)), rng.normal(size=(10, 2))
     encoder = sg.TrainedEncoder("gru", inputs=3, depth=3, units=4, weights=0.3 * rng.normal(size=12 * 9))

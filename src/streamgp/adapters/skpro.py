@@ -25,8 +25,8 @@ class StreamRegressor(BaseProbaRegressor):
     """A stream model as a probabilistic regressor of skpro: ``fit`` learns rows in order, ``update`` learns more.
 
     Its results are those of the model itself, to the last bit. ``model_`` is the model that has learned. A prediction
-    is a normal distribution of the target; ``predict_interval`` gives the model's own intervals, which are calibrated by
-    default and need not lie alike on both sides of the mean.
+    is a normal distribution of the target; ``predict_interval`` gives the model's own intervals, which are calibrated
+    by default and need not lie alike on both sides of the mean.
 
     Args:
         model: the stream model, which has a variance; it is cloned and stays as it is. None:

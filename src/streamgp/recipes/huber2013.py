@@ -54,7 +54,7 @@ class RecursiveGP(OnlineGP):
             int,
             Setting(
                 "rows learned together by learn_many and track: b rows are predicted, then learned; learn_one is a "
-                "batch of one; rows of a batch share their residual, so that other batches give (slightly) other results",
+                "batch of one; rows of a batch share their residual, so that other batches give slightly other results",
                 "rows",
                 whole,
             ),

@@ -48,9 +48,9 @@ class Calibrated(Wrapper):
     """A stream model whose intervals cover as often as they say, even where the model is wrong or the world drifts.
 
     Each end of the interval is learned from the errors on its side, before the row is learned: trackers of a quantile
-    of the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are averaged
-    by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the interval. Models
-    without a variance get one. A missing target changes nothing.
+    of the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are
+    averaged by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the interval.
+    Models without a variance get one. A missing target changes nothing.
 
     Args:
         model: the stream model within, which has learned nothing.

@@ -1,10 +1,10 @@
 """Intervals that cover what they say: quantiles of the errors, tracked along the stream and averaged by how they did.
 
 Both ends of the interval are learned alike, each from the errors on its side. A tracker holds the log of a distance
-from the mean, in units of the model's standard deviation or in a fixed unit, and moves up when the error lay beyond it and
-down when it did not, at its own rate [Gibbs and Candes 2021; Angelopoulos, Candes and Tibshirani 2023]. The trackers of
-all rates are averaged with weights that fall with their discounted losses [Zaffran et al. 2022], and a last correction
-of the average sees to it that it covers, too.
+from the mean, in units of the model's standard deviation or in a fixed unit, and moves up when the error lay beyond it
+and down when it did not, at its own rate [Gibbs and Candes 2021; Angelopoulos, Candes and Tibshirani 2023]. The
+trackers of all rates are averaged with weights that fall with their discounted losses [Zaffran et al. 2022], and a last
+correction of the average sees to it that it covers, too.
 
 Where errors have become larger or smaller by more than a factor of e, the fastest trackers follow at once: at a level
 of 0.9 when three in a row on one side all lay as far beyond the bound, or twenty all lay as far within it.
