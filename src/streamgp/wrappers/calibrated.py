@@ -49,8 +49,8 @@ class Calibrated(Wrapper):
 
     Each end of the interval is learned from the errors on its side, before the row is learned: trackers of a quantile
     of the errors, over the standard deviation of the model and over a fixed unit, move at several rates, and are
-    averaged by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the interval.
-    Models without a variance get one. A missing target changes nothing.
+    averaged by how they did. Means are those of the model; ``variance`` and ``noise`` are stretched to fit the
+    interval. Models without a variance get one. A missing target changes nothing.
 
     Args:
         model: the stream model within, which has learned nothing.
