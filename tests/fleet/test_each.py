@@ -234,3 +234,16 @@ def test_a_file_of_no_models_is_refused(name, change, reason, monkeypatch):
     monkeypatch.setattr(fleet._engine, "arrays", lambda: arrays)
     with pytest.raises(sg.SnapshotError, match=reason):
         sg.from_bytes(fleet.to_bytes())
+
+
+def test_ids_may_come_first():
+    X, y, ids = np.ones((3, 2)), np.arange(3.0), [1, 0, 1]
+    one, other = (sg.Fleet(sg.SOGP(capacity=4), size=2) for _ in range(2))
+    np.testing.assert_array_equal(one.track(ids, X, y).mean, other.track(X, y, ids=ids).mean)
+    one.learn_many(ids, X, y)
+    other.learn_many(X, y, ids=ids)
+    assert one.to_bytes() == other.to_bytes()
+    with pytest.raises(TypeError, match="track takes X and Y, with ids= for some models only, or ids, X and Y; got 4"):
+        one.track(ids, X, y, y)
+    with pytest.raises(TypeError, match=r"learn_many needs targets: learn_many\(X, Y\)"):
+        one.learn_many(X, ids=ids)

@@ -173,15 +173,12 @@ class Fleet(Saved):
 
     # Rows.
 
-    def track(
-        self, X: Any, Y: Any = None, ids: Any = None, *, noise: Any = None, time: Any = None
-    ) -> Prediction[FloatArray]:
+    def track(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
         """Predict each row, then learn it; ``track(X)`` learns nothing and advances memories.
 
         Args:
-            X: (rows, size, d) or (size, d); with ids, (n, d).
-            Y: (rows, size) or (size,), with p numbers more where there are several outputs; NaN: this model has no
-                target now. With ids, (n,).
+            rows: X, (rows, size, d) or (size, d), with ids (n, d); and Y, (rows, size) or (size,), with p numbers more
+                where there are several outputs, NaN where a model has no target now, with ids (n,). Or ids, X and Y.
             ids: (n,) of the models; an id may come several times, and its rows are taken in order. None: all models.
             noise: variance of the observations' noise, one for all or an array like Y; None: the models' own.
             time: of the rows, an array like Y, or (rows,) for all models; models with a ``half_life`` need it.
@@ -189,14 +186,18 @@ class Fleet(Saved):
         Returns:
             One Prediction of arrays like Y.
         """
+        X, Y, ids = _named("track", rows, ids)
         came, X, scalar = self._arrived(X, ids)
         if Y is not None:
             Y, scalar = targets(Y, came, self._shape.outputs)
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
-    def learn_many(self, X: Any, Y: Any, ids: Any = None, *, noise: Any = None, time: Any = None) -> None:
-        """Learn rows in order; X, Y, ids, noise and time are those of ``track``."""
+    def learn_many(self, *rows: Any, ids: Any = None, noise: Any = None, time: Any = None) -> None:
+        """Learn rows in order; rows, ids, noise and time are those of ``track``."""
+        X, Y, ids = _named("learn_many", rows, ids)
+        if Y is None:
+            raise TypeError("learn_many needs targets: learn_many(X, Y); track(X) advances without learning")
         came, X, _ = self._arrived(X, ids)
         Y, scalar = targets(Y, came, self._shape.outputs)
         self._take(came, X, Y, scalar, noise, time, report=False)
@@ -535,6 +536,17 @@ def _same_recipe(model: StreamModel, other: StreamModel) -> bool:
         and my_arrays.keys() == their_arrays.keys()
         and all(np.array_equal(array, their_arrays[name]) for name, array in my_arrays.items())
     )
+
+
+def _named(method: str, rows: tuple[Any, ...], ids: Any) -> tuple[Any, Any, Any]:
+    """Inputs, targets or None, and ids or None, of X; X, Y; or ids, X, Y."""
+    if len(rows) == 3 and ids is None:
+        ids, rows = rows[0], rows[1:]
+    if not 1 <= len(rows) <= 2:
+        raise TypeError(
+            f"{method} takes X and Y, with ids= for some models only, or ids, X and Y; got {len(rows)} arrays"
+        )
+    return rows[0], rows[1] if len(rows) == 2 else None, ids
 
 
 def _tickets(tickets: Any) -> np.ndarray:

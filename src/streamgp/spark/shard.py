@@ -108,7 +108,7 @@ class Shard:
                 self._learn_run(entry, part, found, issued)
         elif len(entry.ids):
             time = self._seconds(entry.time)
-            found[:] = _parts(self._fleet.track(entry.X, entry.Y, entry.ids, time=time))
+            found[:] = _parts(self._fleet.track(entry.X, entry.Y, ids=entry.ids, time=time))
         return self._counted(entry, found, issued)
 
     def _learn_run(self, entry: Entry, part: np.ndarray, found: FloatArray, issued: np.ndarray) -> None:
@@ -118,7 +118,7 @@ class Shard:
         now, waits, came = part[known & ~late], part[~known & ~late], part[late]
         if len(now):
             time = self._seconds(entry.time[now])
-            found[:, now] = _parts(self._fleet.track(entry.X[now], entry.Y[now], entry.ids[now], time=time))
+            found[:, now] = _parts(self._fleet.track(entry.X[now], entry.Y[now], ids=entry.ids[now], time=time))
         if len(waits):
             prediction = self._fleet.issue(entry.X[waits], entry.ids[waits])
             found[:, waits] = _parts(prediction)
