@@ -145,6 +145,7 @@ def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path
         "RMSE, least squares",
         "RMSE, value 24 rows ago",
         "RMSE, value 168 rows ago",
+        "MAE, streamgp",
         "coverage of 90% intervals",
         "mean width of 90% intervals",
     ]

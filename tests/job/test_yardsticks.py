@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from streamgp.job import Pipeline
-from streamgp.job.scores import PartScores, as_table, shown
+from streamgp.job.scores import PartScores, as_table, better_yardstick, shown
 from streamgp.tables import PredictedRows
 from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
 
@@ -126,6 +127,7 @@ def test_a_part_compares_all_on_the_same_rows():
         same = [t for t in counted if np.isfinite(said[t, : len(compared)]).all()]
         assert (found["rows"], found["compared_rows"]) == (len(counted), len(same))
         assert found["rmse"] == pytest.approx(np.sqrt(np.mean([(mean[t] - y[t]) ** 2 for t in same])), abs=1e-12)
+        assert found["mae"] == pytest.approx(np.mean([abs(mean[t] - y[t]) for t in counted]), abs=1e-12)
         assert list(found["yardsticks"]) == compared
         for k, yardstick in enumerate(compared):
             expected = np.sqrt(np.mean([(said[t, k] - y[t]) ** 2 for t in same]))
@@ -186,6 +188,7 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
         "RMSE, least squares",
         "RMSE, value 4 rows ago",
         "RMSE, value 12 rows ago",
+        "MAE, streamgp",
         "coverage of 90% intervals",
         "mean width of 90% intervals",
     ]
@@ -194,6 +197,21 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
     assert table[-2][1:] == [f"{100 * scores[part]['coverage']:.1f}%" for part in ("start_up", "steady")]
     assert json.loads(json.dumps(scores)) == scores
     assert as_table(pipeline_of("KRLST", 0, 0).score_summary(), 0.9) == []
+
+
+def test_a_yardstick_that_was_better_is_named():
+    part = {"from_row": 501, "to_row": 900, "compared_rows": 400, "rmse": 2.0}
+    empty = {"from_row": 1, "to_row": 500, "compared_rows": 0, "rmse": math.nan, "yardsticks": {}}
+    for yardsticks, expected in (
+        (
+            {"previous value": 3.0, "least squares": 1.5},
+            "least squares was better (after row 500): RMSE 1.5, streamgp 2",
+        ),
+        ({"previous value": 3.0, "least squares": 2.0}, ""),
+        ({}, ""),
+    ):
+        assert better_yardstick({"start_up": empty, "steady": part | {"yardsticks": yardsticks}}) == expected
+    assert better_yardstick({"start_up": empty, "steady": empty}) == ""
 
 
 @pytest.mark.parametrize(

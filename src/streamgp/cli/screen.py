@@ -18,7 +18,7 @@ from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
-from streamgp.job.scores import as_table
+from streamgp.job.scores import as_table, better_yardstick
 
 REFRESH = 0.2  # seconds
 
@@ -124,6 +124,8 @@ def sentences(summary: Summary) -> list[str]:
     pipeline = summary.pipeline
     speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
     lines = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
+    if better := better_yardstick(pipeline.score_summary()):
+        lines.append(better)
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
         lines.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned")

@@ -92,8 +92,9 @@ class PartScores:
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
-        # By part, and by how many of the first yardsticks say something: rows, inside, width, squared errors of all.
-        self._sums = np.zeros((len(PARTS), len(names) + 1, len(names) + 4))
+        # By part, and by how many of the first yardsticks say something: rows, inside, width, own absolute errors,
+        # squared errors of all.
+        self._sums = np.zeros((len(PARTS), len(names) + 1, len(names) + 5))
 
     def add(self, predicted: PredictedRows, yardsticks: FloatArray) -> None:
         """Count a block of predictions.
@@ -106,7 +107,7 @@ class PartScores:
         usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
         errors = np.where(usable, yardsticks - y[:, None], 0.0)
         counted = np.column_stack(
-            [np.ones(len(y)), (lower <= y) & (y <= upper), upper - lower, (mean - y) ** 2, errors**2]
+            [np.ones(len(y)), (lower <= y) & (y <= upper), upper - lower, abs(mean - y), (mean - y) ** 2, errors**2]
         )
         part = (predicted.row > START_UP).astype(np.int64)
         known = np.isfinite(mean) & np.isfinite(y)
@@ -126,14 +127,15 @@ class PartScores:
 
     def _part(self, sums: FloatArray) -> dict[str, Any]:
         at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least so many yardsticks
-        rows, inside, width = at_least[0, :3]
+        rows, inside, width, absolute = at_least[0, :4]
         most = int(np.flatnonzero(at_least[:, 0] >= COMPARED * rows)[-1]) if rows else 0
         compared = at_least[most, 0]
-        errors = np.sqrt(at_least[most, 3 : 4 + most] / (compared or np.nan)).tolist()
+        errors = np.sqrt(at_least[most, 4 : 5 + most] / (compared or np.nan)).tolist()
         return {
             "rows": int(rows),
             "compared_rows": int(compared),
             "rmse": errors[0],
+            "mae": float(absolute / (rows or np.nan)),
             "yardsticks": dict(zip(self.names, errors[1:], strict=False)),
             "coverage": float(inside / (rows or np.nan)),
             "mean_width": float(width / (rows or np.nan)),
@@ -160,9 +162,26 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
         ["", *(_rows_of(part) for part in parts)],
         ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
         *([f"RMSE, {name}", *(shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
+        ["MAE, streamgp", *(shown(part["mae"]) for part in parts)],
         [f"coverage of {intervals}", *(f"{100 * part['coverage']:.1f}%" for part in parts)],
         [f"mean width of {intervals}", *(shown(part["mean_width"]) for part in parts)],
     ]
+
+
+def better_yardstick(scores: Mapping[str, Any]) -> str:
+    """A sentence where a yardstick had a lower error on the later rows; nothing where none had.
+
+    Args:
+        scores: of a run.
+    """
+    part = next((scores[name] for name in reversed(PARTS) if scores[name]["compared_rows"]), None)
+    if part is None or not part["yardsticks"]:
+        return ""
+    name = min(part["yardsticks"], key=part["yardsticks"].__getitem__)
+    error = part["yardsticks"][name]
+    if not error < part["rmse"]:
+        return ""
+    return f"{name} was better ({_rows_of(part)}): RMSE {shown(error)}, streamgp {shown(part['rmse'])}"
 
 
 def _rows_of(part: Mapping[str, Any]) -> str:
