@@ -41,12 +41,13 @@ LONG = 0.999  # discount of the errors by which members are compared in the long
 SCALE = 0.99  # discount of the mean squared errors that are units
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
 def combine(
     rule: int,
     discount: Array,
     y: Array,
     means: Array,
+    judged: Array,
     regrets: Array,
     errors: Array,
     covariances: Array,
@@ -63,6 +64,7 @@ def combine(
         discount: (1,) of the recent errors.
         y: (n,) targets; NaN: nothing is learned from this row.
         means: (n, K) the members' predictions.
+        judged: (n, K) the same for those who sleep, too, if they are to be judged by what they would have said.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
         errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
@@ -99,15 +101,16 @@ def combine(
             prediction = each[v]
             weights[t] = shares[v]
         spoken[t, PREDICTION], spoken[t, UNIT] = prediction, unit
-        judge(rule, discount, y[t], row, spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+        judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX)
+@entry(WHOLE, VECTOR, VECTOR, MATRIX, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX)
 def learn_issued(
     rule: int,
     discount: Array,
     y: Array,
     means: Array,
+    judged: Array,
     regrets: Array,
     errors: Array,
     covariances: Array,
@@ -118,14 +121,13 @@ def learn_issued(
     """One output: learn from targets that come late, by what members and voices said when the rows were issued.
 
     Args:
-        rule: as in ``combine``, and so all others; ``means`` and ``spoken`` are those of the moment of issue.
+        rule: as in ``combine``, and so all others; ``means``, ``judged`` and ``spoken`` are those of the issue.
     """
     K = means.shape[1]
     deviations, gain = np.zeros(K), np.empty(K)
     for t in range(y.size):
-        row = means[t]
-        deviate(row, spoken[t, FIRST], spoken[t, UNIT], deviations)
-        judge(rule, discount, y[t], row, spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+        deviate(means[t], spoken[t, FIRST], spoken[t, UNIT], deviations)
+        judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
 
 
 @compiled

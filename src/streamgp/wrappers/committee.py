@@ -58,8 +58,8 @@ class Committee(Composite):
             best fixed weights whatever the stream does [Gaillard et al. 2014]; or "stacked", regressions on top of
             both, weighed by regret once more.
         reach: where predictions may lie: within the range of all targets so far, widened by a tenth of it, or within so
-            many of the largest steps between two targets from the last one. A member beyond that sleeps, and the
-            committee stays within; None: anywhere.
+            many of the largest steps between two targets from the last one. A member beyond that has no say, is judged
+            by the limit, and the committee stays within; None: anywhere.
 
     Example:
         >>> import numpy as np
@@ -226,8 +226,9 @@ class Committee(Composite):
         n, K, p = voices.mean.shape
         own = np.full((n, ISSUED, p), np.nan)
         kept = min(K, ROOM)
-        own[:, :kept] = self._numbers[None, :kept, None]
-        own[:, ROOM : ROOM + kept] = voices.mean[:, :kept]
+        awake = ~np.isnan(voices.mean[:, :kept])
+        own[:, :kept] = np.where(awake, 1.0, -1.0) * (1.0 + self._numbers[None, :kept, None])
+        own[:, ROOM : ROOM + kept] = voices.judged[:, :kept]
         own[:, 2 * ROOM :] = voices.spoken
         return self._mixed(voices), np.hstack([own.reshape(n, -1), *issued])
 
@@ -237,11 +238,13 @@ class Committee(Composite):
         own = own.reshape(len(X), ISSUED, -1)
         numbers, means, spoken = own[:, :ROOM], own[:, ROOM : 2 * ROOM], own[:, 2 * ROOM :]
         # Those who joined since were asleep.
-        mine = numbers[:, None] == self._numbers[None, :, None, None]  # (n, members, ROOM, p)
-        mean = np.where(mine.any(2), np.where(mine, means[:, None], 0.0).sum(2), np.nan)
+        own_number = 1.0 + self._numbers[None, :, None, None]
+        mine = np.abs(numbers[:, None]) == own_number  # (n, members, ROOM, p)
+        judged = np.where(mine.any(2), np.where(mine, means[:, None], 0.0).sum(2), np.nan)
+        mean = np.where((numbers[:, None] == own_number).any(2), judged, np.nan)
         for j in range(Y.shape[1]):
-            y, row, voices = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, spoken))
-            aggregation.learn_issued(self._rule, self._discount, y, row, *self._kept(j), voices)
+            y, row, other, voices = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, judged, spoken))
+            aggregation.learn_issued(self._rule, self._discount, y, row, other, *self._kept(j), voices)
         self._limits(Y)
         bare = without_noise(conditions)
         for member, part in zip(self._models, each, strict=True):
@@ -284,15 +287,16 @@ class Committee(Composite):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
         targets = np.full((shape[0], p), np.nan) if Y is None else Y
         low, high = self._limits(targets)
-        mean = self._limited(mean, low, high, learn=Y is not None)
-        spoken, weights, recent = self._spoken(mean, targets)
+        judged = np.clip(mean, low[:, None], high[:, None])
+        mean = self._limited(mean, judged, learn=Y is not None)
+        spoken, weights, recent = self._spoken(mean, judged, targets)
         spoken[:, PREDICTION] = np.clip(spoken[:, PREDICTION], low, high)
         known = np.isfinite(variance + noise)
         variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
         heard = np.where(np.isfinite(noise), weights, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             heard = heard / heard.sum(1, keepdims=True)
-        return _Voices(mean, variance, noise, spoken, weights, heard)
+        return _Voices(mean, judged, variance, noise, spoken, weights, heard)
 
     def _limits(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Between which numbers the targets of rows are to be expected, (n, p), each before it comes."""
@@ -317,17 +321,15 @@ class Committee(Composite):
             np.where(few, np.inf, np.fmax(high + margin, latest + far)),
         )
 
-    def _limited(self, mean: FloatArray, low: FloatArray, high: FloatArray, *, learn: bool) -> FloatArray:
+    def _limited(self, mean: FloatArray, limited: FloatArray, *, learn: bool) -> FloatArray:
         """What members say, (n, members, p); those beyond the limits sleep, or are brought back where all are."""
-        with np.errstate(invalid="ignore"):
-            beyond = (mean < low[:, None]) | (mean > high[:, None])
+        beyond = ~np.isnan(mean) & (mean != limited)
         if not beyond.any():
             return mean
         if learn:
             self._range[:, LIMITED] += np.count_nonzero(beyond.any(1), axis=0)
         left = np.where(beyond, np.nan, mean)
-        nobody = np.isnan(left).all(1, keepdims=True)
-        return np.where(nobody, np.clip(mean, low[:, None], high[:, None]), left)
+        return np.where(np.isnan(left).all(1, keepdims=True), limited, left)
 
     def _joint(self, X: FloatArray) -> JointPrediction:
         if not self.has_variance:
@@ -354,14 +356,14 @@ class Committee(Composite):
             "committee.members"
         )
 
-    def _spoken(self, mean: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _spoken(self, mean: FloatArray, judged: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What is said of each row, (n, SPOKEN, p), the weights, and recent squared errors, (n, members, p)."""
         n, K, p = mean.shape
         spoken, weights, recent = np.empty((n, SPOKEN, p)), np.empty((n, K, p)), np.empty((n, K, p))
         for j in range(p):
             out, shares, errors = np.empty((n, SPOKEN)), np.empty((n, K)), np.empty((n, K))
-            columns = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(mean[:, :, j])
-            aggregation.combine(self._rule, self._discount, *columns, *self._kept(j), out, shares, errors)
+            y, row, other = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, judged))
+            aggregation.combine(self._rule, self._discount, y, row, other, *self._kept(j), out, shares, errors)
             spoken[:, :, j], weights[:, :, j], recent[:, :, j] = out, shares, errors
         return spoken, weights, recent
 
@@ -378,7 +380,7 @@ class Committee(Composite):
             return np.full(len(self._models), 1.0 / len(self._models))
         assert self._p is not None
         awake = np.zeros((1, len(self._models), self._p))
-        return np.asarray(self._spoken(awake, np.full((1, self._p), np.nan))[1][0].mean(1))
+        return np.asarray(self._spoken(awake, awake, np.full((1, self._p), np.nan))[1][0].mean(1))
 
     @property
     def leader(self) -> int:
@@ -412,6 +414,7 @@ class _Voices(NamedTuple):
     """What the members say, (n, members, p), and the committee of them."""
 
     mean: FloatArray
+    judged: FloatArray  # by which they are judged, also those who sleep because they said what cannot be
     variance: FloatArray
     noise: FloatArray
     spoken: FloatArray  # (n, SPOKEN, p)
