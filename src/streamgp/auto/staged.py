@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import TIME, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -113,16 +111,14 @@ class Staged(StreamModel):
         while start < n:
             stop = start + self._before_change(n - start)
             targets, said = None if Y is None else Y[start:stop], part(conditions, start, stop)
-            with self._undone(stop - start):
-                prediction: Any = self._model._advance(X[start:stop], targets, True, said)
-                predictions.append(prediction)
-                self._keep(X[start:stop], targets, prediction.mean, said)
+            prediction: Any = self._model._advance(X[start:stop], targets, True, said)
+            predictions.append(prediction)
+            self._keep(X[start:stop], targets, prediction.mean, said)
             start = stop
         return self._said(joined(predictions)) if report else None
 
-    def _undone(self, n: int) -> contextlib.AbstractContextManager[None]:
-        """Undo what the next n rows change if a change after them fails, which can, other than learning rows."""
-        return undone_on_error(self) if self._before_change(n + 1) <= n else contextlib.nullcontext()
+    def _may_fail(self) -> bool:
+        return self._before_change(2) == 1 or super()._may_fail()
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
@@ -162,10 +158,9 @@ class Staged(StreamModel):
         return self._said(prediction), np.hstack([prediction.mean, issued])
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        with self._undone(1):
-            mean, rest = np.split(issued, [Y.shape[1]], axis=1)
-            self._model._resolve(X, Y, rest, conditions)
-            self._keep(X, Y, mean, conditions)
+        mean, rest = np.split(issued, [Y.shape[1]], axis=1)
+        self._model._resolve(X, Y, rest, conditions)
+        self._keep(X, Y, mean, conditions)
 
     # The state.
 

@@ -527,11 +527,19 @@ class StreamModel(Saved):
     ) -> Prediction | None:
         """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them."""
         known = self._shape.covers(certain)
-        with uninterrupted() if known and len(X) == 1 else undone_on_error(self):
+        with self._whole(known and len(X) == 1):
             if not known:
                 self._begin(X, Y, scalar, certain, many=many)
             prediction = self._learn(X, Y, report, conditions)
             return self._shaped(prediction, many=many) if report and prediction is not None else None
+
+    def _whole(self, quick: bool) -> undone_on_error | uninterrupted:
+        """A block that is done whole or not at all; quick: it takes one row whose shape is known."""
+        return uninterrupted() if quick and not self._may_fail() else undone_on_error(self)
+
+    def _may_fail(self) -> bool:
+        """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
+        return any(child._may_fail() for child in self._children().values())
 
     def _conditions(
         self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool

@@ -394,7 +394,8 @@ class Pipeline:
         if not np.isnan(y):
             self._see_target()
         conditions = self.model._conditions(1, Y, time=time, many=False)
-        self.model._resolve(np.ascontiguousarray(X), Y, np.ascontiguousarray(issued), conditions)
+        with self.model._whole(quick=True):
+            self.model._resolve(np.ascontiguousarray(X), Y, np.ascontiguousarray(issued), conditions)
         self.yardsticks.resolve(np.ascontiguousarray(X), y, yardsticks[0])
 
     def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.contract import inputs
-from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.conditions import part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -261,7 +260,7 @@ class Delayed(Late):
         """
         X = inputs.row(x, self._shape.d)
         known = self._shape.covers(certain=False)
-        with uninterrupted() if known else undone_on_error(self):
+        with self._whole(known):
             if not known:
                 self._begin(X, None, self._shape.scalar, False, many=False)
             return self._issued(X)
@@ -289,7 +288,7 @@ class Delayed(Late):
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
-        with uninterrupted() if known else undone_on_error(self):
+        with self._whole(known):
             if not known:
                 self._begin(self._waiting[ticket][None, : self._d], Y, scalar, given, many=False)
             self._refuse_unfit(self._waiting[ticket][None, : self._d], Y)

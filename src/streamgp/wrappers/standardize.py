@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract.atomic import undone_on_error
 from streamgp.contract.conditions import NOISE, WEIGHT, in_other_units, part
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
@@ -101,8 +100,10 @@ class Standardize(Wrapper):
     ) -> Prediction | None:
         if self.frozen:
             return self._advance_within(X, Y, report, conditions)
-        with undone_on_error(self):  # even one row may have all the others learned again
-            return self._warm_up(X, Y, report, conditions)
+        return self._warm_up(X, Y, report, conditions)
+
+    def _may_fail(self) -> bool:
+        return not self.frozen or super()._may_fail()  # one row may have all the others learned again
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._screen, Y, self._shared) if self._screens else Y
