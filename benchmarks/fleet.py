@@ -83,9 +83,9 @@ def loop(models: Sequence[sg.StreamModel], X: np.ndarray, y: np.ndarray) -> Call
 
 def bytes_of(model: sg.StreamModel) -> int:
     """What one model takes in a fleet: all its numbers, work space included."""
-    from streamgp.fleet.shelf import numbers_of
+    from streamgp.contract.lanes import stack_of
 
-    return sum(array.nbytes for array in numbers_of(model))
+    return sum(array.nbytes for array in stack_of(model))
 
 
 def on_cores(rounds: int = ROUNDS, size: int = MODELS_IN_FLEET) -> dict[str, Any]:

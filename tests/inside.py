@@ -58,7 +58,7 @@ def hyperparameters(model):
 
 
 def _opened(model):
-    return model._numbers.record[0], model._numbers.buffer
+    return model._numbers.records[0], model._numbers.buffer
 
 
 def loadings(model):

@@ -52,6 +52,9 @@ class Layout:
 class Numbers:
     """The numbers of one model: ``plan``, ``counters`` and arrays by name.
 
+    ``records`` and ``buffers`` have a leading axis for models; of many (contract/lanes.py), what is read by name is the
+    first model's.
+
     Args:
         layout: which numbers there are.
         sizes: what the symbols in the arrays' shapes stand for.
@@ -63,17 +66,18 @@ class Numbers:
         ends = list(accumulate(math.prod(shape) for shape in shapes.values()))
         if (inspect := inspector.get()) is not None:
             inspect(sizes, 8 * ends[-1])
-        self.record = np.zeros(1, layout.record)
+        self.records = np.zeros(1, layout.record)
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
-            self.record = self.record.view(np.recarray)
-        self.plan, self.counters = self.record["plan"], self.record["counters"]
+            self.records = self.records.view(np.recarray)
+        self.plan, self.counters = self.records["plan"], self.records["counters"]
         self.counted: tuple[str, ...] = self.counters.dtype.names or ()
         for name, value in plan.items():
             self.plan[name] = value
-        self.buffer = np.zeros(ends[-1])
-        views = {}
+        self.buffers = np.zeros((1, ends[-1]))
+        self.buffer = self.buffers[0]
+        views, self._starts = {}, dict(zip(shapes, [0, *ends], strict=False))
         for (name, shape), start, end in zip(shapes.items(), [0, *ends], ends, strict=False):
-            self.record["at"][name] = (start, *(1,) * (3 - len(shape)), *shape)
+            self.records["at"][name] = (start, *(1,) * (3 - len(shape)), *shape)
             views[name] = self.buffer[start:end].reshape(shape)
         self.state = SimpleNamespace(**{name: views[name] for name in layout.state})
         self.work = SimpleNamespace(**{name: views[name] for name in layout.work})
@@ -81,6 +85,14 @@ class Numbers:
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
         return {f"counters.{name}": self.counters[name] for name in self.counted} | vars(self.state)
+
+    def stacked(self) -> dict[str, np.ndarray]:
+        """The same of all models, each with a leading axis for them."""
+        named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
+        for name, array in vars(self.state).items():
+            start = self._starts[name]
+            named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
+        return named
 
     def count(self, name: str) -> int:
         return int(self.counters[name][0])

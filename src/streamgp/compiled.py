@@ -84,6 +84,7 @@ borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)  # type:
 
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
 BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
+INDICES = numba.int64[::1]
 
 
 def entry(*types: Any) -> Callable[[F], F]:

@@ -22,8 +22,8 @@ MODULES = (
     "wrappers.aggregation",
     "wrappers.conformal",
     "wrappers.drift",
+    "wrappers.outliers",
     "wrappers.scaling",
-    "fleet.calls",
 )
 
 

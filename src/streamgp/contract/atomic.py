@@ -85,7 +85,7 @@ def _arrays(values: Any) -> Iterator[np.ndarray]:
         if isinstance(value, np.ndarray):
             yield value
         elif isinstance(value, Numbers):
-            yield from (value.record.view(np.uint8), value.buffer)  # field by field a record takes far longer
+            yield from (value.records.view(np.uint8), value.buffers)  # field by field a record takes far longer
         elif isinstance(value, Waiting):
             yield from value.arrays().values()
         elif isinstance(value, tuple | list):

@@ -1,7 +1,7 @@
-"""Conditions: what is said of a row besides its input and its target.
+"""Conditions: what is known of a row besides its input and its target.
 
 They travel with the rows as one array, (n, 3) or (n, 2 + p): the time, the weight, and the variance of the noise of the
-observation, one for all outputs or one for each. NaN: nothing is said. Where nothing is said of any row there is none.
+observation, one for all outputs or one for each. NaN: not given. Where none is given for any row there is no array.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def without_noise(conditions: FloatArray | None) -> FloatArray | None:
 
 
 def noise_of(conditions: FloatArray | None, own: FloatArray) -> FloatArray:
-    """The noise of each row, where the model's own, over the weight of the row, is what it has if nothing is said."""
+    """The noise of each row, where the model's own, over the weight of the row, is what it has if none is given."""
     if conditions is None:
         return own
     noise, weight = conditions[:, NOISE:], conditions[:, WEIGHT : WEIGHT + 1]

@@ -92,12 +92,12 @@ class Independent(Trajectories):
 
     def predict(self, X: FloatArray) -> Step:
         p = self._models[0]._p or 1
-        said = np.empty((3, len(X), p))
+        parts = np.empty((3, len(X), p))
         for s, (model, x) in enumerate(zip(self._models, X, strict=True)):
             prediction = model.predict_one(x)
-            said[:, s] = np.reshape([prediction.mean, prediction.variance, prediction.noise], (3, p))
+            parts[:, s] = np.reshape([prediction.mean, prediction.variance, prediction.noise], (3, p))
             model.observe_one(x)
-        mean, variance, noise = said
+        mean, variance, noise = parts
         return Step(mean, variance, noise, mean, variance)
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
@@ -106,7 +106,7 @@ class Independent(Trajectories):
 
 
 def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
-    """Predict the rows of U, with the lagged targets replaced by what the model said; see StreamModel.simulate."""
+    """Predict the rows of U, with the lagged targets replaced by its own predictions; see StreamModel.simulate."""
     if why := model._refuses_free_run():
         raise ValueError(why)
     rows = inputs.rows(U, model._d)
@@ -137,19 +137,19 @@ def run(
     trajectories: Trajectories, X: FloatArray, columns: list[int], p: int, rng: np.random.Generator | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Let trajectories (count, steps, d) go; without a generator they follow the mean."""
-    means, variances, noises, said = (np.empty((*X.shape[:2], p)) for _ in range(4))
+    means, variances, noises, targets = (np.empty((*X.shape[:2], p)) for _ in range(4))
     for t in range(X.shape[1]):
         for c, column in enumerate(columns):
             lag, output = c // p + 1, c % p
             if t >= lag:
-                X[:, t, column] = said[:, t - lag, output]
+                X[:, t, column] = targets[:, t - lag, output]
         step = trajectories.predict(X[:, t])
         means[:, t], variances[:, t], noises[:, t] = step.mean, step.variance, step.noise
-        values, said[:, t] = step.mean, step.mean
+        values, targets[:, t] = step.mean, step.mean
         if rng is not None:  # what comes back is an observation: function and noise
             values = step.mean + _spread(step.variance) * rng.standard_normal(step.mean.shape)
-            said[:, t] = values + _spread(step.noise) * rng.standard_normal(step.mean.shape)
-        trajectories.record(values, said[:, t])
+            targets[:, t] = values + _spread(step.noise) * rng.standard_normal(step.mean.shape)
+        trajectories.record(values, targets[:, t])
     return means, variances, noises
 
 

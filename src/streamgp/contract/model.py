@@ -59,8 +59,8 @@ class Health(NamedTuple):
         reduced_steps: moves of hyperparameters that had to be halved because they could not be solved well, or because
             points would have left that the others do not replace; no repair.
         floored_pivots: points of a LocalGP that arithmetic could not tell from the span of the others.
-        limited_rows: rows for which a member of a Committee with a ``reach`` said something that no target so far makes
-            plausible, and had no say.
+        limited_rows: rows for which a member of a Committee with a ``reach`` predicted what no target so far makes
+            plausible, and had no weight.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
     """
@@ -353,13 +353,13 @@ class StreamModel(Saved):
             d, p, scalar, certain = self._shape
             X = inputs.row(x, d)
             Y, scalar, given = inputs.target(y, p if certain else None, scalar)
-            said = None
+            conditions = None
             if noise is not None or time is not None or self._needs_time:
-                said = self._conditions(1, Y, noise=noise, time=time, many=False)
+                conditions = self._conditions(1, Y, noise=noise, time=time, many=False)
             if certain and self._one_step:
-                self._advance(X, Y, False, said)
+                self._advance(X, Y, False, conditions)
             else:
-                self._take(X, Y, scalar, given, many=False, report=False, conditions=said)
+                self._take(X, Y, scalar, given, many=False, report=False, conditions=conditions)
         finally:
             self._owner = owner
 
@@ -505,13 +505,13 @@ class StreamModel(Saved):
 
     # How calls become arrays.
 
-    def _take_many(self, X: Any, Y: Any, report: bool, **said: Any) -> Prediction | None:
-        """Take rows; what is said of them besides is noise, time and weight, by which their noise is divided."""
+    def _take_many(self, X: Any, Y: Any, report: bool, **given: Any) -> Prediction | None:
+        """Take rows, with the noise, the time and the weight of each, by which its noise is divided, where given."""
         X = inputs.rows(X, self._shape.d)
         scalar, certain = self._shape.scalar, Y is not None or not report  # track alone goes without targets
         if certain:
             Y, scalar = inputs.targets(Y, len(X), self._shape.outputs, scalar)
-        conditions = self._conditions(len(X), Y, **said, many=True)
+        conditions = self._conditions(len(X), Y, **given, many=True)
         return self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions) if len(X) else None
 
     def _take(
@@ -544,7 +544,7 @@ class StreamModel(Saved):
     def _conditions(
         self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
     ) -> FloatArray | None:
-        """What is said of n rows besides input and target, checked, as one array; None: nothing."""
+        """The conditions of n rows, checked, as one array; None: there are none."""
         if noise is None and time is None and weight is None and not self._needs_time:
             return None
         p = self._p or 1 if Y is None else Y.shape[1]

@@ -92,7 +92,7 @@ class Saved(Configured, abc.ABC):
         return {}
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
-        """Take over what _structure() said."""
+        """Take over what _structure() returned."""
 
     def __sklearn_clone__(self) -> Self:
         return self.clone()

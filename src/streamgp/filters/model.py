@@ -78,7 +78,7 @@ class Filter(MemoryModel):
     ) -> Prediction | None:
         mean = np.empty((len(X) if report else 0, self._state.last_target.size))
         targets = X[:0] if Y is None else Y
-        status, at = rules.run(self._numbers.record, self._numbers.buffer, X, targets, mean)
+        status, at = rules.run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, mean)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._with_no_variance(mean) if report else None
@@ -89,7 +89,7 @@ class Filter(MemoryModel):
         return self._with_no_variance(mean)
 
     def _fill(self, X: FloatArray, mean: FloatArray, implied: FloatArray) -> None:
-        status, at = rules.predict(self._numbers.record, self._numbers.buffer, X, mean, implied)
+        status, at = rules.predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, mean, implied)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
 

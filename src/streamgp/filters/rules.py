@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, integers, matrix, vector
-from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.compiled import MATRIX, borrowed, compiled, entry
 from streamgp.contract.checks import FINE, LARGEST, check
+from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.kernels import program
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import features, memory, posterior
@@ -191,39 +192,48 @@ def learn(m: Record, f: Array) -> None:
             alpha[place, j] += own * error[j]
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def predict(record: Array, f: Array, X: Array, mean: Array, implied: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX)
+def predict(
+    records: Array, buffers: Array, models: Array, starts: Array, X: Array, mean: Array, implied: Array
+) -> tuple[int, int]:
     """Predict rows that would each come next, and Eq. (14) where there is room for it; the filter does not change."""
-    m, f, X, mean, implied = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(mean), borrowed(implied)
+    records, buffers, X, mean = borrowed(records), borrowed(buffers), borrowed(X), borrowed(mean)
+    implied = borrowed(implied)
     status, row = check(X, X[:0], True, LARGEST)
     if status != FINE:
         return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        predict_seen(m, f)
-        copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
-        if implied.shape[0] > 0:
-            k, n = vector(f, m.at.k), m.counters.terms
-            implied[t, 0] = implied_variance(m.plan.beta, prior_variance(m, f), k, n)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            memory.look(m, f, X[t], vector(f, m.at.seen))
+            predict_seen(m, f)
+            copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
+            if implied.shape[0] > 0:
+                kappa = prior_variance(m, f)
+                implied[t, 0] = implied_variance(m.plan.beta, kappa, vector(f, m.at.k), m.counters.terms)
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX)
-def run(record: Array, f: Array, X: Array, Y: Array, mean: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX)
+def run(
+    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, mean: Array
+) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    m, f, X, Y, mean = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(mean)
+    records, buffers, X, Y, mean = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(mean)
     status, row = check(X, Y, True, LARGEST)
     if status != FINE:
         return status, row
     tracking = mean.shape[0] > 0
-    for t in range(X.shape[0]):
-        learned = arrive(m, f, X, Y, t, True)
-        if learned or tracking or m.plan.feedback:
-            predict_seen(m, f)
-        if tracking:
-            copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
-        remember_target(m, f)
-        m.counters.change = NOTHING
-        if learned:
-            learn(m, f)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            learned = arrive(m, f, X, Y, t, True)
+            if learned or tracking or m.plan.feedback:
+                predict_seen(m, f)
+            if tracking:
+                copy(vector(f, m.at.mean_now), mean.shape[1], mean[t])
+            remember_target(m, f)
+            m.counters.change = NOTHING
+            if learned:
+                learn(m, f)
     return FINE, -1

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from streamgp.contract.lanes import Lanes, Stackable, put, stack_of, take
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
-from streamgp.fleet.layers import Layer, layer
 from streamgp.fleet.rows import Rows
-from streamgp.fleet.shelf import Shelf
 from streamgp.fleet.workers import Workers
 from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
-from streamgp.wrappers.calibrated import ISSUED, Calibrated
 from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
 
 CHECKED_AT_ONCE = 1000  # models of a file: some numbers more for each
 
+# Room for models to come, as a share of those there are: adding them one by one then copies each a few times only. It
+# takes no memory before it is used.
+SPARE = 0.25
+
+
+def fits(model: StreamModel) -> bool:
+    """Whether one object can stand for many models like this one."""
+    return all(isinstance(one, Stackable) for one in model._family())
+
 
 class CpuEngine:
-    """Holds the numbers of all models and runs rows through them, the models shared out among threads.
+    """One model that stands for all, and runs their rows, the models shared out among threads.
 
     Args:
         model: of the recipe, prepared for the shape of the rows, with nothing learned.
@@ -36,9 +43,14 @@ class CpuEngine:
     """
 
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
-        self._model = model
-        self._shelf = Shelf(model, size)
+        self._blank = model
+        self._model = model.clone()
+        self._model._prepare(model._shape)
         self._workers = Workers(threads)
+        self._stack: list[np.ndarray] = []  # with room for models to come
+        self.size = 0
+        self._allot(size)
+        self.add(size)
 
     checks_rows = False
 
@@ -46,27 +58,40 @@ class CpuEngine:
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         """Take rows that have been checked: predict each if asked to, then learn it; predictions are (n, p)."""
-        parts = self._each_part(rows, lambda layers, part: layers.advance(layers.screened(part), report))
+
+        def learned(model: Any, part: Rows) -> Prediction | None:
+            Y = None if part.Y is None else model._screened(part.Y)
+            found: Prediction | None = model._advance(part.X, Y, report, part.conditions)
+            return found
+
+        parts = self._each_part(rows, learned)
         return joined([part for part in parts if part is not None]) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
-        return joined(self._each_part(rows, lambda layers, part: layers.predict(part)))
+        return joined(self._each_part(rows, lambda model, part: model._predict(part.X)))
+
+    def _each_part(self, rows: Rows, work: Callable[[Any, Rows], Result]) -> list[Result]:
+        return self._workers.share(rows, lambda part: work(self._on(part), part))
+
+    def _on(self, rows: Rows) -> Any:
+        """The model that stands for those whose rows these are."""
+        assert isinstance(self._model, Stackable)
+        return self._model._on(Lanes(rows.models, rows.starts))
 
     # Late targets, at most one row of each model in a call.
 
     def held_width(self) -> int:
         """How many numbers are held of a row that waits for its target."""
-        shape, issued = self._model._shape, ISSUED if isinstance(self._model, Calibrated) else 0
-        memory = sum(math.prod(array.shape[1:]) for array in self._memories())
-        return (shape.d or 0) + issued * (shape.p or 1) + memory
+        d, p = self._model._shape.d or 0, self._model._shape.p or 1
+        return d + self._model._issued_width(p) + sum(math.prod(array.shape[1:]) for array in self._memories())
 
     def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
         """Predict rows and advance memories by them; also what it takes to learn each row later, (n, numbers)."""
-        layers = layer(self._model, self._shelf)
-        prediction = layers.predict(rows)
-        held = np.hstack([rows.X, layers.issued(prediction), self._memory(rows.models)])
-        layers.remember(rows)
+        model = self._on(rows)
+        prediction, issued = model._issue(rows.X)
+        held = np.hstack([rows.X, issued, self._memory(rows.models)])
+        model._remember(rows.X)
         return prediction, held
 
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
@@ -79,18 +104,18 @@ class CpuEngine:
             unchanged: whether its model has not changed since, so that it would issue the same now.
         """
         d, present = self._model._shape.d or 0, self._memory(rows.models)
-        rows = rows._replace(X=np.ascontiguousarray(held[:, :d]))
+        issued = held[:, d : held.shape[1] - present.shape[1]]
         self._put_memory(rows.models, held[:, held.shape[1] - present.shape[1] :])
-        layers = layer(self._model, self._shelf)
-        rows = layers.screened(rows)
+        assert rows.Y is not None
+        rows = rows._replace(X=np.ascontiguousarray(held[:, :d]), Y=self._on(rows)._screened(rows.Y))
         for late in (False, True):
             some = np.flatnonzero(unchanged != late)
             if len(some):
                 part, _ = rows.of(some)
                 if late:
-                    layers.learn_issued(part, held[some, d : held.shape[1] - present.shape[1]])
+                    self._on(part)._resolve(part.X, part.Y, issued[some], part.conditions)
                 else:
-                    layers.advance(part, False)
+                    self._on(part)._advance(part.X, part.Y, False, part.conditions)
         self._put_memory(rows.models[~newest], present[~newest])
 
     def _memories(self) -> list[np.ndarray]:
@@ -108,54 +133,57 @@ class CpuEngine:
             array[models] = values[:, start : start + width].reshape(len(models), *array.shape[1:])
             start += width
 
-    def _each_part(self, rows: Rows, work: Callable[[Layer, Rows], Result]) -> list[Result]:
-        layers = layer(self._model, self._shelf)
-        return self._workers.share(rows, lambda part: work(layers, part))
-
     def undo_of(self, models: np.ndarray) -> None:
         """Nothing: rows that have been checked are learned."""
 
     # Models.
 
-    @property
-    def size(self) -> int:
-        return self._shelf.size
-
     def take(self, i: int, model: StreamModel) -> None:
         """Write the numbers of model i into a single model of the same recipe and shape."""
-        self._shelf.take(i, model)
+        take(self._model, i, model)
 
     def put(self, i: int, model: StreamModel) -> None:
         """Write the numbers of a single model of the same recipe and shape into model i."""
-        self._shelf.put(i, model)
+        put(self._model, i, model)
 
     def add(self, count: int) -> None:
         """Add models at the end that have learned nothing."""
-        self._shelf.add(count)
+        size = self.size + count
+        if size > len(self._stack[0]):
+            self._allot(size + int(SPARE * size))
+        for places, blank in zip(self._stack, stack_of(self._blank), strict=True):
+            _fill(places[self.size : size], blank[0])
+        self.size = size
+        self._restack()
+
+    def _allot(self, room: int) -> None:
+        """Make room for so many models; those there are stay."""
+        before, self._stack = self._stack, [_zeros(blank, room) for blank in stack_of(self._blank)]
+        for places, old in zip(self._stack, before, strict=False):
+            places[: self.size] = old[: self.size]
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
-        self._shelf.keep(which)
+        self._stack = [places[: self.size][which] for places in self._stack]
+        self.size = len(which)
+        self._restack()
+
+    def _restack(self) -> None:
+        """Let the model stand for those there are."""
+        arrays = iter([places[: self.size] for places in self._stack])
+        for one in self._model._family():
+            assert isinstance(one, Stackable)
+            one._restack([next(arrays) for _ in one._stack()])
 
     # What can be read.
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by the names that it has in a single model, each array with a leading axis for the models."""
         named: dict[str, np.ndarray] = {}
-        stacked, prefix = iter(self._shelf.arrays), ""
+        prefix = ""
         for one in self._model._family():
-            numbers = getattr(one, "_numbers", None)
-            if numbers is None:
-                named |= {f"{prefix}{name}": next(stacked) for name in one._arrays()}
-            else:
-                records, buffers = next(stacked), next(stacked)
-                for name, array in numbers.arrays().items():
-                    if name.startswith("counters."):
-                        found = records["counters"][name.removeprefix("counters.")]
-                    else:
-                        start = int(numbers.record["at"][name]["start"][0])
-                        found = buffers[:, start : start + array.size].reshape(len(buffers), *array.shape)
-                    named[f"{prefix}{name}"] = found
+            assert isinstance(one, Stackable)
+            named |= {f"{prefix}{name}": array for name, array in one._stacked_arrays().items()}
             prefix += "inner."
         return named
 
@@ -166,7 +194,14 @@ class CpuEngine:
             array[...] = saved[name]
 
     def check_restored(self) -> None:
-        """Refuse restored states that no stream leads to, many models at once."""
+        """Refuse restored states that no stream leads to, many models at once where the models can."""
+        if any(type(one)._check_restored is not StreamModel._check_restored for one in self._model._family()):
+            single = self._blank.clone()
+            single._prepare(self._blank._shape)
+            for i in range(self.size):
+                self.take(i, single)
+                single._check_restored()
+            return
         named = self.arrays()
         for start in range(0, self.size, CHECKED_AT_ONCE):
             prefix = ""
@@ -183,7 +218,9 @@ class CpuEngine:
 
     def _counters(self) -> np.ndarray:
         """The counters of the processes, which are the innermost models."""
-        counters: np.ndarray = self._shelf.arrays[-2]["counters"]
+        *_, process = self._model._family()
+        assert isinstance(process, MemoryModel)
+        counters: np.ndarray = process._numbers.records["counters"]
         return counters
 
     def rows_seen(self) -> np.ndarray:
@@ -214,5 +251,20 @@ class CpuEngine:
         """Let broken models start again; their ids."""
         wrong = self.broken()
         for i in wrong.tolist():
-            self._shelf.put(i, self._model)
+            self.put(i, self._blank)
         return wrong
+
+
+def _zeros(blank: np.ndarray, size: int) -> np.ndarray:
+    """Zeros for so many models, of the kind of an array of one."""
+    return np.zeros((size, *blank.shape[1:]), blank.dtype).view(type(blank))
+
+
+def _fill(places: np.ndarray, blank: np.ndarray) -> None:
+    """Write an array into places that hold zeros; what is zero stays untouched, and then takes no memory either."""
+    if places.dtype.names:
+        places[...] = blank
+        return
+    flat = blank.ravel()
+    (where,) = flat.view(np.int64).nonzero()  # -0.0 is not zero in every bit
+    places.reshape(len(places), flat.size)[:, where] = flat[where]

@@ -14,8 +14,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.cuda import exchange
 from streamgp.cuda.exchange import NUMBERS, Exchange
 from streamgp.cuda.plain import PlainMemory
-from streamgp.fleet import layers
-from streamgp.fleet.cpu import CpuEngine
+from streamgp.fleet.cpu import CpuEngine, fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
@@ -118,7 +117,7 @@ def no_gpu() -> str:
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learned nothing."""
     if device == "cpu":
-        return (CpuEngine if layers.fits(model) else EachEngine)(model, size, threads or cores())
+        return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.gpu import GpuMemory
 
     assert isinstance(model, OnlineGP)

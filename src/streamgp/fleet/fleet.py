@@ -21,7 +21,8 @@ from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
-from streamgp.fleet import devices, layers
+from streamgp.fleet import devices
+from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
@@ -94,15 +95,13 @@ class Fleet(Saved):
         if pending:
             self._recipe._expect_late(0, pending)
         self._settings["model"] = self._recipe
-        self._compiled = layers.fits(model)
+        self._together = fits(model)  # one object stands for all models
         self._device = device, precision
         self._threads = threads
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
         self._prototype = self._recipe  # prepared for the rows once they have come
-        if self._compiled:
-            layers.load_functions()
 
     # The state.
 
@@ -367,14 +366,14 @@ class Fleet(Saved):
         p = (self._shape.p or 1) if rows.Y is None else rows.Y.shape[1]
         result = np.full((len(rows.X), NOISE + (1 if recipe._shared else p)), np.nan)
         if noise is not None:
-            if self._compiled and (why := recipe._refuses_noise(p)):  # other models say so themselves
+            if self._together and (why := recipe._refuses_noise(p)):  # other models say so themselves
                 raise ValueError(why)
             given = rows._replace(conditions=noises(noise, came, p))
             _checked_by_model(given, self._noises)
             result[:, NOISE:] = self._noises(given)
         if time is not None:
             result[:, TIME] = times(time, came)
-        if recipe._needs_time and self._compiled:
+        if recipe._needs_time and self._together:
             for j in go_back(rows, result[:, TIME], self._clock())[:1].tolist():
                 wrong = rows._replace(conditions=result).between(j, j + 1)
                 _checked_by_model(wrong, lambda part: self._refuse_times(part, time is None))

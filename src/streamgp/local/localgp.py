@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Numbers, Record, block, integers, matrix, vector
-from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
+from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, LARGEST, check
+from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -174,7 +175,7 @@ class LocalGP(MemoryModel):
     ) -> Prediction | None:
         out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
         targets, said = X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
-        status, at = run(self._numbers.record, self._numbers.buffer, X, targets, said, out)
+        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, said, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None
@@ -184,7 +185,7 @@ class LocalGP(MemoryModel):
 
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
-        status, at = predict(self._numbers.record, self._numbers.buffer, X, out)
+        status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise))
@@ -402,37 +403,43 @@ def report(m: Record, f: Array, t: int, out: Array) -> None:
     copy(vector(f, m.at.variance_now), out.shape[2], out[1, t])
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, CUBE)
-def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, CUBE)
+def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Array, out: Array) -> tuple[int, int]:
     """Predict rows that would each come next: means and variances into out, (2, n, p)."""
-    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
+    records, buffers, X, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(out)
     status, row = check(X, X[:0], True, LARGEST)
     if status != FINE:
         return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        predict_seen(m, f, compare(m, f))
-        report(m, f, t, out)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            memory.look(m, f, X[t], vector(f, m.at.seen))
+            predict_seen(m, f, compare(m, f))
+            report(m, f, t, out)
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, CUBE)
-def run(record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, CUBE)
+def run(
+    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, conditions: Array, out: Array
+) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    records, buffers, X, Y, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(out)
     conditions = borrowed(conditions)
     status, row = check(X, Y, True, LARGEST)
     if status != FINE:
         return status, row
-    for t in range(X.shape[0]):
-        learned = arrive(m, f, X, Y, t, True)
-        m.counters.admitted = 0
-        m.counters.evicted = -1
-        kappa = compare(m, f)
-        if out.shape[1] > 0:
-            predict_seen(m, f, kappa)
-            report(m, f, t, out)
-        if learned:
-            copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
-            learn_seen(m, f, kappa, noise_of(m.plan.noise, conditions, t, 0))
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            learned = arrive(m, f, X, Y, t, True)
+            m.counters.admitted = 0
+            m.counters.evicted = -1
+            kappa = compare(m, f)
+            if out.shape[1] > 0:
+                predict_seen(m, f, kappa)
+                report(m, f, t, out)
+            if learned:
+                copy(Y[t], Y.shape[1], vector(f, m.at.last_target))
+                learn_seen(m, f, kappa, noise_of(m.plan.noise, conditions, t, 0))
     return FINE, -1

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Numbers, Record, matrix, vector
-from streamgp.compiled import CUBE, MATRIX, VECTOR, borrowed, compile_now, compiled, entry
+from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.contract import inputs
 from streamgp.contract.checks import FINE, LARGEST, check
+from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.contract.model import Change
 from streamgp.contract.prediction import Prediction
 from streamgp.linalg.vector import copy, dot, fill
@@ -212,7 +213,7 @@ class LWPR(MemoryModel):
         if alpha.shape != M.shape:
             raise ValueError(f"init_alpha has shape {alpha.shape}, but the inputs have {width} columns: give {M.shape}")
         numbers.counters["evicted"] = -1
-        work, at = numbers.work, numbers.record["at"][0]
+        work, at = numbers.work, numbers.records["at"][0]
         work.extents[:] = [(at[name]["start"], getattr(numbers.state, name)[0].size) for name in rf.STATE]
         work.norm_in[:] = np.tile(spread("norm_in", self._norm_in, d, "inputs"), self._memory.depth)
         work.norm_out[:] = spread("norm_out", self._norm_out, p, "outputs")
@@ -228,14 +229,14 @@ class LWPR(MemoryModel):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
-        status, at = run(self._numbers.record, self._numbers.buffer, X, X[:0] if Y is None else Y, out)
+        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, X[:0] if Y is None else Y, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.zeros_like(out[0])) if report else None
 
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
-        status, at = predict(self._numbers.record, self._numbers.buffer, X, out)
+        status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.zeros_like(out[0]))
@@ -448,41 +449,47 @@ def remove(m: Record, f: Array, j: int, g: int) -> None:
     m.counters.evicted = g - first
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, CUBE)
-def predict(record: Array, f: Array, X: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, CUBE)
+def predict(records: Array, buffers: Array, models: Array, starts: Array, X: Array, out: Array) -> tuple[int, int]:
     """Predict rows that would each come next: means and variances into out, (2, n, p)."""
-    m, f, X, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(out)
+    records, buffers, X, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(out)
     status, row = check(X, X[:0], True, LARGEST)
     if status != FINE:
         return status, row
-    for t in range(X.shape[0]):
-        memory.look(m, f, X[t], vector(f, m.at.seen))
-        normalize(m, f)
-        for j in range(out.shape[2]):
-            activate(m, f, j)
-            out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            memory.look(m, f, X[t], vector(f, m.at.seen))
+            normalize(m, f)
+            for j in range(out.shape[2]):
+                activate(m, f, j)
+                out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
     return FINE, -1
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, CUBE)
-def run(record: Array, f: Array, X: Array, Y: Array, out: Array) -> tuple[int, int]:
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, CUBE)
+def run(
+    records: Array, buffers: Array, models: Array, starts: Array, X: Array, Y: Array, out: Array
+) -> tuple[int, int]:
     """Advance by every row: predict it if there is room for predictions, then learn it if there are targets."""
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
+    records, buffers, X, Y, out = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y), borrowed(out)
     status, row = check(X, Y, False, LARGEST)
     if status != FINE:
         return status, row
-    y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
-    for t in range(X.shape[0]):
-        arrive(m, f, X, Y, t, True)
-        normalize(m, f)
-        m.counters.absorbed = 0
-        m.counters.admitted = 0
-        m.counters.evicted = -1
-        for j in range(y.size):
-            activate(m, f, j)
-            if out.shape[1] > 0:
-                out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
-            if not np.isnan(y[j]):
-                last_target[j] = y[j]
-                learn_seen(m, f, j, y[j] / norm_out[j])
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
+        for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
+            arrive(m, f, X, Y, t, True)
+            normalize(m, f)
+            m.counters.absorbed = 0
+            m.counters.admitted = 0
+            m.counters.evicted = -1
+            for j in range(y.size):
+                activate(m, f, j)
+                if out.shape[1] > 0:
+                    out[0, t, j], out[1, t, j] = predict_seen(m, f, j)
+                if not np.isnan(y[j]):
+                    last_target[j] = y[j]
+                    learn_seen(m, f, j, y[j] / norm_out[j])
     return FINE, -1

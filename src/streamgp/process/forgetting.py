@@ -8,7 +8,7 @@ from streamgp.settings import Part
 from streamgp.vocabulary import Forgetting as Factor
 from streamgp.vocabulary import HalfLife
 
-FACTOR = 0.999  # of parts, where nothing is said
+FACTOR = 0.999  # of parts, where none is given
 
 
 class Forgetting(Part):

@@ -252,27 +252,27 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
 def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: float, s: float) -> None:
     """Carry the diagonal of R^-1 S R^-T through a row; rest = s - gamma2 of a row that is admitted."""
     n, a, d = m.counters.points, vector(f, m.at.a), vector(f, m.at.d)
-    held, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
+    variances, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
     triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j], n, d)
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
     if not admit:
         for i in range(n):
-            held[i] = scale * held[i] + fresh * inverse[i] - d[i] * d[i] / s
+            variances[i] = scale * variances[i] + fresh * inverse[i] - d[i] * d[i] / s
         return
     # With the new coordinate R^-1 h is [d - a; 1]: a^2 / gamma2 - (d - a)^2 / s, without its cancellation.
     corner = rest / (gamma2 * s)
     for i in range(n):
-        held[i] = scale * held[i] + fresh * inverse[i] + a[i] * a[i] * corner + (2.0 * a[i] - d[i]) * d[i] / s
-    held[n] = corner
+        variances[i] = scale * variances[i] + fresh * inverse[i] + a[i] * a[i] * corner + (2.0 * a[i] - d[i]) * d[i] / s
+    variances[n] = corner
 
 
 @inlined
 def admit_unseen(m: Record, f: Array, j: int, gamma2: float) -> None:
     """The diagonal of R^-1 S R^-T of an output that has no target at a row that is admitted."""
-    n, a, held = m.counters.points, vector(f, m.at.a), matrix(f, m.at.weight_variance)[j]
+    n, a, variances = m.counters.points, vector(f, m.at.a), matrix(f, m.at.weight_variance)[j]
     for i in range(n):
-        held[i] += a[i] * a[i] / gamma2
-    held[n] = 1.0 / gamma2
+        variances[i] += a[i] * a[i] / gamma2
+    variances[n] = 1.0 / gamma2
 
 
 @inlined
@@ -342,8 +342,8 @@ def least_missed(m: Record, f: Array) -> int:
     n, alpha = m.counters.points, matrix(f, m.at.alpha)
     if m.plan.evict != budget.OLDEST:
         kernel_weights(m, f, n)
-    inverse, held = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
-    return budget.lowest_score(m.plan.evict, alpha, inverse, held, n)
+    inverse, variances = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+    return budget.lowest_score(m.plan.evict, alpha, inverse, variances, n)
 
 
 @compiled
@@ -369,7 +369,7 @@ def evict(m: Record, f: Array, r: int) -> None:
     n, R, mu = m.counters.points, matrix(f, m.at.factor), matrix(f, m.at.mu)
     column, c, s = vector(f, m.at.column), vector(f, m.at.cosine), vector(f, m.at.sine)
     carried, u, z = vector(f, m.at.carried), vector(f, m.at.a), vector(f, m.at.d)
-    inverse, held = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
+    inverse, variances = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
     triangular.delete(R, r, n, column, c, s, carried)
     rho, last = column[n - 1], n - 1
     triangular.solve(R, column, last, u)
@@ -381,16 +381,16 @@ def evict(m: Record, f: Array, r: int) -> None:
         S = block(f, m.at.covariance, j)
         rotate(S, r, n, c, s, carried)
         row, corner = S[last], S[last, last]
-        if held.shape[0] > 0:
-            drop(held[j], r, n)
+        if variances.shape[0] > 0:
+            drop(variances[j], r, n)
             triangular.solve(R, row, last, z)
             V = corner / (rho * rho)
             for i in range(last):  # u points the other way: the column of Q is -u / rho^2
                 t = z[i] / rho
                 if m.plan.removal == budget.MARGINAL:
-                    held[j, i] -= u[i] * (u[i] * V - 2.0 * t)
+                    variances[j, i] -= u[i] * (u[i] * V - 2.0 * t)
                 else:
-                    held[j, i] -= (t - u[i] * V) ** 2 / V
+                    variances[j, i] -= (t - u[i] * V) ** 2 / V
         if m.plan.removal != budget.MARGINAL:
             first, end = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
             for o in range(first, end):
@@ -431,11 +431,11 @@ def refresh_scores(m: Record, f: Array) -> None:
     R, z, product = matrix(f, m.at.factor), vector(f, m.at.a), vector(f, m.at.d)
     triangular.inverse_root(R, i, n, z)
     vector(f, m.at.inverse_diagonal)[i] = dot(z, z, n)
-    held = matrix(f, m.at.weight_variance)
-    if held.shape[0] > 0:
+    variances = matrix(f, m.at.weight_variance)
+    if variances.shape[0] > 0:
         for j in range(m.plan.covariances):
             multiply(block(f, m.at.covariance, j), z, n, product)
-            held[j, i] = dot(z, product, n)
+            variances[j, i] = dot(z, product, n)
 
 
 @inlined

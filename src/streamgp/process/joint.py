@@ -133,8 +133,8 @@ class Pasts:
         d, p = state.window.shape[1], state.last_target.size
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
         memory.place(part, self._numbers)
-        held = (state.window, state.units, state.last_target)
-        self._held = [np.repeat(array[None], count, axis=0) for array in held]
+        past = (state.window, state.units, state.last_target)
+        self._pasts = [np.repeat(array[None], count, axis=0) for array in past]
         self.width = part.width(d)
 
     def advance(self, X: FloatArray) -> FloatArray:
@@ -144,16 +144,16 @@ class Pasts:
         present = (state.window, state.units, state.last_target)
         Z, no_target = np.empty((len(X), 1, self.width)), np.empty((1, 0))
         for s, x in enumerate(X):
-            for array, held in zip(present, self._held, strict=True):
-                array[...] = held[s]
-            memory.walk(self._numbers.record, self._numbers.buffer, x[None], no_target, Z[s])
-            for array, held in zip(present[:2], self._held, strict=False):
-                held[s] = array
+            for array, past in zip(present, self._pasts, strict=True):
+                array[...] = past[s]
+            memory.walk(self._numbers.records, self._numbers.buffer, x[None], no_target, Z[s])
+            for array, past in zip(present[:2], self._pasts, strict=False):
+                past[s] = array
         return Z[:, 0]
 
     def recall(self, targets: FloatArray) -> None:
         """Take the last targets, (count, p)."""
-        self._held[2][:] = targets
+        self._pasts[2][:] = targets
 
 
 class Draws(Trajectories):

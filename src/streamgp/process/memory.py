@@ -287,7 +287,7 @@ def remembered(memory: Memory, X: FloatArray, Y: FloatArray) -> FloatArray:
     numbers = Numbers(LAYOUT, sizes(memory, d, Y.shape[1]), {"retention": memory.retention})
     place(memory, numbers)
     seen = np.empty((len(X), memory.width(d)))
-    walk(numbers.record, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
+    walk(numbers.records, numbers.buffer, X, np.nan_to_num(Y, nan=0.0), seen)
     return seen.reshape(len(X), memory.depth, d) if memory.depth > 1 else seen
 
 

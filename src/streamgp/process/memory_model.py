@@ -8,7 +8,8 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.model import Health, StreamModel
+from streamgp.contract.lanes import Stackable
+from streamgp.contract.model import Health
 from streamgp.contract.snapshot import require
 from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
@@ -17,7 +18,7 @@ from streamgp.settings import FloatArray
 MOST = 2**53  # rows or repairs that a snapshot may count
 
 
-class MemoryModel(StreamModel):
+class MemoryModel(Stackable):
     """A stream model whose numbers compiled code reads by name, a memory among them."""
 
     _largest = LARGEST
@@ -38,6 +39,15 @@ class MemoryModel(StreamModel):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
+
+    def _stack(self) -> list[np.ndarray]:
+        return [self._numbers.records, self._numbers.buffers]
+
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        self._numbers.records, self._numbers.buffers = arrays
+
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.stacked()
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         for name, array in named.items():
@@ -63,9 +73,10 @@ class MemoryModel(StreamModel):
         return [self._state.window, self._state.units, self._state.last_target]
 
     def _remember(self, X: FloatArray) -> None:
-        before = self._numbers.counters.copy()
+        counters, models = self._numbers.records["counters"], self._lanes.models
+        before = counters[models]
         self._advance(X, None, report=False)
-        self._numbers.counters[:] = before
+        counters[models] = before
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._state.window[-1], self._state.last_target

@@ -15,10 +15,12 @@ from streamgp.contract import freerun, inputs
 from streamgp.contract.checks import MOVE_IS_DUE, check
 from streamgp.contract.conditions import NOISE
 from streamgp.contract.joint import JointPrediction
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.turns import refuse
+from streamgp.kernels.program import Program
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
@@ -40,6 +42,13 @@ from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
 REBUILD = 1
 TRACE_LENGTH = 512
 SLACK = 1e-6  # of a restored variance in [0, 1]: rounding leaves far less
+
+# Settings of the parts that the plan has under the same names.
+HANDED_OVER = (
+    *("retention", "jitter", "capacity", "novelty", "absorb", "evict", "removal"),
+    *("covariance_scale", "covariance_fresh", "mean_scale", "half_life", "injects", "dof"),
+    *("interval", "rest", "patience", "rate", "decay", "tolerance", "damping"),
+)
 
 Adapt = Annotated[SNGD | None, Setting("SNGD() keeps learning the hyperparameters; None: they stay")]
 
@@ -215,7 +224,17 @@ class OnlineGP(MemoryModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        parts, memory, budget, adapt = self._features, self._memory, self._budget, self._adapt
+        self._refuse_outputs(p)
+        program = self._program(self._memory.width(d))
+        sizes = self._sizes(d, p, program)
+        numbers = Numbers(LAYOUT, sizes, self._plan(sizes))
+        self._fill(numbers, program)
+        self._place(numbers)
+        parts = p + 2 * sizes["covariances"]
+        self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((parts, 0))
+        self._no_conditions, self._one_prediction = np.empty((0, NOISE + 1)), np.empty((parts, 1))
+
+    def _refuse_outputs(self, p: int) -> None:
         if not self._shared and self._noise.size not in (1, p):
             raise ValueError(f"noise has {self._noise.size} values, but there are {p} outputs; give 1 or {p}")
         if self._shared and p > 1 and self._likelihood.kind != observation.GAUSSIAN:
@@ -223,100 +242,81 @@ class OnlineGP(MemoryModel):
                 f"there are {p} outputs, and with likelihood={self._likelihood!r} each needs a covariance of its own: "
                 'use outputs="separate"'
             )
-        width, q = memory.width(d), 1 if self._shared else p
-        frequencies = parts.features if isinstance(parts, Fourier) else 0
-        points = kernel_scratch = 0
-        operations = np.zeros((0, 5), dtype=np.int64)
-        parameters = np.array([parts.variance]) if isinstance(parts, Fourier) else np.zeros(0)
-        if parts.kernel is not None:
-            points = budget.capacity + 1 if parts.points is None else len(parts.points)
-            program = parts.kernel.program(width, memory.depth)
-            operations, parameters = program.operations, program.parameters
-            kernel_scratch = program.scratch(points, width)
+
+    def _program(self, width: int) -> Program:
+        """The kernel as compiled code reads it; without a kernel its parameters are the variance of the features."""
+        parts = self._features
         if parts.points is not None and parts.points.shape[1] != width:
             raise ValueError(f"the basis points have {parts.points.shape[1]} columns, but the inputs have {width}")
-        weights = points or 2 * frequencies or width + int(parts.constant)
-        theta = 0 if adapt is None else parameters.size + q
-        rebuilds = adapt is not None and adapt.on_move == REBUILD
+        if parts.kernel is not None:
+            bound: Program = parts.kernel.program(width, self._memory.depth)
+            return bound
+        return Program(np.zeros((0, 5), np.int64), np.array([parts.variance] if isinstance(parts, Fourier) else []))
+
+    def _sizes(self, d: int, p: int, program: Program) -> dict[str, int]:
+        """What the symbols in the shapes of the arrays stand for."""
+        parts, budget, adapt, width = self._features, self._budget, self._adapt, self._memory.width(d)
+        frequencies, points, q = parts.features if isinstance(parts, Fourier) else 0, 0, 1 if self._shared else p
+        if parts.kernel is not None:
+            points = budget.capacity + 1 if parts.points is None else len(parts.points)
+        theta = 0 if adapt is None else program.parameters.size + q
         scored = parts.kind == feature_kinds.DICTIONARY and budget.evict in (PAPER, KL) and not self._keeps_rows
-        sizes = memory_part.sizes(memory, d, p) | {
+        rebuilds = adapt is not None and adapt.on_move == REBUILD
+        return memory_part.sizes(self._memory, d, p) | {
             "covariances": q,
             "width": width,
-            "parameters": parameters.size,
+            "parameters": program.parameters.size,
             "frequencies": frequencies,
             "points": points,
             "scored": q if scored else 0,
-            "weights": weights,
+            "weights": points or 2 * frequencies or width + int(parts.constant),
             "matrices": 0 if self._keeps_rows else q,
             "clock": 2 if self._needs_time else 0,
             "kept": points if self._keeps_rows or rebuilds else 0,
             "theta": theta,
             "path": TRACE_LENGTH if theta else 0,
             "path_columns": 2 + theta,
-            "steps": len(operations),
-            "derivatives": parameters.size if theta else 0,
-            "kernel_scratch": kernel_scratch,
+            "steps": len(program.operations),
+            "derivatives": program.parameters.size if theta else 0,
+            "kernel_scratch": program.scratch(points, width) if points else 0,
         }
-        plan = {
-            "outputs": p,
-            "covariances": q,
-            "weights": weights,
-            "features": parts.kind,
-            "feedback": memory.feeds_back,
-            "retention": memory.retention,
-            "jitter": parts.jitter,
-            "weight_scale": parts.delta**-0.5,
+
+    def _plan(self, sizes: dict[str, int]) -> dict[str, Any]:
+        """What compiled code reads of the settings: the parts' own by their names, and what follows from them."""
+        parts = self._memory, self._features, self._budget, self._forgetting, self._likelihood, self._adapt
+        plan = {name: getattr(part, name) for part in parts for name in HANDED_OVER if hasattr(part, name)}
+        plan |= {name: sizes[name] for name in ("outputs", "covariances", "weights", "theta")}
+        if self._adapt is not None:
+            plan |= {"per_row": self._adapt.parameters_per_row, "longest": self._adapt.clip}
+            plan["rebuild"] = self._adapt.on_move == REBUILD
+        return plan | {
+            "features": self._features.kind,
+            "feedback": self._memory.feeds_back,
+            "weight_scale": self._features.delta**-0.5,
             "factored": self._factored,
             "least_squares": self._least_squares,
             "batch": self._batch,
-            "capacity": budget.capacity,
-            "novelty": budget.novelty,
-            "absorb": budget.absorb,
-            "evict": budget.evict,
-            "removal": budget.removal,
-            "covariance_scale": self._forgetting.covariance_scale,
-            "covariance_fresh": self._forgetting.covariance_fresh,
-            "mean_scale": self._forgetting.mean_scale,
-            "half_life": self._forgetting.half_life,
-            "injects": self._forgetting.injects,
             "check_every": self._rows_between_checks(),
             "power": self._estimate_power,
             "likelihood": self._likelihood.kind,
-            "dof": self._likelihood.dof,
-            "theta": theta,
         }
-        if adapt is not None:
-            plan |= {
-                "interval": adapt.interval,
-                "rest": adapt.rest,
-                "per_row": adapt.parameters_per_row,
-                "patience": adapt.patience,
-                "rebuild": rebuilds,
-                "rate": adapt.rate,
-                "decay": adapt.decay,
-                "longest": adapt.clip,
-                "tolerance": adapt.tolerance,
-                "damping": adapt.damping,
-            }
-        numbers = Numbers(LAYOUT, sizes, plan)
+
+    def _fill(self, numbers: Numbers, program: Program) -> None:
+        """Write down what is known before the first row: hyperparameters, given points, the prior."""
+        parts, state = self._features, numbers.state
         numbers.counters["path_stride"] = 1
-        numbers.work.operations.view(np.int64)[:] = operations
-        state = numbers.state
+        numbers.work.operations.view(np.int64)[:] = program.operations
         state.noise[:] = self._noise
-        state.parameters[:] = parameters
+        state.parameters[:] = program.parameters
         state.clock[:1] = np.nan
         if isinstance(parts, Fourier):
-            state.frequencies[:] = parts.frequencies(width, memory.depth)
+            state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], self._memory.depth)
         if parts.points is not None:
-            numbers.counters["points"] = points
-            _place_points(parts, state, memory.depth, adapting=theta > 0)
+            numbers.counters["points"] = len(parts.points)
+            _place_points(parts, state, self._memory.depth, adapting=self._adapt is not None)
         if parts.kind != feature_kinds.DICTIONARY:
             diagonal = np.einsum("jii->ji", state.covariance)
             diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
-        self._place(numbers)
-        self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((p + 2 * q, 0))
-        self._no_conditions = np.empty((0, NOISE + 1))
-        self._one_prediction = np.empty((p + 2 * q, 1))
 
     def _rows_between_checks(self) -> int:
         """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
@@ -331,12 +331,12 @@ class OnlineGP(MemoryModel):
             self._refuse_targets(Y, many=len(X) > 1)
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
-        said = self._no_conditions if conditions is None else conditions
-        numbers, run = (self._numbers.record, self._numbers.buffer), self._run()
-        status, at = run(*numbers, X, targets, said, out, 0, True)
+        given = self._no_conditions if conditions is None else conditions
+        records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run()
+        status, lane, at = run(records, buffers, *lanes, X, targets, given, out, 0, 0, True)
         while status == MOVE_IS_DUE:
-            sngd.finish_interval(*numbers)
-            status, at = run(*numbers, X, targets, said, out, at + 1, True)
+            sngd.finish_interval(records, buffers, lanes.models[lane])
+            status, lane, at = run(records, buffers, *lanes, X, targets, given, out, lane, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out) if report else None
@@ -393,8 +393,8 @@ class OnlineGP(MemoryModel):
 
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
-        numbers = self._numbers.record, self._numbers.buffer
-        status, at = self._run()(*numbers, X, self._no_targets, self._no_conditions, out, 0, False)
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        status, _, at = self._run()(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -417,8 +417,8 @@ class OnlineGP(MemoryModel):
         try:
             X = inputs.row(x, self._shape.d)  # the usual case without arrays in between
             out = self._one_prediction
-            numbers = self._numbers.record, self._numbers.buffer
-            status, at = self._run()(*numbers, X, self._no_targets, self._no_conditions, out, 0, False)
+            lanes = self._numbers.records, self._numbers.buffers, *ALONE
+            status, _, at = self._run()(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
             if status:
                 inputs.refuse(status, at, many=False)
             mean, variance, noise = out[:, 0].tolist()
@@ -489,7 +489,7 @@ class OnlineGP(MemoryModel):
         if self._d is None or factor == 1:
             return
         compile_now(stream.forget)
-        stream.forget(self._numbers.record, self._numbers.buffer, factor)
+        stream.forget(self._numbers.records, self._numbers.buffers, factor)
 
     forget.__doc__ = MemoryModel.forget.__doc__
 
@@ -559,14 +559,14 @@ class OnlineGP(MemoryModel):
             raise ValueError("this model does not adapt its hyperparameters: build it with adapt=SNGD()")
         if self._d is None:
             return {"row": np.empty(0), "log_density": np.empty(0)}
-        held = self._state.path[: self._numbers.count("path_points")].copy()
-        named = {"row": held[:, 0], "log_density": held[:, 1]}
+        path = self._state.path[: self._numbers.count("path_points")].copy()
+        named = {"row": path[:, 0], "log_density": path[:, 1]}
         first = 2
         for name, value in self.hyperparameters.items():
             size = np.size(value)
-            if first + size > held.shape[1]:
+            if first + size > path.shape[1]:
                 break  # a lengthscale in fixed frequencies has no path
-            named[name] = held[:, first] if size == 1 else held[:, first : first + size]
+            named[name] = path[:, first] if size == 1 else path[:, first : first + size]
             first += size
         return named
 

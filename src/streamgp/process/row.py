@@ -19,12 +19,12 @@ MOST_HALVINGS = 100.0
 
 @compiled
 def noise_of(own: float, conditions: Array, t: int, j: int) -> float:
-    """The noise of row t for covariance j: what is said of it, or the model's own, over the weight of the row."""
+    """The noise of row t for covariance j: its own, or the model's own, over the weight of the row."""
     if conditions.shape[0] == 0:
         return own
-    said, weight = conditions[t, NOISE + j if conditions.shape[1] > NOISE + 1 else NOISE], conditions[t, WEIGHT]
-    if not np.isnan(said):
-        return said  # type: ignore[no-any-return]
+    given, weight = conditions[t, NOISE + j if conditions.shape[1] > NOISE + 1 else NOISE], conditions[t, WEIGHT]
+    if not np.isnan(given):
+        return given  # type: ignore[no-any-return]
     return own if np.isnan(weight) else own / weight
 
 
@@ -69,16 +69,16 @@ def inject_overdue(m: Record, f: Array, n: int) -> None:
 def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
     """S <- scale S for covariance j, capped at the prior, with all that is carried along."""
     S, power = block(f, m.at.covariance, j), matrix(f, m.at.power)
-    held, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
     if m.plan.factored:
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
         z, noise = matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j]
         m.counters.capped_directions += posterior.inflate_information(S, z, noise, scale, n)
     else:
         m.counters.capped_directions += posterior.inflate(S, scale, n)
-    if held.shape[0] > 0:
+    if variances.shape[0] > 0:
         for i in range(n):
-            held[j, i] = min(scale * held[j, i], inverse[i])
+            variances[j, i] = min(scale * variances[j, i], inverse[i])
     power[0, j] /= scale
     power[1, j] /= scale
 
@@ -88,13 +88,13 @@ def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
     """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along."""
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
     mu, power = matrix(f, m.at.mu), matrix(f, m.at.power)
-    held, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
+    variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
     posterior.mix_with_prior(block(f, m.at.covariance, j), 1.0 - factor, n)
     for i in range(n):
         for o in range(first, last):
             mu[i, o] *= np.sqrt(factor)
-    if held.shape[0] > 0:
+    if variances.shape[0] > 0:
         for i in range(n):
-            held[j, i] = factor * held[j, i] + (1.0 - factor) * inverse[i]
+            variances[j, i] = factor * variances[j, i] + (1.0 - factor) * inverse[i]
     power[0, j] *= factor
     power[1, j] *= factor

@@ -1,17 +1,20 @@
-"""The loops over rows: see a row, predict it, learn it. One for each kind of process; Python picks one per model.
+"""The loop over models and their rows: see a row, predict it, learn it. One text for all kinds of processes.
 
-A loop either advances by its rows or only predicts them, each as if it came next. The way to a prediction is the same
+The loop either advances by its rows or only predicts them, each as if it came next. The way to a prediction is the same
 machine code in both cases, so that a row which is predicted and then learned has to be predicted once only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, WHOLE, borrowed, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, borrowed, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
+from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.linalg.vector import copy
 from streamgp.process import features, fixed, growing, kept, memory
 from streamgp.process.adapt import sngd
@@ -20,9 +23,10 @@ from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
 
-# The record and the buffer of a model; X, Y (no rows: no targets), conditions (no rows: none), out (no columns: no
-# predictions); the row at which to begin, later than the first after a move; whether to advance.
-ARGUMENTS = (LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, BOOLEAN)
+# The records and the buffers of all models; which rows are whose (contract/lanes.py); X, Y (no rows: no targets),
+# conditions (no rows: none), out (no columns: no predictions); the lane and the row at which to begin, later than the
+# first after a move; whether to advance.
+ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
 
 
 @inlined
@@ -90,188 +94,256 @@ def rest(m: Record) -> None:
     m.counters.evictions = 0
 
 
+@inlined
+def run(
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+    predict: Callable[[Record, Array], tuple[float, float]],
+    learn: Callable[[Record, Array, float, float], bool],
+    learn_batch: Callable[[Record, Array, Array, Array, Array], None],
+) -> tuple[int, int, int]:
+    """Predict every row if there is room for predictions; when advancing, learn it if it has a target.
+
+    The last three arguments are compiled functions of the kind of process; learn() says whether a move is due.
+
+    Returns:
+        A status, and the lane and the row at which it arose: rows that are refused, before anything has changed, or
+        hyperparameters that are to move before the next row.
+    """
+    records, buffers, X, Y = borrowed(records), borrowed(buffers), borrowed(X), borrowed(Y)
+    conditions, out = borrowed(conditions), borrowed(out)
+    if row == 0 and models.size > 0:
+        status, at = check(X, Y, records[models[0]].plan.covariances == 1, LARGEST)
+        if status != FINE:
+            return status, -1, at
+    tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
+    for k in range(lane, models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        first, last = first_of(starts, k), end_of(starts, k, X.shape[0])
+        made = vector(f, m.at.last_prediction)
+        for t in range(max(first, row), last):
+            learned = arrive(m, f, X, Y, t, advance)
+            if learned or tracking or m.plan.feedback:
+                if t == first and advance and is_predicted(m, f):
+                    kappa, gamma2 = made[1], made[2]
+                else:
+                    kappa, gamma2 = predict(m, f)
+            if tracking:
+                report(m, f, t, out)
+            if not advance:
+                note_predicted(m, f, kappa, gamma2)
+                continue
+            made[0] = 0.0
+            remember_target(m, f)
+            if learned and m.plan.batch == 1:
+                meet(m, f, conditions, t)
+                if learn(m, f, kappa, gamma2):
+                    return MOVE_IS_DUE, k, t
+                continue
+            rest(m)
+            place = (t - first) % m.plan.batch  # in a batch, which is learned when it is complete
+            if m.plan.batch > 1 and Y.shape[0] > 0 and (place + 1 == m.plan.batch or t + 1 == last):
+                learn_batch(m, f, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
+    return FINE, -1, -1
+
+
+@inlined
+def learn_growing(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+    growing.learn(m, f, kappa, gamma2)
+    return False
+
+
+@inlined
+def learn_growing_adapting(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+    sngd.before(m, f)
+    growing.learn(m, f, kappa, gamma2)
+    return sngd.after(m, f)
+
+
+@inlined
+def learn_fixed(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+    fixed.learn(m, f, kappa, gamma2)
+    return False
+
+
+@inlined
+def learn_fixed_adapting(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+    sngd.before(m, f)
+    fixed.learn(m, f, kappa, gamma2)
+    return sngd.after(m, f)
+
+
+@inlined
+def learn_kept(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
+    kept.learn(m, f, kappa, gamma2)
+    return False
+
+
+@inlined
+def no_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> None:
+    """Of processes that learn one row after the other."""
+
+
 @entry(*ARGUMENTS)
 def run_growing(
-    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
-) -> tuple[int, int]:
-    """Predict every row if there is room for predictions; when advancing, learn it if it has a target."""
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    if start == 0:
-        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, row
-    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
-    for t in range(start, X.shape[0]):
-        learned = arrive(m, f, X, Y, t, advance)
-        if learned or tracking or m.plan.feedback:
-            if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = last[1], last[2]
-            else:
-                kappa, gamma2 = growing.predict(m, f)
-        if tracking:
-            report(m, f, t, out)
-        if not advance:
-            note_predicted(m, f, kappa, gamma2)
-            continue
-        last[0] = 0.0
-        remember_target(m, f)
-        if learned:
-            meet(m, f, conditions, t)
-            growing.learn(m, f, kappa, gamma2)
-        else:
-            rest(m)
-    return FINE, -1
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+) -> tuple[int, int, int]:
+    return run(
+        records,
+        buffers,
+        models,
+        starts,
+        X,
+        Y,
+        conditions,
+        out,
+        lane,
+        row,
+        advance,
+        growing.predict,
+        learn_growing,
+        no_batch,
+    )
 
 
 @entry(*ARGUMENTS)
 def run_growing_adapting(
-    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
-) -> tuple[int, int]:
-    """The same; stops after a row at which hyperparameters are to move."""
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    if start == 0:
-        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, row
-    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
-    for t in range(start, X.shape[0]):
-        learned = arrive(m, f, X, Y, t, advance)
-        if learned or tracking or m.plan.feedback:
-            if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = last[1], last[2]
-            else:
-                kappa, gamma2 = growing.predict(m, f)
-        if tracking:
-            report(m, f, t, out)
-        if not advance:
-            note_predicted(m, f, kappa, gamma2)
-            continue
-        last[0] = 0.0
-        remember_target(m, f)
-        if learned:
-            meet(m, f, conditions, t)
-            sngd.before(m, f)
-            growing.learn(m, f, kappa, gamma2)
-            if sngd.after(m, f):
-                return MOVE_IS_DUE, t
-        else:
-            rest(m)
-    return FINE, -1
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+) -> tuple[int, int, int]:
+    return run(
+        records,
+        buffers,
+        models,
+        starts,
+        X,
+        Y,
+        conditions,
+        out,
+        lane,
+        row,
+        advance,
+        growing.predict,
+        learn_growing_adapting,
+        no_batch,
+    )
 
 
 @entry(*ARGUMENTS)
 def run_fixed(
-    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
-) -> tuple[int, int]:
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    if start == 0:
-        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, row
-    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
-    for t in range(start, X.shape[0]):
-        learned = arrive(m, f, X, Y, t, advance)
-        if learned or tracking or m.plan.feedback:
-            if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = last[1], last[2]
-            else:
-                kappa, gamma2 = fixed.predict(m, f)
-        if tracking:
-            report(m, f, t, out)
-        if not advance:
-            note_predicted(m, f, kappa, gamma2)
-            continue
-        last[0] = 0.0
-        remember_target(m, f)
-        if m.plan.batch > 1:
-            rest(m)
-            if Y.shape[0] > 0 and ((t + 1) % m.plan.batch == 0 or t + 1 == X.shape[0]):
-                begin = t - t % m.plan.batch
-                fixed.learn_batch(m, f, X[begin : t + 1], Y[begin : t + 1], conditions[begin : t + 1])
-        elif learned:
-            meet(m, f, conditions, t)
-            fixed.learn(m, f, kappa, gamma2)
-        else:
-            rest(m)
-    return FINE, -1
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+) -> tuple[int, int, int]:
+    return run(
+        records,
+        buffers,
+        models,
+        starts,
+        X,
+        Y,
+        conditions,
+        out,
+        lane,
+        row,
+        advance,
+        fixed.predict,
+        learn_fixed,
+        fixed.learn_batch,
+    )
 
 
 @entry(*ARGUMENTS)
 def run_fixed_adapting(
-    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
-) -> tuple[int, int]:
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    if start == 0:
-        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, row
-    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
-    for t in range(start, X.shape[0]):
-        learned = arrive(m, f, X, Y, t, advance)
-        if learned or tracking or m.plan.feedback:
-            if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = last[1], last[2]
-            else:
-                kappa, gamma2 = fixed.predict(m, f)
-        if tracking:
-            report(m, f, t, out)
-        if not advance:
-            note_predicted(m, f, kappa, gamma2)
-            continue
-        last[0] = 0.0
-        remember_target(m, f)
-        if learned:
-            meet(m, f, conditions, t)
-            sngd.before(m, f)
-            fixed.learn(m, f, kappa, gamma2)
-            if sngd.after(m, f):
-                return MOVE_IS_DUE, t
-        else:
-            rest(m)
-    return FINE, -1
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+) -> tuple[int, int, int]:
+    return run(
+        records,
+        buffers,
+        models,
+        starts,
+        X,
+        Y,
+        conditions,
+        out,
+        lane,
+        row,
+        advance,
+        fixed.predict,
+        learn_fixed_adapting,
+        no_batch,
+    )
 
 
 @entry(*ARGUMENTS)
 def run_kept(
-    record: Array, f: Array, X: Array, Y: Array, conditions: Array, out: Array, start: int, advance: bool
-) -> tuple[int, int]:
-    m, f, X, Y, out = borrowed(record)[0], borrowed(f), borrowed(X), borrowed(Y), borrowed(out)
-    conditions = borrowed(conditions)
-    if start == 0:
-        status, row = check(X, Y, m.plan.covariances == 1, LARGEST)
-        if status != FINE:
-            return status, row
-    tracking, kappa, gamma2, last = out.shape[1] > 0, 0.0, 0.0, vector(f, m.at.last_prediction)
-    for t in range(start, X.shape[0]):
-        learned = arrive(m, f, X, Y, t, advance)
-        if learned or tracking or m.plan.feedback:
-            if t == 0 and advance and is_predicted(m, f):
-                kappa, gamma2 = last[1], last[2]
-            else:
-                kappa, gamma2 = kept.predict(m, f)
-        if tracking:
-            report(m, f, t, out)
-        if not advance:
-            note_predicted(m, f, kappa, gamma2)
-            continue
-        last[0] = 0.0
-        remember_target(m, f)
-        if learned:
-            meet(m, f, conditions, t)
-            kept.learn(m, f, kappa, gamma2)
-        else:
-            rest(m)
-    return FINE, -1
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    X: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+    lane: int,
+    row: int,
+    advance: bool,
+) -> tuple[int, int, int]:
+    return run(
+        records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, kept.predict, learn_kept, no_batch
+    )
 
 
-@entry(LAYOUT.type, VECTOR, NUMBER)
-def forget(record: Array, f: Array, factor: float) -> None:
+@entry(LAYOUT.type, MATRIX, NUMBER)
+def forget(records: Array, buffers: Array, factor: float) -> None:
     """Let what was learned fade once, as forgetting by this factor does at a row."""
-    m, f = borrowed(record)[0], borrowed(f)
+    m, f = borrowed(records)[0], borrowed(buffers)[0]
     n = m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights
     for j in range(m.plan.covariances):
         if m.plan.injects or m.plan.factored:

@@ -17,7 +17,7 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction, gauss
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.wrapper import StackableWrapper
 
 ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
 
@@ -44,7 +44,7 @@ class Calibration(NamedTuple):
     raw_width: float
 
 
-class Calibrated(Wrapper):
+class Calibrated(StackableWrapper):
     """A stream model whose intervals cover as often as they say, even where the model is wrong or the world drifts.
 
     Each end of the interval is learned from the errors on its side, before the row is learned: trackers of a quantile
@@ -125,6 +125,15 @@ class Calibrated(Wrapper):
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
+    def _stack(self) -> list[np.ndarray]:
+        return [self._numbers.records, self._numbers.buffers]
+
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        self._numbers.records, self._numbers.buffers = arrays
+
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.stacked()
+
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         signed = "trackers", "corrected", "streaks", "nearest", "log_unit", "log_start"
         for name, array in named.items():
@@ -144,7 +153,8 @@ class Calibrated(Wrapper):
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
         targets = np.full_like(mean, np.nan) if Y is None else Y
         out = np.empty((4, *mean.shape))
-        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, targets, False, out)
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
         lower, upper, variance, noise = out
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
 
@@ -172,10 +182,11 @@ class Calibrated(Wrapper):
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
-        mean, variance, noise, lower, upper = own.reshape(ISSUED, 1, -1)
+        mean, variance, noise, lower, upper = own.reshape(len(Y), ISSUED, -1).transpose(1, 0, 2).copy()
         out = np.array([lower, upper, np.zeros_like(mean), np.zeros_like(mean)])
         self._within._resolve(X, Y, rest, conditions)
-        conformal.calibrate(self._numbers.record, self._numbers.buffer, mean, variance, noise, Y, True, out)
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()

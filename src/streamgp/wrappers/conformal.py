@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
-from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, borrowed, compiled, entry
+from streamgp.contract.lanes import LANES, end_of, first_of
 
 Array = NDArray
 
@@ -37,8 +38,8 @@ CAUTION = 40.0
 FARTHEST = 20.0
 # How far the log of every error in a row must be from that of the bound for it to follow them at once.
 GROSS = 1.0
-# The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is said.
-SAID, WATCHED = 2, 3
+# The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
+ISSUED, WATCHED = 2, 3
 # One row counts at most as so many average losses.
 WORST = 100.0
 # Errors beyond this are as large as any; their squares are still numbers.
@@ -85,45 +86,56 @@ STATE = {
 LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates"})
 
 
-@entry(LAYOUT.type, VECTOR, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
+@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
 def calibrate(
-    record: Array, f: Array, mean: Array, variance: Array, noise: Array, Y: Array, issued: bool, out: Array
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    mean: Array,
+    variance: Array,
+    noise: Array,
+    Y: Array,
+    issued: bool,
+    out: Array,
 ) -> None:
     """Lower and upper bounds, variances and noises of predictions into out, (4, n, p); then their errors count.
 
     The bounds of predictions that were issued earlier are read from out, not written.
     """
-    m, f = borrowed(record)[0], borrowed(f)
-    kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
+    records, buffers = borrowed(records), borrowed(buffers)
     lower, upper, total_variance, total_noise = out[0], out[1], out[2], out[3]
     several = variance.shape[1] > 1
-    for t in range(mean.shape[0]):
-        for j in range(mean.shape[1]):
-            mu, v, w = mean[t, j], variance[t, j if several else 0], noise[t, j if several else 0]
-            s = v + w
-            usable = np.isfinite(s) and s > 0.0
-            log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
-            if issued:
-                below, above = mu - lower[t, j], upper[t, j] - mu
-            else:
-                below = distance(m, f, j, 0, usable, log_deviation)
-                above = distance(m, f, j, 1, usable, log_deviation)
-                lower[t, j], upper[t, j] = mu - below, mu + above
-            # Two halves of Gaussians, each with half of the mass: the mean of their variances.
-            z2 = np.exp(2.0 * m.plan.log_z)
-            total = 0.5 * (below * below + above * above) / z2
-            total_variance[t, j] = total * (v / s) if usable else total
-            total_noise[t, j] = total * (w / s) if usable else 0.0
-            if np.isnan(Y[t, j]) or not np.isfinite(mu):
-                continue
-            error = min(max(Y[t, j] - mu, -FAR), FAR)
-            tally_row(m, f, j, error, below, above, usable, log_deviation)
-            known = usable or kind_rows[j, ABSOLUTE] > 0.0  # or else the bounds were in no unit at all
-            start(m, f, j, error, usable, log_deviation)
-            if known and kind_rows[j, ABSOLUTE] > 0.0:
-                learn(m, f, j, 0, -error, below, usable, log_deviation)
-                learn(m, f, j, 1, error, above, usable, log_deviation)
-            recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
+        for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
+            for j in range(mean.shape[1]):
+                mu, v, w = mean[t, j], variance[t, j if several else 0], noise[t, j if several else 0]
+                s = v + w
+                usable = np.isfinite(s) and s > 0.0
+                log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
+                if issued:
+                    below, above = mu - lower[t, j], upper[t, j] - mu
+                else:
+                    below = distance(m, f, j, 0, usable, log_deviation)
+                    above = distance(m, f, j, 1, usable, log_deviation)
+                    lower[t, j], upper[t, j] = mu - below, mu + above
+                # Two halves of Gaussians, each with half of the mass: the mean of their variances.
+                z2 = np.exp(2.0 * m.plan.log_z)
+                total = 0.5 * (below * below + above * above) / z2
+                total_variance[t, j] = total * (v / s) if usable else total
+                total_noise[t, j] = total * (w / s) if usable else 0.0
+                if np.isnan(Y[t, j]) or not np.isfinite(mu):
+                    continue
+                error = min(max(Y[t, j] - mu, -FAR), FAR)
+                tally_row(m, f, j, error, below, above, usable, log_deviation)
+                known = usable or kind_rows[j, ABSOLUTE] > 0.0  # or else the bounds were in no unit at all
+                start(m, f, j, error, usable, log_deviation)
+                if known and kind_rows[j, ABSOLUTE] > 0.0:
+                    learn(m, f, j, 0, -error, below, usable, log_deviation)
+                    learn(m, f, j, 1, error, above, usable, log_deviation)
+                recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
 
 
 @compiled
@@ -231,7 +243,7 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     corrected[side] = min(max(moved, -FARTHEST), FARTHEST)
     # One error, however large, does not change what losses are compared with; three in a row do.
     own_loss[side] = discount * own_loss[side] + min(mine, WORST * average)
-    change = leap(m, streaks, nearest, SAID, x, h)
+    change = leap(m, streaks, nearest, ISSUED, x, h)
     if change != 0.0:  # what was lost among errors of another size says nothing of these
         own_loss[side] = vector(f, m.at.recent_rows)[j] * h * np.exp(change)
         for k in range(losses.size):

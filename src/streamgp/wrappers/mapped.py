@@ -52,8 +52,9 @@ class Mapped(Wrapper):
         return prediction if affine is None else prediction._moved(affine.offset, affine.factor)
 
     def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
-        affine = self._affine(X)
-        return conditions if affine is None else in_other_units(conditions, np.atleast_1d(affine.factor), self._shared)
+        if conditions is None or (affine := self._affine(X)) is None:
+            return conditions
+        return in_other_units(conditions, np.atleast_1d(affine.factor), self._shared)
 
     # Rows.
 

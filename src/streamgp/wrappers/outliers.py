@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, compiled, entry
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, compiled, entry
+from streamgp.contract.lanes import ALONE, LANES, Lanes, end_of, first_of
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
@@ -39,23 +40,27 @@ LEVEL, REPEATED, ABSURD = 10.0, 0.1, 1e6
 ROUNDING = 1e-14
 
 
-@entry(MATRIX, MATRIX, BOOLEAN)
-def screen(state: Array, Y: Array, together: bool) -> None:
+@entry(*LANES, CUBE, MATRIX, BOOLEAN)
+def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool) -> None:
     """Make targets missing, in order, that cannot be observations.
 
     Args:
-        state: (p, NUMBERS), zeros before the first target.
+        models: which models the targets belong to (contract/lanes.py).
+        starts: and which targets to which.
+        states: (models, p, NUMBERS), zeros before the first target.
         Y: (n, p) targets, NaN where missing; those that are refused become NaN.
         together: whether a row of which one target is refused loses the others, too.
     """
-    for t in range(Y.shape[0]):
-        complete = True
-        for j in range(Y.shape[1]):
-            if not np.isnan(Y[t, j]) and not accept(state[j], Y[t, j]):
-                Y[t, j] = np.nan
-                complete = False
-        if together and not complete:
-            Y[t] = np.nan
+    for k in range(models.size):
+        state = states[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, Y.shape[0])):
+            complete = True
+            for j in range(Y.shape[1]):
+                if not np.isnan(Y[t, j]) and not accept(state[j], Y[t, j]):
+                    Y[t, j] = np.nan
+                    complete = False
+            if together and not complete:
+                Y[t] = np.nan
 
 
 @entry(MATRIX, MATRIX, BOOLEAN)
@@ -71,10 +76,10 @@ def strike_out(state: Array, Y: Array, together: bool) -> None:
             Y[t] = np.nan
 
 
-def screened(state: FloatArray, Y: FloatArray, together: bool) -> FloatArray:
-    """Targets, (n, p), NaN in place of those that cannot be observations."""
+def screened(states: FloatArray, Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
+    """Targets, (n, p), NaN in place of those that cannot be observations; the state is that of one model or of all."""
     left = Y.copy()
-    screen(state, left, together)
+    screen(*lanes, states if states.ndim == 3 else states[None], left, together)
     return left
 
 

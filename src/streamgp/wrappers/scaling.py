@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from streamgp.compiled import CUBE, MATRIX, VECTOR, entry
+from streamgp.compiled import CUBE, MATRIX, entry
+from streamgp.contract.lanes import LANES, end_of, first_of
 
 Array = NDArray
 
@@ -12,25 +13,38 @@ Array = NDArray
 FAR = 1e150
 
 
-@entry(MATRIX, VECTOR, VECTOR, MATRIX)
-def to_standard(values: Array, shift: Array, scale: Array, out: Array) -> None:
-    """out = (values - shift) / scale, row by row; NaN stays."""
-    for t in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            z = (values[t, j] - shift[j]) / scale[j]
-            if z > FAR:
-                z = FAR
-            elif z < -FAR:
-                z = -FAR
-            out[t, j] = z
+@entry(*LANES, MATRIX, MATRIX, MATRIX, MATRIX)
+def to_standard(models: Array, starts: Array, values: Array, shift: Array, scale: Array, out: Array) -> None:
+    """out = (values - shift) / scale, row by row, with the shift and scale of the row's model; NaN stays."""
+    for k in range(models.size):
+        i = models[k]
+        for t in range(first_of(starts, k), end_of(starts, k, values.shape[0])):
+            for j in range(values.shape[1]):
+                z = (values[t, j] - shift[i, j]) / scale[i, j]
+                if z > FAR:
+                    z = FAR
+                elif z < -FAR:
+                    z = -FAR
+                out[t, j] = z
 
 
-@entry(MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE)
-def from_standard(mean: Array, variance: Array, noise: Array, shift: Array, scale: Array, out: Array) -> None:
+@entry(*LANES, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, CUBE)
+def from_standard(
+    models: Array,
+    starts: Array,
+    mean: Array,
+    variance: Array,
+    noise: Array,
+    shift: Array,
+    scale: Array,
+    out: Array,
+) -> None:
     """Means, variances and noises into out[0], out[1] and out[2]; one column of variances stands for all."""
     several = variance.shape[1] > 1
-    for t in range(mean.shape[0]):
-        for j in range(mean.shape[1]):
-            out[0, t, j] = shift[j] + scale[j] * mean[t, j]
-            out[1, t, j] = scale[j] * scale[j] * variance[t, j if several else 0]
-            out[2, t, j] = scale[j] * scale[j] * noise[t, j if several else 0]
+    for k in range(models.size):
+        i = models[k]
+        for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
+            for j in range(mean.shape[1]):
+                out[0, t, j] = shift[i, j] + scale[i, j] * mean[t, j]
+                out[1, t, j] = scale[i, j] * scale[i, j] * variance[t, j if several else 0]
+                out[2, t, j] = scale[i, j] * scale[i, j] * noise[t, j if several else 0]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.compiled import compile_now
-from streamgp.contract.conditions import NOISE, WEIGHT, in_other_units, part
-from streamgp.contract.freerun import Mapped, Step, Trajectories
-from streamgp.contract.joint import JointPrediction
+from streamgp.contract.conditions import NOISE, WEIGHT, part
+from streamgp.contract.lanes import ALONE, Lanes, put, take
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import outliers, scaling
-from streamgp.wrappers.wrapper import Wrapper, joined
+from streamgp.wrappers.mapped import Affine, Mapped
+from streamgp.wrappers.wrapper import StackableWrapper, joined
 
 SHARED_UNITS = (
     "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
@@ -33,7 +34,7 @@ class Scaling(NamedTuple):
     target_scale: FloatArray
 
 
-class Standardize(Wrapper):
+class Standardize(StackableWrapper, Mapped):
     """A stream model that sees inputs and targets with mean 0 and standard deviation 1.
 
     Mean and standard deviation are those of the first ``warmup`` rows and stay from then on, so that basis points never
@@ -66,10 +67,11 @@ class Standardize(Wrapper):
         (35000.0, array([11.]))
     """
 
+    _stacked: dict[str, np.ndarray]  # all arrays by name, (models, ...) each; those of the first model:
     _scaling: Scaling
     _rows: FloatArray  # the kept rows and targets; 0 when the warm-up is over
-    _targets: FloatArray
-    _said: FloatArray  # their conditions
+    _kept_targets: FloatArray
+    _kept_conditions: FloatArray
     _begins: np.ndarray  # 1 where a new sequence begins with the row
     _kept: np.ndarray  # how many rows have been kept
     _screen: FloatArray  # of the targets of each output, as outliers.screen() takes it
@@ -85,58 +87,122 @@ class Standardize(Wrapper):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        if self._d is None:
-            self._scaling = Scaling(np.zeros(d), np.ones(d), np.zeros(p), np.ones(p))
-            self._rows, self._begins = np.zeros((self._warmup, d)), np.zeros(self._warmup, dtype=np.int64)
-            self._kept = np.zeros(1, dtype=np.int64)
-        self._scaling = self._scaling._replace(target_shift=np.zeros(p), target_scale=np.ones(p))
-        self._targets, self._screen = np.zeros((self._warmup, p)), np.zeros((p, outliers.NUMBERS))
-        self._said = np.zeros((self._warmup, NOISE + (1 if self._shared else p)))
-        if not self.frozen:  # rows may have come, but no target
-            self._targets[: self._kept[0]] = self._said[: self._kept[0]] = np.nan
+        n, noises = self._warmup, 1 if self._shared else p
+        fresh = {
+            "input_shift": np.zeros((1, d)),
+            "input_scale": np.ones((1, d)),
+            "target_shift": np.zeros((1, p)),
+            "target_scale": np.ones((1, p)),
+            "rows": np.zeros((1, n, d)),
+            "targets": np.zeros((1, n, p)),
+            "conditions": np.zeros((1, n, NOISE + noises)),
+            "begins": np.zeros((1, n), dtype=np.int64),
+            "kept": np.zeros((1, 1), dtype=np.int64),
+            "screen": np.zeros((1, p, outliers.NUMBERS)),
+        }
+        if self._d is not None:  # rows have come, but no target
+            fresh |= {name: self._stacked[name] for name in ("input_shift", "input_scale", "rows", "begins", "kept")}
+        self._stacked = fresh
+        self._restack(list(fresh.values()))
+        if not self.frozen:
+            self._kept_targets[: self._kept[0]] = self._kept_conditions[: self._kept[0]] = np.nan
+
+    def _stack(self) -> list[np.ndarray]:
+        return list(self._stacked.values())
+
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        self._stacked = dict(zip(self._stacked, arrays, strict=True))
+        first = [array[0] if len(array) else array for array in arrays]
+        self._scaling = Scaling(*first[:4])
+        self._rows, self._kept_targets, self._kept_conditions, self._begins, self._kept, self._screen = first[4:]
+
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        return self._stacked
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: array[0] for name, array in self._stacked.items()}
+
+    # Rows, there and back.
+
+    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        return self._standard(X, "input_shift", "input_scale")
+
+    def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        return self._standard(Y, "target_shift", "target_scale")
+
+    def _standard(self, values: FloatArray, shift: str, scale: str) -> FloatArray:
+        result = np.empty_like(values)
+        scaling.to_standard(*self._lanes, values, self._stacked[shift], self._stacked[scale], result)
+        return result
+
+    def _affine(self, X: FloatArray) -> Affine:
+        models, starts = self._lanes
+        shift, scale = (self._stacked[name][models] for name in ("target_shift", "target_scale"))
+        if self._lanes is ALONE:
+            return Affine(shift[0], scale[0])
+        return Affine(*(np.repeat(each, np.diff(starts), axis=0) for each in (shift, scale)))
+
+    def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
+        if type(prediction) is not Prediction:
+            return super()._back(X, prediction)
+        parts = prediction.mean, prediction.variance, prediction.noise
+        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
+        shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
+        result = np.empty((3, *mean.shape))
+        scaling.from_standard(*self._lanes, mean, variance, noise, shift, scale, result)
+        return Prediction(result[0], result[1], result[2])
+
+    def _screened(self, Y: FloatArray) -> FloatArray:
+        return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        if self.frozen:
-            return self._advance_within(X, Y, report, conditions)
-        return self._warm_up(X, Y, report, conditions)
+        if (warm := self._warm()).all():
+            return super()._advance(X, Y, report, conditions)
+        if self._lanes is ALONE:
+            return self._warm_up(X, Y, report, conditions)
+        return self._each(warm, lambda one, at: one._advance(X[at], _some(Y, at), report, _some(conditions, at)))
+
+    def _warm(self) -> np.ndarray:
+        """Of which models the warm-up is over."""
+        kept = self._kept if self._lanes is ALONE else self._stacked["kept"][self._lanes.models, 0]
+        return np.asarray(kept == self._warmup)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        if (warm := self._warm()).all():
+            super()._resolve(X, Y, issued, conditions)
+        elif self._lanes is ALONE:
+            self._advance(X, Y, False, conditions)
+        else:
+            self._each(warm, lambda one, at: one._resolve(X[at], Y[at], issued[at], _some(conditions, at)))
+
+    def _each(
+        self, warm: np.ndarray, work: Callable[[Standardize, np.ndarray], Prediction | None]
+    ) -> Prediction | None:
+        """Do the work for some rows at a time: of models whose warm-up is over together, of the others one by one."""
+        rows, counts = np.arange(self._lanes.starts[-1]), np.diff(self._lanes.starts)
+        whose = np.repeat(np.arange(len(counts)), counts)
+        parts, places = [], []
+        if warm.any():
+            lanes = Lanes(self._lanes.models[warm], np.concatenate([[0], np.cumsum(counts[warm])]))
+            places.append(rows[warm[whose]])
+            parts.append(work(self._on(lanes), places[0]))
+        single = self.clone()
+        single._prepare(self._shape)
+        for k in np.flatnonzero(~warm):
+            take(self, self._lanes.models[k], single)
+            places.append(rows[whose == k])
+            parts.append(work(single, places[-1]))
+            put(self, self._lanes.models[k], single)
+        found = [part for part in parts if part is not None]
+        return joined(found)[np.argsort(np.concatenate(places))] if found else None
 
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again
 
-    def _screened(self, Y: FloatArray) -> FloatArray:
-        return outliers.screened(self._screen, Y, self._shared) if self._screens else Y
-
-    def _advance_within(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
-    ) -> Prediction | None:
-        """Hand rows to the model within, in its units."""
-        s = self._scaling
-        prediction = self._within._advance(
-            standard(X, s.input_shift, s.input_scale),
-            None if Y is None else standard(Y, s.target_shift, s.target_scale),
-            report,
-            in_other_units(conditions, s.target_scale, self._shared),
-        )
-        return None if prediction is None else self._in_units(prediction)
-
     def _refuses_noise(self, p: int) -> str:
         return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
-
-    def _predict(self, X: FloatArray) -> Prediction:
-        self._refuse_unfit(X)
-        return self._in_units(self._within._predict(standard(X, self._scaling.input_shift, self._scaling.input_scale)))
-
-    def _in_units(self, prediction: Prediction) -> Prediction:
-        """A prediction in the units of the target."""
-        if type(prediction) is not Prediction:
-            return prediction._moved(self._scaling.target_shift, self._scaling.target_scale)
-        parts = prediction.mean, prediction.variance, prediction.noise
-        mean, variance, noise = (np.ascontiguousarray(part) for part in parts)  # the one kind that is compiled
-        result = np.empty((3, *mean.shape))
-        scaling.from_standard(mean, variance, noise, self._scaling.target_shift, self._scaling.target_scale, result)
-        return Prediction(result[0], result[1], result[2])
 
     # The warm-up.
 
@@ -153,13 +219,13 @@ class Standardize(Wrapper):
             unseen = not report and not self.frozen and last > kept
             renewal = last if unseen else renewal
             stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
-            x, y, said = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
+            x, y, given = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
             if not unseen:
-                predictions.append(self._advance_within(x, y, report, said))
+                predictions.append(super()._advance(x, y, report, given))
             if not self.frozen:
                 self._rows[kept : kept + len(x)] = x
-                self._targets[kept : kept + len(x)] = np.nan if y is None else y
-                self._said[kept : kept + len(x)] = np.nan if said is None else said
+                self._kept_targets[kept : kept + len(x)] = np.nan if y is None else y
+                self._kept_conditions[kept : kept + len(x)] = np.nan if given is None else given
                 self._kept[0] += len(x)
                 if self._kept[0] == renewal:
                     self._renew()
@@ -169,11 +235,11 @@ class Standardize(Wrapper):
     def _renew(self) -> None:
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
-        rows, targets = self._rows[:n], self._targets[:n]
+        rows, targets = self._rows[:n], self._kept_targets[:n]
         if self._screens:  # fill values among the first targets could not be told when they came
             targets = outliers.without_fill_values(targets, self._shared)
             if self.frozen:
-                struck = np.isnan(targets) & ~np.isnan(self._targets)
+                struck = np.isnan(targets) & ~np.isnan(self._kept_targets)
                 self._screen[:, outliers.REFUSED] += np.count_nonzero(struck, axis=0)
         units = units_of(rows, targets)
         if self._observes != "numbers":  # classes and counts stay what they are
@@ -186,26 +252,21 @@ class Standardize(Wrapper):
         for start, stop in itertools.pairwise(sequences):
             self._within.reset_memory()
             if start < stop:
-                self._advance_within(rows[start:stop], targets[start:stop], False, self._said[start:stop])
+                super()._advance(rows[start:stop], targets[start:stop], False, self._kept_conditions[start:stop])
         if self.frozen:
-            for array in (self._rows, self._targets, self._said, self._begins):
+            for array in (self._rows, self._kept_targets, self._kept_conditions, self._begins):
                 array[...] = 0
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        kept = {"rows": self._rows, "targets": self._targets, "conditions": self._said}
-        kept |= {"begins": self._begins, "kept": self._kept, "screen": self._screen}
-        return self._scaling._asdict() | kept
-
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        kept, targets, said = named["kept"], named["targets"], named["conditions"]
+        kept, targets, given = named["kept"], named["targets"], named["conditions"]
         if any(wrong := ((kept < 0) | (kept > self._warmup)).ravel()):
             raise ValueError(f"the snapshot says {kept[wrong][0, 0]} kept rows, the model has room for {self._warmup}")
         for name in Scaling._fields:
             require(name, named[name], above=0 if name.endswith("scale") else None)
         require("rows", named["rows"])
         require("targets", targets[~np.isnan(targets)])
-        require("conditions", said[~np.isnan(said)])
-        require("conditions", said[:, :, WEIGHT:], at_least=0, finite=False)
+        require("conditions", given[~np.isnan(given)])
+        require("conditions", given[:, :, WEIGHT:], at_least=0, finite=False)
         require("begins", named["begins"], at_least=0, at_most=1)
         outliers.check(named["screen"])
 
@@ -219,19 +280,8 @@ class Standardize(Wrapper):
         x, y = self._within._last_row()
         return s.input_shift + s.input_scale * x, s.target_shift + s.target_scale * y
 
-    def _remember(self, X: FloatArray) -> None:
-        self._within._remember(standard(X, self._scaling.input_shift, self._scaling.input_scale))
-
     def _recall(self, y: FloatArray) -> None:
-        self._within._recall(standard(y[None], self._scaling.target_shift, self._scaling.target_scale)[0])
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return _InUnits(self._within._trajectories(count, steps), self._scaling)
-
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        s = self._scaling
-        joint = self._within._joint(standard(X, s.input_shift, s.input_scale))
-        return joint.mapped(s.target_shift, s.target_scale, s.target_scale**2 * joint.noise)
+        self._within._recall(self._standard(y[None], "target_shift", "target_scale")[0])
 
     def _rows_until_settled(self) -> int:
         # A row that is yet to come decides how the warm-up ends: the rows are learned anew then.
@@ -267,24 +317,6 @@ class Standardize(Wrapper):
         return points
 
 
-class _InUnits(Mapped):
-    """Trajectories in the units of the data."""
-
-    def __init__(self, within: Trajectories, units: Scaling) -> None:
-        super().__init__(within)
-        self._scaling = units
-
-    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        scale = self._scaling.target_scale
-        return self._scaling.target_shift, scale, scale**2 * step.noise
-
-    def _inputs(self, X: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(X), self._scaling.input_shift, self._scaling.input_scale)
-
-    def _targets(self, Y: FloatArray) -> FloatArray:
-        return standard(np.ascontiguousarray(Y), self._scaling.target_shift, self._scaling.target_scale)
-
-
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
     columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
@@ -294,8 +326,12 @@ def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
 
 def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
     result = np.empty_like(values)
-    scaling.to_standard(values, shift, scale, result)
+    scaling.to_standard(*ALONE, values, shift[None], scale[None], result)
     return result
+
+
+def _some(values: FloatArray | None, at: np.ndarray) -> FloatArray | None:
+    return None if values is None else values[at]
 
 
 def center_and_spread(column: FloatArray) -> tuple[float, float]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from streamgp.contract.lanes import Lanes, Stackable
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray
@@ -146,6 +147,16 @@ class Wrapper(Composite):
     def inner(self) -> StreamModel:
         """A copy of the model within, to read what only models of its kind have."""
         return self._within.copy()
+
+
+class StackableWrapper(Stackable, Wrapper):
+    """A wrapper that can stand for many, around a model that can."""
+
+    def _on(self, lanes: Lanes) -> Self:
+        twin = super()._on(lanes)
+        assert isinstance(self._within, Stackable)
+        twin._within = self._within._on(lanes)
+        return twin
 
 
 def joined(predictions: list[Prediction]) -> Prediction:

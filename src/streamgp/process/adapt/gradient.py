@@ -170,7 +170,7 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
 def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
     """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi."""
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    phi, held, one = vector(f, m.at.phi), matrix(f, m.at.mu), vector(f, m.at.score)
+    phi, state, one = vector(f, m.at.phi), matrix(f, m.at.mu), vector(f, m.at.score)
     basis = m.plan.features != features.FOURIER
     if m.plan.factored:  # mu = R^-1 z and S = noise (R'R)^-1
         R, noise = block(f, m.at.covariance, j), vector(f, m.at.noise)[j]
@@ -182,7 +182,7 @@ def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Arr
         copy(matrix(f, m.at.h)[j], n, h)
     for o in range(first, last):
         for i in range(n):
-            one[i] = held[i, o]
+            one[i] = state[i, o]
         if m.plan.factored:
             triangular.solve(R, one, n, one)
         for i in range(n):

@@ -196,9 +196,9 @@ def rebase(m: Record, f: Array, n: int, P: Array, growth: float, noise: Array) -
     moved, means = np.empty((q, n, n)), np.empty((n, m.plan.outputs))
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
-        g, held = residual_noise(m, f, j), vector(f, m.at.noise)[j]
+        g, present = residual_noise(m, f, j), vector(f, m.at.noise)[j]
         # The residuals of absorbed rows grow with the prior, not with the noise.
-        ratio = (noise[j] + growth * g) / (held + g)
+        ratio = (noise[j] + growth * g) / (present + g)
         if not exchange_prior(block(f, m.at.covariance, j), mu, first, last, P, ratio, n, moved[j], means):
             return False
     sums = matrix(f, m.at.residual)
@@ -278,8 +278,8 @@ def rebuild(m: Record, f: Array, n: int, R: Array, noise: Array) -> None:
 @inlined
 def score(m: Record, f: Array, n: int) -> None:
     """The diagonal of R^-1 S R^-T on the new basis."""
-    R, held = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
-    if held.shape[0] == 0:
+    R, variances = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
+    if variances.shape[0] == 0:
         return
     root, upper, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
     for j in range(m.plan.covariances):
@@ -289,21 +289,21 @@ def score(m: Record, f: Array, n: int) -> None:
             copy(upper[i], n, z)
             triangular.solve(R, z, n, root[i])
         for i in range(n):
-            held[j, i] = dot(root[:, i], root[:, i], n)
+            variances[j, i] = dot(root[:, i], root[:, i], n)
 
 
 @inlined
 def scale_information(m: Record, f: Array, variance: float, noise: Array) -> bool:
     """Fourier features in the information form: noise I + sum phi phi', whose sums scale with c^2 and c."""
     n, q, z = m.plan.weights, m.plan.covariances, matrix(f, m.at.mu)
-    held, c2 = vector(f, m.at.noise), variance / vector(f, m.at.parameters)[0]
+    present, c2 = vector(f, m.at.noise), variance / vector(f, m.at.parameters)[0]
     moved, means, A, b = np.zeros((q, n, n)), np.empty(z.shape), np.empty((n, n)), np.empty(n)
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, m.plan.outputs)
         R = block(f, m.at.covariance, j)
         posterior.information(R, n, A)
         for i in range(n):
-            A[i, i] -= held[j]
+            A[i, i] -= present[j]
             for k in range(i + 1):
                 A[i, k] *= c2
             A[i, i] += noise[j]

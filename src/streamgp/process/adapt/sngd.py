@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, integers, matrix, vector
-from streamgp.compiled import VECTOR, borrowed, compiled, entry, inlined
+from streamgp.compiled import MATRIX, WHOLE, borrowed, compiled, entry, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
@@ -151,10 +151,10 @@ def after(m: Record, f: Array) -> bool:
     return False
 
 
-@entry(LAYOUT.type, VECTOR)
-def finish_interval(numbers: Array, f: Array) -> None:
+@entry(LAYOUT.type, MATRIX, WHOLE)
+def finish_interval(records: Array, buffers: Array, model: int) -> None:
     """Move; then rest, unless adaptation has ended. Called by Python, so that the loops are quick to compile."""
-    m, f = borrowed(numbers)[0], borrowed(f)
+    m, f = borrowed(records)[model], borrowed(buffers)[model]
     move(m, f)
     m.counters.phase_rows = 0
     if m.counters.phase == GATHERING:
