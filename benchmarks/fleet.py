@@ -83,7 +83,7 @@ def loop(models: Sequence[sg.StreamModel], X: np.ndarray, y: np.ndarray) -> Call
 
 def bytes_of(model: sg.StreamModel) -> int:
     """What one model takes in a fleet: all its numbers, work space included."""
-    from streamgp.contract.lanes import stack_of
+    from streamgp.contract.stackable import stack_of
 
     return sum(array.nbytes for array in stack_of(model))
 

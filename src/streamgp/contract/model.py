@@ -591,7 +591,8 @@ class StreamModel(Saved):
             inputs.refuse_empty("X" if many else "x")
         several = len(X) > 1 if many is None else many
         status, at = check(X, X[:0] if Y is None else Y, self._shared, self._largest)
-        inputs.refuse(status, at, many=several)
+        if status:
+            inputs.refuse(status, at, many=several)
         if Y is not None and self._observes != "numbers":
             self._refuse_targets(Y, many=several)
 

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgp.contract.lanes import Lanes, Stackable, put, stack_of, take
+from streamgp.contract.lanes import Lanes
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
+from streamgp.contract.stackable import Stackable, put, stack_of, take
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.process.memory_model import MemoryModel

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.lanes import Stackable
 from streamgp.contract.model import Health
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Stackable
 from streamgp.kernels import Kernel
 from streamgp.process.memory import Memory, place
 from streamgp.settings import FloatArray

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from threading import get_ident
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.turns import refuse
+from streamgp.contract.stackable import Row
 from streamgp.kernels.program import Program
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
@@ -168,9 +167,10 @@ class OnlineGP(MemoryModel):
             self._check_adaptable(self._adapt)
         if self._likelihood.kind != observation.GAUSSIAN:
             self._check_likelihood()
-        compile_now(self._run(), check, *(() if adapt is None else (sngd.finish_interval,)))
+        self._run = self._loop()
+        compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)))
 
-    def _run(self) -> Any:
+    def _loop(self) -> Any:
         """The compiled loop for this kind of process."""
         if self._keeps_rows:
             return stream.run_kept
@@ -232,7 +232,8 @@ class OnlineGP(MemoryModel):
         self._place(numbers)
         parts = p + 2 * sizes["covariances"]
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((parts, 0))
-        self._no_conditions, self._one_prediction = np.empty((0, NOISE + 1)), np.empty((parts, 1))
+        self._no_conditions, self._one = np.empty((0, NOISE + 1)), Row.empty()
+        self._one_prediction = self._one.out[:, :, 0]
 
     def _refuse_outputs(self, p: int) -> None:
         if not self._shared and self._noise.size not in (1, p):
@@ -332,7 +333,7 @@ class OnlineGP(MemoryModel):
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
         given = self._no_conditions if conditions is None else conditions
-        records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run()
+        records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run
         status, lane, at = run(records, buffers, *lanes, X, targets, given, out, 0, 0, True)
         while status == MOVE_IS_DUE:
             sngd.finish_interval(records, buffers, lanes.models[lane])
@@ -394,7 +395,7 @@ class OnlineGP(MemoryModel):
     def _predict(self, X: FloatArray) -> Prediction:
         out = np.empty((len(self._no_predictions), len(X)))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        status, _, at = self._run()(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
+        status, _, at = self._run(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._prediction(out)
@@ -407,26 +408,21 @@ class OnlineGP(MemoryModel):
             return super()._joint(X)
         return Function(self).prediction(Pasts(self, len(X)).advance(X))
 
-    def predict_one(self, x: Any) -> Prediction:
-        if self._shape.d is None or not (self._shape.scalar and self._direct):
-            return super().predict_one(x)
-        me, owner = get_ident(), self._owner
-        if owner and owner != me:
-            refuse(self)
-        self._owner = me
-        try:
-            X = inputs.row(x, self._shape.d)  # the usual case without arrays in between
-            out = self._one_prediction
-            lanes = self._numbers.records, self._numbers.buffers, *ALONE
-            status, _, at = self._run()(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
-            if status:
-                inputs.refuse(status, at, many=False)
-            mean, variance, noise = out[:, 0].tolist()
-        finally:
-            self._owner = owner
-        return Prediction(mean, variance, noise) if self.has_variance else Prediction(mean, math.nan, math.nan)
+    def _quick(self) -> bool:
+        return self._direct and self._shape.p == 1
 
-    predict_one.__doc__ = MemoryModel.predict_one.__doc__
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        numbers, advance = self._numbers, Y is not None
+        Y = self._no_targets if Y is None else Y
+        given = X, Y, self._no_conditions, self._one_prediction
+        status, _, at = self._run(numbers.records, numbers.buffers, *ALONE, *given, 0, 0, advance)
+        if status == MOVE_IS_DUE:
+            sngd.finish_interval(numbers.records, numbers.buffers, 0)
+        elif status:
+            inputs.refuse(status, at, many=False)
+        if not self.has_variance:
+            self._one_prediction[1:] = np.nan
+        return self._one
 
     def _prediction(self, out: FloatArray) -> Prediction:
         """The rows that compiled code filled: means, variances, noises; of a model without a variance the means."""

@@ -12,14 +12,19 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.wrapper import StackableWrapper
 
 ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
+
+
+NOT_KNOWN = np.full((1, 1), np.nan)
 
 
 class Calibration(NamedTuple):
@@ -77,7 +82,9 @@ class Calibrated(StackableWrapper):
     """
 
     has_variance = True
+    _bounded = True
     _numbers: Numbers
+    _bounds: FloatArray  # of the last row that went through quickly, with its variance and noise
 
     def __init__(
         self,
@@ -121,6 +128,7 @@ class Calibrated(StackableWrapper):
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.work.rates[:] = self._rates
+        self._one, self._bounds = Row.empty(), np.empty((4, 1, 1))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
@@ -144,6 +152,21 @@ class Calibrated(StackableWrapper):
     ) -> Prediction | None:
         prediction = self._within._advance(X, Y, report or Y is not None, conditions)
         return None if prediction is None else self._calibrate(prediction, Y)
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        raw = self._stackable._row(X, Y)
+        lanes = self._numbers.records, self._numbers.buffers, *ALONE
+        conformal.calibrate(
+            *lanes, raw.mean, raw.variance, raw.noise, NOT_KNOWN if Y is None else Y, False, self._bounds
+        )
+        self._one.out[1:] = self._bounds[2:]
+        self._one.mean[:] = raw.mean
+        return self._one
+
+    def _told(self) -> CalibratedPrediction:
+        lower, upper, variance, noise = self._bounds.ravel().tolist()
+        raw = self._stackable._told()
+        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw)
 
     def _predict(self, X: FloatArray) -> Prediction:
         return self._calibrate(self._within._predict(X), None)

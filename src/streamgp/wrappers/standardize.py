@@ -10,10 +10,11 @@ import numpy as np
 
 from streamgp.compiled import compile_now
 from streamgp.contract.conditions import NOISE, WEIGHT, part
-from streamgp.contract.lanes import ALONE, Lanes, put, take
+from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Row, put, take
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import outliers, scaling
 from streamgp.wrappers.mapped import Affine, Mapped
@@ -68,6 +69,9 @@ class Standardize(StackableWrapper, Mapped):
     """
 
     _stacked: dict[str, np.ndarray]  # all arrays by name, (models, ...) each; those of the first model:
+    _unit_arrays: list[np.ndarray]  # of these the four of the units
+    _one_input: FloatArray  # a row that goes through quickly, in standard units
+    _one_target: FloatArray
     _scaling: Scaling
     _rows: FloatArray  # the kept rows and targets; 0 when the warm-up is over
     _kept_targets: FloatArray
@@ -112,6 +116,8 @@ class Standardize(StackableWrapper, Mapped):
 
     def _restack(self, arrays: list[np.ndarray]) -> None:
         self._stacked = dict(zip(self._stacked, arrays, strict=True))
+        self._unit_arrays = arrays[:4]
+        self._one, self._one_input, self._one_target = Row.empty(), np.empty((1, arrays[0].shape[1])), np.empty((1, 1))
         first = [array[0] if len(array) else array for array in arrays]
         self._scaling = Scaling(*first[:4])
         self._rows, self._kept_targets, self._kept_conditions, self._begins, self._kept, self._screen = first[4:]
@@ -197,6 +203,19 @@ class Standardize(StackableWrapper, Mapped):
             put(self, self._lanes.models[k], single)
         found = [part for part in parts if part is not None]
         return joined(found)[np.argsort(np.concatenate(places))] if found else None
+
+    def _quick(self) -> bool:
+        return self.frozen and super()._quick() and not self._stackable._bounded
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        input_shift, input_scale, target_shift, target_scale = self._unit_arrays
+        scaling.to_standard(*ALONE, X, input_shift, input_scale, self._one_input)
+        if Y is not None:
+            scaling.to_standard(*ALONE, Y, target_shift, target_scale, self._one_target)
+        raw = self._stackable._row(self._one_input, None if Y is None else self._one_target)
+        parts = raw.mean, raw.variance, raw.noise
+        scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
+        return self._one
 
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again

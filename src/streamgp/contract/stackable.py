@@ -1,0 +1,111 @@
+"""Stackable models: one object can stand for many, and one row goes through without detours."""
+
+from __future__ import annotations
+
+import abc
+from threading import get_ident
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamgp.contract import inputs
+from streamgp.contract.lanes import ALONE, Lanes
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.turns import refuse
+from streamgp.settings import FloatArray
+
+
+class Row(NamedTuple):
+    """Room for the prediction of one row, and views of it, (1, 1) each."""
+
+    out: FloatArray  # (3, 1, 1)
+    mean: FloatArray
+    variance: FloatArray
+    noise: FloatArray
+
+    @classmethod
+    def empty(cls) -> Row:
+        out = np.empty((3, 1, 1))
+        return cls(out, *out)
+
+
+class Stackable(StreamModel):
+    """A stream model whose numbers have a leading axis for models, so that it can stand for many.
+
+    What a stream model has to provide is done for the models and rows of ``_lanes``. All that users call or read is of
+    the first model.
+    """
+
+    _lanes = ALONE
+    _bounded = False  # predictions have more than a mean and variances
+    _one: Row  # where the last row that went through quickly was predicted
+
+    @abc.abstractmethod
+    def _stack(self) -> list[np.ndarray]:
+        """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
+
+    @abc.abstractmethod
+    def _restack(self, arrays: list[np.ndarray]) -> None:
+        """Go on with other arrays, for any number of models."""
+
+    @abc.abstractmethod
+    def _stacked_arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as _arrays() has it, with the leading axis for models."""
+
+    def _on(self, lanes: Lanes) -> Self:
+        """The same model for rows of these lanes: it shares all numbers, and lasts for one call."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin._lanes = lanes
+        return twin
+
+    # One row with one output, the usual case, goes through arrays that are there already.
+
+    def _quick(self) -> bool:
+        """Whether a row can: nothing but numbers comes and goes, and nothing is learned anew."""
+        return False
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
+        raise TypeError(f"{type(self).__name__} takes rows by _advance()")
+
+    def _input(self, x: Any) -> FloatArray:
+        """One row as _row() takes it; what it would not refuse itself is refused."""
+        return inputs.row(x, self._shape.d)
+
+    def _told(self) -> Prediction:
+        """What _row() predicted last."""
+        return Prediction(*self._one.out.ravel().tolist())
+
+    def predict_one(self, x: Any) -> Prediction:
+        if not (self._shape.scalar and self._quick()):
+            return super().predict_one(x)
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            self._row(self._input(x), None)
+            return self._told()
+        finally:
+            self._owner = owner
+
+    predict_one.__doc__ = StreamModel.predict_one.__doc__
+
+
+def stack_of(model: StreamModel) -> list[np.ndarray]:
+    """All arrays of numbers of a model and of the models within, (models, ...) each."""
+    return [array for one in model._family() if isinstance(one, Stackable) for array in one._stack()]
+
+
+def take(model: StreamModel, i: int, single: StreamModel) -> None:
+    """Write the numbers of model i of many into a single one of the same kind and shape."""
+    for many, one in zip(stack_of(model), stack_of(single), strict=True):
+        one[0] = many[i]
+
+
+def put(model: StreamModel, i: int, single: StreamModel) -> None:
+    """Write the numbers of a single model into model i of many of the same kind and shape."""
+    for many, one in zip(stack_of(model), stack_of(single), strict=True):
+        many[i] = one[0]
