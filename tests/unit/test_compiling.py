@@ -42,15 +42,6 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
-@pytest.mark.more
-def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    entry = "streamgp.process.stream:run_kept"
-    subprocess.run([sys.executable, "-m", "streamgp.compile_once", entry], env=environment, check=True)
-    assert [path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")] == ["stream.run_kept"]
-
-
-@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (
         "import sys, importlib; from numba.core.funcdesc import default_mangler\n"

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from numba.core import types
 from numba.core.caching import FunctionCache
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
 import streamgp
 from streamgp.process import stream
@@ -23,16 +22,9 @@ from streamgp.process import stream
 TESTED = {
     "_cache",
     "_cache_file",
-    "_codegen",
     "_codelibrary",
-    "_data_layout",
-    "_engine",
-    "_finalize_dynamic_globals",
-    "_finalize_final_module",
-    "_finalized",
     "_getvalue",
     "_index_key",
-    "_optimize_final_module",
     "_source_stamp",
 }
 SOURCES = Path(streamgp.__file__).parent
@@ -49,7 +41,6 @@ def test_a_cache_is_stamped_and_asked_through_its_parts():
     assert "self._source_stamp" in inspect.getsource(type(cache._cache_file))
     assert parameters(cache._cache_file.load) == ["key"]
     assert parameters(cache._index_key) == ["sig", "codegen"]
-    assert parameters(FunctionCache.save_overload) == ["self", "sig", "data"]
 
 
 def test_an_array_in_compiled_code_is_a_structure_with_an_owner():
@@ -58,28 +49,6 @@ def test_an_array_in_compiled_code_is_a_structure_with_an_owner():
     assert parameters(_StructProxy._getvalue) == ["self"]
     view = numba.core.datamodel.default_manager.lookup(types.Array(types.float64, 1, "C"))
     assert {"meminfo", "parent"} <= set(view._fields)
-
-
-def test_a_library_is_optimized_and_emitted_in_steps_of_these_names():
-    assert parameters(JITCodeLibrary._optimize_functions) == ["self", "ll_module"]
-    for step in ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals"):
-        assert parameters(getattr(JITCodeLibrary, step)) == ["self"]
-    finalize = inspect.getsource(JITCodeLibrary.finalize)
-    assert "self._finalize_final_module()" in finalize
-    emit = inspect.getsource(JITCodeLibrary._finalize_final_module)
-    assert "self._finalize_dynamic_globals()" in emit
-    assert "_finalize_specific()" in emit
-
-
-def test_the_parts_of_code_generation_have_these_names():
-    codegen = stream.run_fixed.targetctx.codegen()
-    library = codegen.create_library("probe")
-    assert library._finalized is False
-    assert library._codegen is codegen
-    assert isinstance(codegen, JITCPUCodegen)
-    assert isinstance(codegen._data_layout, str)
-    assert codegen._engine.get_global_value_address("no such name") == 0
-    assert parameters(JITCPUCodegen.set_env) == ["self", "env_name", "env"]
 
 
 def test_a_record_is_mangled_by_a_property_of_its_type():
