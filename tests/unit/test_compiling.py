@@ -50,6 +50,7 @@ def test_only_entries_are_optimized_emitted_and_saved(tmp_path):
     assert [path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")] == ["stream.run_kept"]
 
 
+@pytest.mark.more
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (
