@@ -462,20 +462,24 @@ def test_settings_can_be_read_and_changed_before_the_first_row_only(build, data)
     assert state(model) == before
 
 
-def test_repr_names_the_class_and_what_differs_from_the_defaults(build):
-    model = build()
-    text = repr(model)
-    assert text.startswith(type(model).__name__ + "(")
-    assert len(text) < 400
+def test_repr_names_the_class_and_what_differs_from_the_defaults():
+    for name, make in (EXAMPLES | CLASSES_AND_COUNTS).items():
+        model = make()
+        text = repr(model)
+        assert text.startswith(type(model).__name__ + "("), name
+        assert len(text) < 400, name
 
 
-def test_unknown_settings_are_refused_with_the_nearest_name(build):
-    model = build()
-    name = type(model).setting_names()[-1]
-    typo = name[:-1] + ("x" if name[-1] != "x" else "z")
-    for call in (lambda: type(model)(**model.get_params(), **{typo: 1}), lambda: model.set_params(**{typo: 1})):
-        with pytest.raises(TypeError, match=f"{type(model).__name__} has no setting '{typo}'. Did you mean '{name}'"):
-            call()
+def test_unknown_settings_are_refused_with_the_nearest_name():
+    for example, make in (EXAMPLES | CLASSES_AND_COUNTS).items():
+        model = make()
+        kind, name = type(model), type(model).setting_names()[-1]
+        typo = {name[:-1] + ("x" if name[-1] != "x" else "z"): 1}
+        message = f"{kind.__name__} has no setting '{next(iter(typo))}'. Did you mean '{name}'"
+        with pytest.raises(TypeError, match=message):
+            pytest.fail(f"{example} was built: {kind(**model.get_params(), **typo)}")
+        with pytest.raises(TypeError, match=message):
+            pytest.fail(f"{example} was changed: {model.set_params(**typo)}")
 
 
 @of_one_and_two_outputs
