@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.checkout import pytest_sessionfinish, pytest_sessionstart, pytest_terminal_summary  # noqa: F401
@@ -32,7 +33,15 @@ LONGEST = (
 )
 
 
+# Examples in docstrings that take seconds.
+SLOW_EXAMPLES = ("src/streamgp/auto/auto.py", "src/streamgp/deep/models.py")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid.startswith(SLOW_EXAMPLES):
+            item.add_marker(pytest.mark.more)
     turn = {path: turn for turn, path in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.nodeid.partition("::")[0], len(LONGEST)))
 

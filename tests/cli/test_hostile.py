@@ -19,7 +19,7 @@ def made(tmp_path_factory):
     return cache(lambda number: hostile.outcome(hostile.CASES[number], folder / str(number)))
 
 
-FEW = range(0, len(hostile.CASES), 5)  # that make test tries
+FEW = range(0, len(hostile.CASES), 8)  # that make test tries
 
 
 def test_there_are_more_than_a_hundred_of_them():

@@ -225,8 +225,25 @@ COMPOSITIONS = {
 }
 
 
-# Those that take seconds to build.
-SLOW = {"Auto", "Ahead auto"}
+# Those that take long to build.
+SLOW = {"Auto", "Ahead auto", "Tuned"}
+
+# One of each kind, for tests that take long.
+KINDS = {
+    *(
+        "SOGP",
+        "SOGP adapting",
+        "KRLST",
+        "OESGP",
+        "OIESGP",
+        "LWPR",
+        "LocalGP",
+        "QKLMS",
+        "RecursiveGP separate",
+        "ISSGPR",
+    ),
+    *("Encoded", "Standardize", "Calibrated", "DriftAware on trial", "Committee", "Lagged", "Ahead", "Delayed"),
+}
 
 
 def parameters(examples, more=COMPOSITIONS):

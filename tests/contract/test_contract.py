@@ -26,19 +26,20 @@ class Example(NamedTuple):
 
 
 def examples(more):
-    """Those whose names are given, and slow ones of two outputs, are left to make test-more."""
+    """Those whose names are given, and compositions and slow ones of two outputs, are left to make test-more."""
     for name, make in (EXAMPLES | CLASSES_AND_COUNTS).items():
+        apart = name in COMPOSITIONS | SLOW
         marks = pytest.mark.more if name in more else ()
-        yield pytest.param(Example(make, (1,) if name in SLOW else (1, 2)), id=name, marks=marks)
-        if name in SLOW:
+        yield pytest.param(Example(make, (1,) if apart else (1, 2)), id=name, marks=marks)
+        if apart:
             yield pytest.param(Example(make, (2,)), id=f"{name} of two outputs", marks=pytest.mark.more)
 
 
 # A law that a composition may break although its parts keep it: make test runs it on all examples.
-law_of_composition = pytest.mark.parametrize("build", list(examples(more=())), indirect=True)
+law_of_composition = pytest.mark.parametrize("build", list(examples(more={"Ahead auto"})), indirect=True)
 
 
-@pytest.fixture(params=list(examples(more=COMPOSITIONS)))
+@pytest.fixture(params=list(examples(more=COMPOSITIONS | SLOW)))
 def build(request):
     return request.param
 
@@ -78,7 +79,7 @@ def after_stream(build, p):
 
 
 after_stream_once = cache(after_stream)
-COPIED = [EXAMPLES[name] for name in (*SLOW, "Tuned")]
+COPIED = [EXAMPLES[name] for name in SLOW]
 
 
 def learned(build, Y):

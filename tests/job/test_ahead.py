@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 
 import pytest
 
@@ -17,7 +16,7 @@ ELSEWHERE = {  # what these models compile for themselves
     "KLMS": {"run", "predict"},
     "LWPR": {"run", "predict"},
 }
-QUICK = ("KRLST", "ISSGPR", "KLMS", "LWPR")
+MODELS = ("auto", "KRLST", "ISSGPR", "KLMS", "LWPR")
 # Every model runs in a fork of a process that has imported everything and compiled nothing.
 RUNS = """
 import os
@@ -60,18 +59,18 @@ def run(models):
     return {model: [line.split()[1:] for line in lines if line.startswith(f"{model} ")] for model in models}
 
 
-@cache
-def said(models):
-    found = run(models)
-    cold = [model for model in models if any(kind == "compiled" for kind, *_ in found[model])]
+@pytest.fixture(scope="module")
+def said():
+    found = run(MODELS)
+    cold = [model for model in MODELS if any(kind == "compiled" for kind, *_ in found[model])]
     return found | (run(cold) if cold else {})  # what was not in the cache is there now
 
 
 @pytest.mark.skipif(compiled.config.DISABLE_JIT, reason="nothing is compiled")
-@pytest.mark.parametrize("model", [*QUICK, pytest.param("auto", marks=pytest.mark.more)])
-def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model):
-    lines = said(QUICK if model in QUICK else (model,))[model]
-    ahead, called = ([tuple(name) for kind, *name in lines if kind == wanted] for wanted in ("ahead", "called"))
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.more
+def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
+    ahead, called = ([tuple(name) for kind, *name in said[model] if kind == wanted] for wanted in ("ahead", "called"))
     expected = {(function.py_func.__module__, function.py_func.__qualname__) for function in needed(model)}
     assert set(ahead) >= expected
     assert len(set(called)) == len(called), "compiled for other types of arguments, too"

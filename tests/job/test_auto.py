@@ -149,7 +149,8 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
-@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), pytest.param(2, (), marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), (2, ())])
 def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon, stops):
     X, y = changing(760)
     untuned = CHANGE | {"tune": False}
@@ -181,7 +182,8 @@ def test_a_change_soon_after_another_is_answered_too():
     assert len(processes(pipeline)) <= MOST_PROCESSES[1]
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("seed", [1, 2])
 def test_bursts_of_noise_are_told_as_no_change(seed):
     rng = np.random.default_rng(seed)
     X, y = changing(700, at=700, seed=seed)
@@ -204,6 +206,7 @@ def with_outliers(share):
     return pipeline, X, y, clean
 
 
+@pytest.mark.more
 def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
     pipeline, X, y, clean = with_outliers(0.05)
     members = dict(zip(pipeline.weights, pipeline._innermost().members, strict=True))

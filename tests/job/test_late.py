@@ -105,7 +105,8 @@ def test_a_run_with_late_targets_equals_its_replay(size):
 
 
 @pytest.mark.parametrize(
-    ("model", "horizon"), [("KRLST", 0), ("KRLST", 3), ("auto", 0), pytest.param("auto", 3, marks=pytest.mark.more)]
+    ("model", "horizon"),
+    [("KRLST", 0), ("KRLST", 3), *(pytest.param("auto", rows, marks=pytest.mark.more) for rows in (0, 3))],
 )
 def test_targets_that_come_with_their_rows_need_no_ticket(model, horizon):
     X, y = stream(120)

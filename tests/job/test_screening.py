@@ -43,7 +43,7 @@ def test_a_fill_value_is_a_missing_target(case, value):
     assert other.screening.sentence() == ""
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", MOST_IN_MORE, ids=str)
 def test_fill_values_among_the_first_rows_are_struck_out_when_they_are_known(case):
     X, y, gaps = with_fill_values(130, rows=(0, 4, 6))
     one, other = build(case), build(case)

@@ -8,13 +8,13 @@ import pytest
 import streamgp as sg
 from streamgp.auto.experts import Experts
 from streamgp.contract import snapshot
-from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, D, parameters
+from tests.contract.models import EXAMPLES, KINDS, D, parameters
 from tests.contract.test_contract import stream
 
 SINGLE = {name: make for name, make in EXAMPLES.items() if not name.startswith("Delayed")}
 
 
-@pytest.fixture(params=parameters(SINGLE, more=COMPOSITIONS | SLOW))
+@pytest.fixture(params=parameters(SINGLE, more=EXAMPLES.keys() - KINDS))
 def build(request):
     return SINGLE[request.param]
 
