@@ -578,6 +578,7 @@ def test_joint_predictions_are_those_of_many_with_the_covariance_or_refused(buil
     X, Y = data
     for rows_learned in (0, N):
         model = learned(build, Y) if rows_learned else build()
+        model.learn_many(X[:0], Y[:0])
         before = state(model)
         if not has_joint(model):
             with pytest.raises(ValueError, match=r"joint posterior.*predict_(many|joint)"):
