@@ -59,7 +59,7 @@ test: $(READY)  ## the tests that tell soonest what broke; five minutes on two c
 	$(BIN)/streamgp compile
 	$(BIN)/python -m pytest -m "not soak and not more" $(IN_TWO)
 
-test-more: $(READY)  ## the tests that make test leaves out, but for the soaks: slow ones, documents, experiments; ten minutes
+test-more: $(READY)  ## the tests that make test leaves out, but for the soaks: slow ones, documents, experiments; twenty minutes
 	$(BIN)/streamgp compile
 	$(BIN)/python -m pytest -m "more and not soak" $(IN_TWO)
 

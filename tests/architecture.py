@@ -23,6 +23,7 @@ def modules():
     return found
 
 
+@cache
 def imports():
     """module -> modules it imports, anywhere in its text but for the sake of types alone."""
     known = modules()

@@ -111,7 +111,8 @@ def compile_now(*entries: Any) -> None:
         _say_that_it_compiles()
         _compile_elsewhere(missing)
     for function in entries:
-        function.compile(function.types)
+        if function.types not in function.overloads:
+            function.compile(function.types)
 
 
 @cache

@@ -42,7 +42,14 @@ def bounds_by_sklearn(rows):
 
 
 @pytest.mark.parametrize("bounds", [bounds_by_river, bounds_by_sklearn])
-@pytest.mark.parametrize("stream", ["trump_approval", "chick_weights", "water_flow", "bike_hourly"])
+@pytest.mark.parametrize(
+    "stream",
+    [
+        "trump_approval",
+        "chick_weights",
+        *(pytest.param(name, marks=pytest.mark.more) for name in ("water_flow", "bike_hourly")),
+    ],
+)
 def test_the_default_covers_as_often_as_it_says(stream, bounds):
     rows = rows_of(stream)
     lower, upper = np.array(list(bounds(rows))).T

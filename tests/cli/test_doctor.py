@@ -73,6 +73,7 @@ def test_devices_are_named_by_the_driver(monkeypatch, devices, said):
     assert doctor._gpu() == said
 
 
+@pytest.mark.more
 def test_the_doctor_does_not_import_torch():
     code = (
         "import sys; sys.argv = ['streamgp', 'doctor']; from streamgp.cli import main\n"

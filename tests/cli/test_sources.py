@@ -45,7 +45,7 @@ def objects(path, rows=100):
 
 
 @pytest.mark.parametrize("ending", PACK)
-@pytest.mark.parametrize("rows", [80, 6000])
+@pytest.mark.parametrize("rows", [80, pytest.param(6000, marks=pytest.mark.more)])
 def test_a_compressed_file_that_is_cut_short_keeps_its_rows(tmp_path, ending, rows):
     path = tmp_path / f"a.csv.{ending}"
     text = "x,y\n" + "".join(f"{i * i * 7919 % 977},{i * i % 101}\n" for i in range(rows))

@@ -154,12 +154,15 @@ EXAMPLES = {
     "Auto": lambda: sg.Auto(warmup=50, candidates={"capacity": 8, "features": 8}, tune=False),
     "Tuned": lambda: sg.Tuned(sg.KRLST(capacity=8), warmup=40),
     "Ahead auto": lambda: sg.Ahead(sg.Auto(warmup=40, candidates={"capacity": 8}, tune=False, drift=False), horizon=2),
-    "Lagged": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), lags=2),
+    "Lagged": lambda: sg.Lagged(sg.KRLST(capacity=8), lags=2),
+    "Lagged calibrated": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), lags=2),
     "Lagged memory": lambda: sg.Lagged(sg.OESGP(units=6, capacity=8, feedback=0.3), lags=1),
-    "Ahead": lambda: sg.Ahead(sg.Lagged(sg.Calibrated(sg.KRLST(capacity=8)), lags=2), horizon=3),
+    "Ahead": lambda: sg.Ahead(sg.SOGP(capacity=8), horizon=3),
+    "Ahead lagged": lambda: sg.Ahead(sg.Lagged(sg.Calibrated(sg.KRLST(capacity=8)), lags=2), horizon=3),
     "Ahead reservoir": lambda: sg.Ahead(sg.OESGP(units=6, capacity=8, feedback=0.3), horizon=1),
     "Delayed ahead": lambda: sg.Delayed(sg.Ahead(sg.Lagged(sg.SOGP(capacity=8), lags=2), horizon=2), pending=3),
-    "Delayed": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
+    "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=8), pending=4),
+    "Delayed calibrated": lambda: sg.Delayed(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8), warmup=20)), pending=4),
     "Delayed reservoir": lambda: sg.Delayed(sg.OESGP(units=6, capacity=8, feedback=0.3), pending=2),
     "Calibrated committee": lambda: sg.Calibrated(
         sg.DriftAware(sg.Standardize(sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]), warmup=20))
@@ -184,6 +187,8 @@ CLASSES_AND_COUNTS = {
 # Wrappers around models that other examples have, too, or around wrappers: nothing here has code of its own.
 COMPOSITIONS = {
     "Ahead auto",
+    "Ahead lagged",
+    "Ahead reservoir",
     "Calibrated LWPR",
     "Calibrated Student-t",
     "Calibrated committee",
@@ -195,6 +200,8 @@ COMPOSITIONS = {
     "Committee adapting",
     "Committee of filters",
     "Committee separate",
+    "Delayed ahead",
+    "Delayed calibrated",
     "DriftAware features",
     "DriftAware injecting",
     "DriftAware linear",
@@ -203,6 +210,7 @@ COMPOSITIONS = {
     "DriftAware without variance",
     "Encoded features",
     "Encoded separate",
+    "Lagged calibrated",
     "Standardize LWPR",
     "Standardize LocalGP",
     "Standardize Student-t",
@@ -217,6 +225,27 @@ COMPOSITIONS = {
 }
 
 
-def parameters(examples):
-    """Names as parameters of tests; make test leaves compositions to make test-more."""
-    return [pytest.param(name, marks=pytest.mark.more if name in COMPOSITIONS else ()) for name in examples]
+# Those that take long to build.
+SLOW = {"Auto", "Ahead auto", "Tuned"}
+
+# One of each kind, for tests that take long.
+KINDS = {
+    *(
+        "SOGP",
+        "SOGP adapting",
+        "KRLST",
+        "OESGP",
+        "OIESGP",
+        "LWPR",
+        "LocalGP",
+        "QKLMS",
+        "RecursiveGP separate",
+        "ISSGPR",
+    ),
+    *("Encoded", "Standardize", "Calibrated", "DriftAware on trial", "Committee", "Lagged", "Ahead", "Delayed"),
+}
+
+
+def parameters(examples, more=COMPOSITIONS):
+    """Names as parameters of tests; make test leaves some to make test-more, by default compositions."""
+    return [pytest.param(name, marks=pytest.mark.more if name in more else ()) for name in examples]

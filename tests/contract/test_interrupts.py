@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import EXAMPLES, D
+from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, D, parameters
 from tests.contract.test_contract import stream
 
 SOURCES = str(Path(sg.__file__).parent)
@@ -28,7 +28,7 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(params=EXAMPLES)
+@pytest.fixture(params=parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
 def model(request):
     built = EXAMPLES[request.param]()
     built.learn_many(*stream(1, 33))
@@ -64,20 +64,19 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["learn_many", "track"])
-def test_a_call_of_many_rows_that_is_interrupted_changes_nothing(model, name):
+def test_a_call_of_many_rows_that_is_interrupted_changes_nothing(model):
     X, y = stream(1, 20, seed=1)
     before = model.to_bytes()
-    getattr(model.copy(), name)(X, y)  # so that nothing is left to be done once
-    twin = model.copy()
-    # The last place is where the call hands over to its caller: all is done.
-    for at in some(places(lambda: getattr(twin, name)(X, y)) - 1):
-        copy = model.copy()
-        with pytest.raises(KeyboardInterrupt):
-            places(lambda: getattr(copy, name)(X, y), interrupt, at)  # noqa: B023
-        assert copy.to_bytes() == before
-    getattr(copy, name)(X, y)
-    assert copy.to_bytes() == twin.to_bytes()
+    for name in ("learn_many", "track"):
+        getattr(model.copy(), name)(X, y)  # so that nothing is left to be done once
+        twin, copy = model.copy(), model.copy()
+        # The last place is where the call hands over to its caller: all is done.
+        for at in some(places(lambda: getattr(twin, name)(X, y)) - 1):  # noqa: B023
+            with pytest.raises(KeyboardInterrupt):
+                places(lambda: getattr(copy, name)(X, y), interrupt, at)  # noqa: B023
+            assert copy.to_bytes() == before, (name, at)
+        getattr(copy, name)(X, y)
+        assert copy.to_bytes() == twin.to_bytes(), name
 
 
 def test_a_row_that_is_interrupted_is_learned_whole_or_not_at_all(model):
@@ -104,14 +103,15 @@ def test_a_row_that_is_interrupted_is_learned_whole_or_not_at_all(model):
     ],
     ids=["issue", "resolve", "reset_memory", "forget"],
 )
-def test_other_calls_that_are_interrupted_are_done_whole_or_not_at_all(call):
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.more)])
+def test_other_calls_that_are_interrupted_are_done_whole_or_not_at_all(call, every):
     model = sg.Delayed(sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=10)), pending=4)
     model.learn_many(*stream(1, 33))
     for _ in range(3):
         model.issue(np.zeros(D))
     before, twin = model.to_bytes(), model.copy()
     count = places(lambda: call(twin))
-    for at in range(1, count + 1):
+    for at in range(1, count + 1, every):
         copy = model.copy()
         with pytest.raises(KeyboardInterrupt):
             places(lambda: call(copy), lambda: signal.raise_signal(signal.SIGINT), at)  # noqa: B023
@@ -154,8 +154,9 @@ def test_a_signal_in_the_middle_of_many_rows_changes_nothing(build):
     before = signal.signal(signal.SIGALRM, stop)
     try:
         for _ in range(2):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            twin = model
             with pytest.raises(TimeoutError):  # noqa: PT012
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
                 while True:  # on a quick machine one call may be over before the signal comes
                     twin = model.copy()
                     twin.learn_many(X, y)

@@ -9,25 +9,26 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from tests.contract.models import EXAMPLES, parameters
+from tests.contract.models import COMPOSITIONS, EXAMPLES, SLOW, parameters
 from tests.contract.test_contract import assert_same, stream
 
 
-@pytest.mark.parametrize("name", parameters(EXAMPLES))
-@pytest.mark.parametrize("rows", [0, 15, 40])
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "bytes"])
-def test_a_duplicate_goes_on_like_the_original_and_shares_nothing_with_it(name, rows, duplicate):
+@pytest.mark.parametrize("name", parameters(EXAMPLES, more=COMPOSITIONS | SLOW))
+def test_a_duplicate_goes_on_like_the_original_and_shares_nothing_with_it(name):
     X, Y = stream(2)
-    model = EXAMPLES[name]()
-    model.learn_many(X[:rows], Y[:rows])
-    before = model.to_bytes()
-    twin = duplicate(model)
-    assert twin.to_bytes() == before
-    twin.learn_many(X[rows:], Y[rows:])
-    assert model.to_bytes() == before
-    model.learn_many(X[rows:], Y[rows:])
-    assert twin.to_bytes() == model.to_bytes()
-    assert_same(twin.predict_many(X), model.predict_many(X))
+    for rows in (0, 15, 40):
+        model = EXAMPLES[name]()
+        model.learn_many(X[:rows], Y[:rows])
+        before = model.to_bytes()
+        twins = {"copy": copy.deepcopy(model), "bytes": pickle.loads(pickle.dumps(model))}
+        for kind, twin in twins.items():
+            assert twin.to_bytes() == before, (kind, rows)
+            twin.learn_many(X[rows:], Y[rows:])
+            assert model.to_bytes() == before, (kind, rows)
+        model.learn_many(X[rows:], Y[rows:])
+        for kind, twin in twins.items():
+            assert twin.to_bytes() == model.to_bytes(), (kind, rows)
+            assert_same(twin.predict_many(X), model.predict_many(X))
 
 
 def slope(X):

@@ -150,6 +150,7 @@ def test_a_tail_keeps_the_contract(p, tmp_path):
     assert np.shape(many.predict_one(X[0]).mean) == np.shape(targets[0])
 
 
+@pytest.mark.more
 def test_a_tail_is_loaded_and_run_without_torch(tmp_path):
     U, Y = plant(100)
     model = deep.GPLSTM(units=3, **SMALL).fit(U[:80], Y[:80])
@@ -163,6 +164,7 @@ def test_a_tail_is_loaded_and_run_without_torch(tmp_path):
     assert done.stdout == f"{expected}\n", done.stderr
 
 
+@pytest.mark.more
 def test_without_torch_the_library_works_and_deep_names_the_extra():
     attempt = "\ntry: sg.deep\nexcept ImportError as error: print(error)"
     done = run_without("torch", f"import streamgp as sg; print(sg.KRLST.__name__){attempt}")

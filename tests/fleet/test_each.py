@@ -45,7 +45,7 @@ MODELS = {
 }
 # One object stands for all models of these.
 TOGETHER = {"KLMS", "Standardize QKLMS", "SGDESN", "LWPR", "LocalGP", "mean function"}
-SAVED = [name for name in MODELS if name != "mean function"]
+SAVED = [name for name in MODELS if name not in ("Auto", "mean function")]
 
 
 def singles(name, count=SIZE):
@@ -56,10 +56,17 @@ def states(fleet):
     return [fleet.model(i).to_bytes() for i in range(fleet.size)]
 
 
-@pytest.mark.parametrize("outputs", [(), (2,)], ids=["one output", "two outputs"])
-@pytest.mark.parametrize("name", MODELS)
+SLOW = pytest.param("Auto", marks=pytest.mark.more)
+
+
+@pytest.mark.parametrize("name", [SLOW, *(name for name in MODELS if name != "Auto")])
 @pytest.mark.usefixtures("many_threads")
-def test_a_fleet_of_any_model_is_the_loop_over_its_models(name, outputs):
+def test_a_fleet_of_any_model_is_the_loop_over_its_models(name):
+    check_loop(name, ())
+    check_loop(name, (2,))
+
+
+def check_loop(name, outputs):
     rng = np.random.default_rng(1)
     fleet, models = sg.Fleet(MODELS[name](), size=SIZE, threads=1 + len(name) % 2), singles(name)
     for _ in range(2):
@@ -84,7 +91,7 @@ def test_a_fleet_of_any_model_is_the_loop_over_its_models(name, outputs):
     assert fleet.broken().tolist() == []
 
 
-@pytest.mark.parametrize("name", ["Auto", "Tuned", "DriftAware", "Committee", "Lagged", "Ahead", "SGDESN", "LWPR"])
+@pytest.mark.parametrize("name", [SLOW, "Tuned", "DriftAware", "Committee", "Lagged", "Ahead", "SGDESN", "LWPR"])
 def test_late_targets_reach_any_model_as_they_reach_those_within_delayed(name):
     rng = np.random.default_rng(4)
     fleet = sg.Fleet(MODELS[name](), size=SIZE, pending=100)
@@ -113,7 +120,7 @@ def test_late_targets_reach_any_model_as_they_reach_those_within_delayed(name):
     assert states(fleet) == [model.inner.to_bytes() for model in models]
 
 
-@pytest.mark.parametrize("name", SAVED)
+@pytest.mark.parametrize("name", [SLOW, *SAVED])
 def test_a_saved_fleet_of_any_model_resumes_bit_for_bit(name, tmp_path):
     rng = np.random.default_rng(3)
     fleet = sg.Fleet(MODELS[name](), size=SIZE)
@@ -129,7 +136,7 @@ def test_a_saved_fleet_of_any_model_resumes_bit_for_bit(name, tmp_path):
 
 
 def test_models_of_any_kind_come_and_go():
-    fleet = sg.Fleet(auto(), size=SIZE)
+    fleet = sg.Fleet(MODELS["Tuned"](), size=SIZE)
     X, Y = dense(np.random.default_rng(5), 45, SIZE)
     fleet.track(X, Y)
     before, model = states(fleet), fleet.model(1)
@@ -141,7 +148,7 @@ def test_models_of_any_kind_come_and_go():
     fleet.remove([0])
     assert fleet.add(1).tolist() == [2]
     assert states(fleet)[0] == before[1]
-    fresh = auto()
+    fresh = MODELS["Tuned"]()
     p = fleet.track(X[:, 0], Y[:, 0], ids=np.full(45, 2))
     assert_same(p, fresh.track(X[:, 0], Y[:, 0]))
     assert fleet.model(2).to_bytes() == fresh.to_bytes()

@@ -179,6 +179,7 @@ for recipe in (wrapped, sg.SOGP(capacity=4, adapt=sg.SNGD(interval=4))):
 """
 
 
+@pytest.mark.more
 @pytest.mark.interpreted
 def test_a_fleet_runs_without_compilation():
     subprocess.run(

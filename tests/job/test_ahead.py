@@ -68,6 +68,7 @@ def said():
 
 @pytest.mark.skipif(compiled.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.more
 def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
     ahead, called = ([tuple(name) for kind, *name in said[model] if kind == wanted] for wanted in ("ahead", "called"))
     expected = {(function.py_func.__module__, function.py_func.__qualname__) for function in needed(model)}

@@ -91,7 +91,7 @@ def test_a_seasonal_signal_is_followed_by_its_season_before_anything_is_learned(
     np.testing.assert_allclose(said["mean"][60:], said["observed"][60:], atol=0.1)
 
 
-@pytest.mark.parametrize("lags", [0, 3])
+@pytest.mark.parametrize("lags", [0, pytest.param(3, marks=pytest.mark.more)])
 def test_a_slow_signal_is_predicted_as_well_as_by_its_previous_value(lags):
     rng = np.random.default_rng(0)
     y = 1e6 + np.cumsum(rng.normal(size=1500))
@@ -101,7 +101,8 @@ def test_a_slow_signal_is_predicted_as_well_as_by_its_previous_value(lags):
     assert np.sqrt(error[480:].mean()) < 1.02 * np.sqrt(previous[480:].mean())
 
 
-@pytest.mark.parametrize("horizon", [0, pytest.param(3, marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("horizon", [0, 3])
 def test_a_committee_is_saved_and_continued_exactly(horizon):
     X, y = rows()
     whole = Pipeline(schema_of(2), "auto", SMALL, 1, horizon)
@@ -148,7 +149,8 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
 
 
-@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), pytest.param(2, (), marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize(("horizon", "stops"), [(0, (520, 620)), (2, ())])
 def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_saved(horizon, stops):
     X, y = changing(760)
     untuned = CHANGE | {"tune": False}
@@ -169,6 +171,7 @@ def test_a_change_is_met_alike_however_rows_are_handed_over_and_wherever_it_is_s
         assert second.to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.more
 def test_a_change_soon_after_another_is_answered_too():
     X, y = changing(1200)
     y = np.where(np.arange(1200) < 650, y, np.cos(3 * X[:, 2]) + 0.05 * np.random.default_rng(1).normal(size=1200))
@@ -179,6 +182,7 @@ def test_a_change_soon_after_another_is_answered_too():
     assert len(processes(pipeline)) <= MOST_PROCESSES[1]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", [1, 2])
 def test_bursts_of_noise_are_told_as_no_change(seed):
     rng = np.random.default_rng(seed)
@@ -202,6 +206,7 @@ def with_outliers(share):
     return pipeline, X, y, clean
 
 
+@pytest.mark.more
 def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
     pipeline, X, y, clean = with_outliers(0.05)
     members = dict(zip(pipeline.weights, pipeline._innermost().members, strict=True))
@@ -210,6 +215,7 @@ def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
     assert error["robust KRLST"] < 0.5 * error["KRLST"]
 
 
+@pytest.mark.more
 def test_no_robust_member_joins_where_there_are_none():
     pipeline, *_ = with_outliers(0.0)
     assert not any("robust" in name for name in pipeline.weights)

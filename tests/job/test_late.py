@@ -104,8 +104,10 @@ def test_a_run_with_late_targets_equals_its_replay(size):
     assert [events[row - 1][0] for row in rows] == names
 
 
-@pytest.mark.parametrize("horizon", [0, 3])
-@pytest.mark.parametrize("model", ["KRLST", "auto"])
+@pytest.mark.parametrize(
+    ("model", "horizon"),
+    [("KRLST", 0), ("KRLST", 3), *(pytest.param("auto", rows, marks=pytest.mark.more) for rows in (0, 3))],
+)
 def test_targets_that_come_with_their_rows_need_no_ticket(model, horizon):
     X, y = stream(120)
     settings = {"warmup": 40, "tune": False} | ({"capacity": 8} if model == "KRLST" else {})
@@ -193,7 +195,7 @@ def test_a_snapshot_must_name_the_rows_that_wait():
             Pipeline.from_bytes(snapshot.packed(header | {"run": late}, tensors))
 
 
-@pytest.mark.parametrize("model", ["KRLST", "auto"])
+@pytest.mark.parametrize("model", ["KRLST", pytest.param("auto", marks=pytest.mark.more)])
 def test_issued_rows_are_predicted_and_learned_as_rows_with_a_ticket_column(model):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(90, 2)), rng.normal(size=90)

@@ -49,7 +49,8 @@ def assert_same(a, b, rows=slice(None)):
         np.testing.assert_array_equal(values[rows], b[name][rows], err_msg=name)
 
 
-CASES = [(0, 0), (3, 0), (0, 1), (2, 1), (3, 4), (0, 3)]
+LEFT_OUT = [(3, 0), (0, 1), (2, 1), (0, 3)]
+CASES = [(0, 0), (3, 4), *(pytest.param(*case, marks=pytest.mark.more) for case in LEFT_OUT)]
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
@@ -182,8 +183,13 @@ def test_lines_are_those_of_the_library_used_by_hand(horizon):
     assert np.all(np.isnan(lines["mean"][:horizon]))
 
 
-@pytest.mark.parametrize("horizon", [150, 600])
-@pytest.mark.parametrize("model", ["KRLST", "auto"])
+@pytest.mark.parametrize(
+    ("model", "horizon"),
+    [
+        ("KRLST", 150),
+        *(pytest.param(*case, marks=pytest.mark.more) for case in [("KRLST", 600), ("auto", 150), ("auto", 600)]),
+    ],
+)
 def test_a_horizon_longer_than_the_warmup_waits_for_the_targets(model, horizon):
     y = np.sin(0.3 * np.arange(horizon + 160))
     pipeline = Pipeline(schema_of(0), model, SETTINGS | {"warmup": 100}, 2, horizon)

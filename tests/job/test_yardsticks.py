@@ -79,8 +79,15 @@ def said_of(X, y, lags, horizon, seasons):
     return {name: np.array(values) for name, values in said.items()}
 
 
-@pytest.mark.parametrize(("lags", "horizon"), [(0, 0), (3, 0), (2, 1), (3, 6)])
-@pytest.mark.parametrize("model", ["KRLST", "auto"])
+@pytest.mark.parametrize(
+    ("model", "lags", "horizon"),
+    [
+        ("KRLST", 3, 0),
+        ("KRLST", 3, 6),
+        *(pytest.param("KRLST", *case, marks=pytest.mark.more) for case in [(0, 0), (2, 1)]),
+        *(pytest.param("auto", *case, marks=pytest.mark.more) for case in [(0, 0), (3, 0), (2, 1), (3, 6)]),
+    ],
+)
 def test_yardsticks_say_what_plain_loops_say(monkeypatch, model, lags, horizon):
     X, y = stream(540, seed=1)
     y = 50.0 + 3.0 * y
@@ -139,7 +146,8 @@ def test_a_part_compares_all_on_the_same_rows():
 
 
 @pytest.mark.parametrize(
-    ("model", "horizon"), [("KRLST", 0), ("KRLST", 3), ("auto", 0), pytest.param("auto", 1, marks=pytest.mark.more)]
+    ("model", "horizon"),
+    [("KRLST", 0), *(pytest.param(*case, marks=pytest.mark.more) for case in [("KRLST", 3), ("auto", 0), ("auto", 1)])],
 )
 def test_parts_and_yardsticks_do_not_depend_on_blocks_and_are_resumed_exactly(model, horizon):
     X, y = stream(560)

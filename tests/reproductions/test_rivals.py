@@ -77,6 +77,7 @@ def test_a_committee_of_one_is_the_exact_process():
     assert_predicts(one, X_NEW, exact.predict(X_NEW).mean, exact.predict(X_NEW).variance[:, 0])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize(

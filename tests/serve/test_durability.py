@@ -33,6 +33,7 @@ def allow(journal, pages):
         journal.write(lambda cursor: cursor.execute(f"PRAGMA max_page_count={pages}").fetchall() and None).result()
 
 
+@pytest.mark.more
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path):
     scripts = {f"s{i}": list(script(f"s{i}", 60, seed=i)) for i in range(3)}
     expected = undisturbed(tmp_path / "calm", scripts)
@@ -46,6 +47,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path):
     check((answers, left), expected, scripts)
 
 
+@pytest.mark.more
 def test_a_disk_that_fills_up_refuses_and_loses_nothing(tmp_path):
     scripts = {f"s{i}": list(script(f"s{i}", 60, seed=i)) for i in range(2)}
     expected = undisturbed(tmp_path / "calm", scripts)
@@ -114,6 +116,7 @@ def test_a_repeated_key_gets_the_first_answer_also_after_a_restart(tmp_path):
         assert too_long.status_code == 422
 
 
+@pytest.mark.more
 def test_a_second_process_is_refused_and_a_stopped_one_leaves_the_folder(tmp_path):
     server = Server(tmp_path)
     try:
@@ -299,6 +302,7 @@ def test_many_kills(tmp_path):
     check((answers, left), expected, scripts)
 
 
+@pytest.mark.more
 def test_many_streams_are_loaded_at_once_in_a_fresh_process():
     script = """
 import sys, threading

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.checkout import files
 
 FILES = {
@@ -26,6 +28,7 @@ def test_writing(tmp_path):
 }
 
 
+@pytest.mark.more
 def test_files_that_tests_write_into_the_checkout_fail_the_run_by_name(tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

@@ -41,6 +41,7 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
     assert cold.stdout == warm.stdout
 
 
+@pytest.mark.more
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
 def test_functions_of_different_layouts_have_different_names_whatever_process_compiles_them():
     code = (

@@ -565,7 +565,7 @@ UNITS = {
     "periodic": sg.Periodic(4.0) + sg.LinearKernel(),
     "factors": sg.SquaredExponential(factors=1) + sg.LinearKernel(),
 }
-SLOW = ("scaled and quadratic", "periodic")
+SLOW = ("factors", "squared exponential and linear", "scaled and quadratic", "periodic")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.more if name in SLOW else ()) for name in UNITS])

@@ -203,7 +203,7 @@ def latent(prediction):
 
 
 @pytest.mark.parametrize("name", LOG_LIKELIHOODS)
-@pytest.mark.parametrize("factor", [1.0, 0.9])
+@pytest.mark.parametrize("factor", [pytest.param(1.0, marks=pytest.mark.more), 0.9])
 def test_a_basis_with_room_for_every_row_equals_the_whole_joint_gaussian(name, factor):
     likelihood, log_likelihood = LOG_LIKELIHOODS[name]
     X, y, T = line()

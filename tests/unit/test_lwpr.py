@@ -237,7 +237,7 @@ def test_one_field_equals_weighted_pls_from_sums_over_all_rows(d, directions):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"init_alpha": 250.0},
+        pytest.param({"init_alpha": 250.0}, marks=pytest.mark.more),
         pytest.param({"init_alpha": 100.0, "diag_only": False}, marks=pytest.mark.more),
         pytest.param({"init_alpha": 20.0, "meta": True}, marks=pytest.mark.more),
         {"init_alpha": 20.0, "meta": True, "diag_only": False, "penalty": 1e-3},

@@ -18,7 +18,7 @@ import streamgp as sg
 from streamgp import job, tables
 from streamgp.contract import snapshot
 from streamgp.job.description import described
-from tests.contract.models import EXAMPLES, D, parameters
+from tests.contract.models import EXAMPLES, KINDS, D, parameters
 
 
 def opened(data):
@@ -163,7 +163,7 @@ def try_to_run(data):
     return True
 
 
-@pytest.mark.parametrize("example", parameters(EXAMPLES))
+@pytest.mark.parametrize("example", parameters(EXAMPLES, more=EXAMPLES.keys() - KINDS))
 def test_garbage_in_any_array_is_refused_or_runs(example):
     data = learned(example, p=2).to_bytes()
     header, tensors = opened(data)
@@ -189,7 +189,7 @@ def settings_of(described):
                 yield from settings_of(part)
 
 
-@pytest.mark.parametrize("example", parameters(EXAMPLES))
+@pytest.mark.parametrize("example", parameters(EXAMPLES, more=EXAMPLES.keys() - KINDS))
 def test_garbage_in_any_setting_is_refused_or_runs(example):
     header, tensors = opened(learned(example, p=2).to_bytes())
     rng = np.random.default_rng(len(example))
@@ -246,6 +246,7 @@ def test_what_is_no_ordinary_file_is_refused_and_a_missing_one_is_told(tmp_path,
 # ---- names ----
 
 
+@pytest.mark.more
 def test_a_class_of_the_users_hides_none_of_ours():
     data = sg.SOGP(depth=3).to_bytes()
     code = """

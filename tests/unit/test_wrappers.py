@@ -33,8 +33,8 @@ def tuned_by_hand():
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda m: sg.Standardize(m, warmup=150),
-        lambda m: sg.Calibrated(sg.Standardize(m, warmup=150), level=0.8),
+        pytest.param(lambda m: sg.Standardize(m, warmup=150), marks=pytest.mark.more),
+        pytest.param(lambda m: sg.Calibrated(sg.Standardize(m, warmup=150), level=0.8), marks=pytest.mark.more),
         lambda m: sg.Calibrated(sg.DriftAware(sg.Standardize(m, warmup=150), trial=50)),
     ],
     ids=["Standardize", "Calibrated", "all"],
