@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from streamgp.auto.tuned import Tuned
 from streamgp.contract import snapshot
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
+from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
-from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import PartScores, RunningScores
 from streamgp.job.screening import Screening
@@ -100,7 +100,7 @@ class Pipeline:
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.model = self._built(own, pending)
-        self._late = Late(pending, self.waiting_width) if schema.ticket else None
+        self._late = Tickets(pending) if schema.ticket else None
         self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
         self.scored = self._predicted(self.model._empty(), np.empty(0, dtype=int), None, np.empty(0))
         self._moment = np.array([np.nan])  # the last time
@@ -268,7 +268,7 @@ class Pipeline:
 
     # Rows whose targets come late.
 
-    def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
+    def _take_late(self, rows: EncodedRows, late: Tickets) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []
         issued: list[CalibratedPrediction] = []
@@ -277,18 +277,20 @@ class Pipeline:
         for i, (name, alone) in enumerate(rows.tickets or []):
             y = rows.y[i]
             if name in late or (alone and not np.isnan(y)):
-                waited = late.take(name, y)
-                if waited is not None:
+                waiting = None if np.isnan(y) else late.resolve(name)
+                if waiting is None:
+                    late.ignored += 1
+                else:
                     y = observed[i] = self._screened(y, self.rows + 1 + i)
-                    self._resolve(waited, y, None if moments is None else moments[i])
-                    scored.append((waited, y))
+                    self._resolve_one(waiting, y, None if moments is None else moments[i])
+                    scored.append((waiting, y))
                 continue
             X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
             waited = self._issue(X, at_once=not np.isnan(y))
             new.append(i)
             issued.append(self._prediction(waited[None]))
             if np.isnan(y):
-                late.wait(name, self.rows + i, waited)
+                late.issue(name, waited)
             else:
                 late.close(name)
                 y = observed[i] = self._screened(y, self.rows + 1 + i)
@@ -316,10 +318,10 @@ class Pipeline:
 
         Returns:
             One line for each row: its inputs, what was issued, and what was predicted. ``issued`` reads it, and
-            ``learn_issued`` takes it with the target.
+            ``resolve`` takes it with the target.
         """
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        return np.reshape([self._issue(x[None].copy()) for x in own], (-1, self.waiting_width))
+        return self._lines(self._issue(x[None].copy()) for x in own)
 
     def issued(self, waits: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -330,7 +332,7 @@ class Pipeline:
         unknown = np.full(len(waits), np.nan)
         return self._predicted(self._prediction(waits), np.zeros(len(waits), dtype=int), None, unknown)
 
-    def learn_issued(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
+    def resolve(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
 
         Args:
@@ -342,7 +344,7 @@ class Pipeline:
         first = self.rows + 1
         y = self.screening.take(y, first)
         for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
-            self._resolve(waited, target, None if moments is None else moments[t])
+            self._resolve_one(waited, target, None if moments is None else moments[t])
             self.rows += 1
         self._score(list(zip(waits, y.tolist(), strict=True)), first)
         return self.scored
@@ -357,6 +359,10 @@ class Pipeline:
     def waiting_width(self) -> int:
         """Numbers of a row that waits for its target."""
         return sum(self._widths())
+
+    def _lines(self, waits: Iterable[FloatArray]) -> FloatArray:
+        """Rows that wait, (n, waiting_width)."""
+        return np.reshape(list(waits), (-1, self.waiting_width))
 
     def _split(self, waits: FloatArray) -> list[FloatArray]:
         return np.split(waits, np.cumsum(self._widths())[:-1], axis=1)
@@ -387,7 +393,7 @@ class Pipeline:
             raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
         return p
 
-    def _resolve(self, waited: FloatArray, y: float, time: float | None) -> None:
+    def _resolve_one(self, waited: FloatArray, y: float, time: float | None) -> None:
         """Learn the target of a row that waited."""
         X, issued, yardsticks, _ = self._split(waited[None])
         Y = np.array([[y]])
@@ -400,7 +406,7 @@ class Pipeline:
 
     def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:
         """Count predictions whose targets have come late; the first gets this number."""
-        waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
+        waits = self._lines(waited for waited, _ in scored)
         y = np.array([y for _, y in scored])
         _, _, yardsticks, _ = self._split(waits)
         p = self._prediction(waits)
@@ -429,8 +435,7 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        late = {} if self._late is None else self._late.arrays()
-        return {"last": self.encoder.last, "moment": self._moment} | self.parts.arrays() | late
+        return {"last": self.encoder.last, "moment": self._moment} | self.parts.arrays()
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
@@ -450,11 +455,12 @@ class Pipeline:
                 "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
-                "late": None if self._late is None else self._late.header(),
+                "late": None if self._late is None else self._late_header(self._late),
             },
         }
         model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self.yardsticks.arrays() | self.screening.arrays() | model | parts
+        late = {} if self._late is None else {"late_waiting": self._lines(self._late.rows.values())}
+        arrays = self._arrays() | self.yardsticks.arrays() | self.screening.arrays() | model | parts | late
         return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
     @classmethod
@@ -509,7 +515,7 @@ class Pipeline:
         pipeline.yardsticks.restore(tensors)
         pipeline.screening.restore(tensors)
         if pipeline._late is not None:
-            pipeline._late.restore(saved["late"])
+            pipeline._restore_late(pipeline._late, saved["late"], tensors)
         model = from_bytes(tensors["model"].tobytes())
         if repr(model) != repr(pipeline.model) or (model._d, model._p) != (pipeline.model._d, 1):
             raise snapshot.SnapshotError(
@@ -518,10 +524,31 @@ class Pipeline:
         pipeline.model = model
         return pipeline
 
+    def _late_header(self, late: Tickets) -> dict[str, Any]:
+        """The tickets of a run for a file, oldest first."""
+        return {"waiting": list(late.rows), "closed": list(late.closed), "counts": self.late}
+
+    def _restore_late(self, late: Tickets, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        """Go on with the tickets of a file."""
+        names, rows, counts = saved["waiting"], tensors["late_waiting"], saved["counts"]
+        if rows.shape != (len(names), self.waiting_width) or not all(isinstance(name, str) for name in names):
+            raise snapshot.SnapshotError(
+                "the snapshot does not name all rows that wait for their targets: resume it with the version that "
+                "saved it, or start a new run"
+            )
+        late.rows = dict(zip(names, rows.copy(), strict=True))
+        late.closed = dict.fromkeys(map(str, saved["closed"]), True)
+        late.resolved, late.expired, late.ignored = (
+            whole(name, counts[name], at_least=0) for name in ("learned", "expired", "ignored")
+        )
+
     @property
     def late(self) -> dict[str, int] | None:
-        """What became of the rows whose targets come later, with a ticket column; see Late.counts()."""
-        return None if self._late is None else self._late.counts()
+        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
+        rows without effect."""
+        if (late := self._late) is None:
+            return None
+        return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
 
     @property
     def learned(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.waiting import Tickets
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline, default_lags
 from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
@@ -106,19 +107,12 @@ class Learner:
         self.settings, self.tag = settings, tag
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
-        self._waiting: dict[str, FloatArray] = {}  # oldest first
-        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learned
-        self._issued = self.expired = 0
-        self._pending = pending_of(settings)
+        self.tickets = Tickets(pending_of(settings))
+        self._issued = 0
 
     @property
     def rows(self) -> int:
         return 0 if self.pipeline is None else self.pipeline.rows
-
-    @property
-    def waiting(self) -> int:
-        """How many rows wait for their targets."""
-        return len(self._waiting)
 
     def apply(self, op: Op) -> Outcome:
         """Do what a request asks for. RefusedError: nothing has changed; after any other error, load the state anew."""
@@ -199,12 +193,7 @@ class Learner:
         for waited, (_, *rest) in zip(waits, _table(pipeline.issued(waits)), strict=True):
             self._issued += 1
             ticket = f"{self.tag}-{self._issued}"
-            if len(self._waiting) >= self._pending:
-                oldest = next(iter(self._waiting))
-                del self._waiting[oldest]
-                self.expired += 1
-                self._close(oldest, learned=False)
-            self._waiting[ticket] = waited
+            self.tickets.issue(ticket, waited)
             answers.append(TicketRow(ticket, *rest))
         return Outcome(PredictAnswer(answers, pipeline.rows))
 
@@ -213,12 +202,11 @@ class Learner:
         before = pipeline.drift, pipeline.chosen
         results, waits, y, times = [], [], [], []
         for target in op.targets:
-            waited = self._waiting.pop(target.ticket, None)
+            waited = self.tickets.resolve(target.ticket)
             if waited is None:
-                learned = self._closed.get(target.ticket)
-                status = "unknown" if learned is None else "known" if learned else "expired"
+                resolved = self.tickets.closed.get(target.ticket)
+                status = "unknown" if resolved is None else "known" if resolved else "expired"
             else:
-                self._close(target.ticket, learned=True)
                 status = "learned"
                 waits.append(waited)
                 y.append(target.value)
@@ -226,14 +214,9 @@ class Learner:
             results.append(TargetResult(target.ticket, status))
         points = NOTHING
         if waits:
-            points = _points(pipeline.learn_issued(np.array(waits), np.array(y), times))
+            points = _points(pipeline.resolve(np.array(waits), np.array(y), times))
             self._detach(pipeline)
         return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
-
-    def _close(self, ticket: str, learned: bool) -> None:
-        self._closed[ticket] = learned
-        if len(self._closed) > self._pending:
-            del self._closed[next(iter(self._closed))]
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
@@ -267,9 +250,10 @@ class Learner:
 
     def to_bytes(self) -> bytes:
         """The whole state; its pipeline is the library's own file."""
-        waiting = [(ticket, waited.tobytes()) for ticket, waited in self._waiting.items()]
+        tickets = self.tickets
+        waiting = [(ticket, waited.tobytes()) for ticket, waited in tickets.rows.items()]
         pipeline = None if self.pipeline is None else self.pipeline.to_bytes()
-        saved = _Saved(pipeline, self.young, waiting, list(self._closed.items()), self._issued, self.expired)
+        saved = _Saved(pipeline, self.young, waiting, list(tickets.closed.items()), self._issued, tickets.expired)
         return msgspec.msgpack.encode(saved)
 
     @classmethod
@@ -280,9 +264,9 @@ class Learner:
         with cost.refusing():
             learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
         learner.young = saved.young
-        learner._waiting = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
-        learner._closed = dict(saved.closed)
-        learner._issued, learner.expired = saved.issued, saved.expired
+        learner.tickets.rows = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
+        learner.tickets.closed = dict(saved.closed)
+        learner._issued, learner.tickets.expired = saved.issued, saved.expired
         return learner
 
     @classmethod
@@ -297,7 +281,7 @@ class Learner:
             ) from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
-        cost.refuse(pipeline.request, len(pipeline.input_names), learner._pending)
+        cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
 

@@ -75,7 +75,7 @@ def seen_by(learner: Learner, before: View) -> View:
         "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
         "health": Health(int(health["repairs"]), list(health["diverged"]), int(health["fill_values"])),
         "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
-        "tickets": Tickets(learner.waiting, learner.expired),
+        "tickets": Tickets(len(learner.tickets), learner.tickets.expired),
         "gaps": dict(pipeline.encoder.gaps),
     }
     return View("ready" if chosen else "learning", before.doing, pipeline.rows, before.pace, False, rest)
