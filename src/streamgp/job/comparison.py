@@ -98,7 +98,7 @@ def compare_models(
         encoder = next(iter(pipelines.values())).encoder
         warmup = max(pipeline.request.chosen_after() for pipeline in pipelines.values())
         sums = BlockSums()
-        scores = {name: RunningScores() for name in models}
+        scores = {name: RunningScores([PREVIOUS]) for name in models}
         rows = skipped = 0
         chunk: Chunk | None = first
         while chunk is not None:
@@ -118,7 +118,7 @@ def compare_models(
                     losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
                 sums.add(losses)
                 for name, part in predicted.items():
-                    scores[name].add(_from(part, start), previous[start:])
+                    scores[name].add(_from(part, start), previous[start:, None])
             chunk = next(chunks, None)
     finally:
         reader.close()

@@ -17,10 +17,10 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction, packe
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.request import AUTO, Request
-from streamgp.job.scores import PartScores, RunningScores
+from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import decoded, from_bytes
+from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
@@ -39,6 +39,7 @@ DRIFT = {
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
+MODEL = "model"  # in a file, beside the yardsticks
 CHANGED = "the stream changed: models that learned only what came since err less"
 
 
@@ -96,7 +97,7 @@ class Pipeline:
         pending = self.request.run.pending if schema.ticket else 0
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
         self.screening = Screening(own, self.request.run.screen)
-        self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
+        self.scores = RunningScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.model = self._built(own, pending)
@@ -147,7 +148,7 @@ class Pipeline:
 
     def score_summary(self) -> dict[str, Any]:
         """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
-        return self.scores.summary() | self.parts.summary(self.rows)
+        return self.scores.summary() | self.scores.parts(self.rows)
 
     @property
     def input_names(self) -> list[str]:
@@ -200,8 +201,8 @@ class Pipeline:
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
         again._track(X, y, time if self.model._needs_time else None)
-        self.model, self.yardsticks, self._first_target = again.model, again.yardsticks, again._first_target
-        self.scores, self.parts = again.scores, again.parts
+        self.model, self.yardsticks, self.scores = again.model, again.yardsticks, again.scores
+        self._first_target = again._first_target
 
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
@@ -236,8 +237,7 @@ class Pipeline:
         """Score predictions whose targets have come; the first is of this row."""
         self.previous = of_yardsticks[:, 0]
         self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
-        self.scores.add(self.scored, self.previous)
-        self.parts.add(self.scored, of_yardsticks)
+        self.scores.add(self.scored, of_yardsticks)
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -435,12 +435,17 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last, "moment": self._moment} | self.parts.arrays()
+        return {"last": self.encoder.last, "moment": self._moment, "scores": self.scores.sums}
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
+        return snapshot.packed(*self.contents())
+
+    def contents(self) -> snapshot.Contents:
+        """What a snapshot of the run has."""
         request = self.request
         settings, parts = snapshot.encoded(request.settings)
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.model)} | self.yardsticks.contents())
         header = {
             "holds": "a run over rows of a table",
             "run": {
@@ -452,16 +457,14 @@ class Pipeline:
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
                 "first_target": self._first_target,
-                "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
                 "late": None if self._late is None else self._late_header(self._late),
+                "models": models,
             },
         }
-        model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
         late = {} if self._late is None else {"late_waiting": self._lines(self._late.rows.values())}
-        arrays = self._arrays() | self.yardsticks.arrays() | self.screening.arrays() | model | parts | late
-        return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return header, self._arrays() | self.screening.arrays() | parts | late | states
 
     @classmethod
     def load(cls, path: str | Path) -> Pipeline:
@@ -475,7 +478,11 @@ class Pipeline:
     @classmethod
     def from_bytes(cls, data: bytes) -> Pipeline:
         """Return the pipeline of a snapshot."""
-        header, tensors = snapshot.unpacked(data)
+        return cls.of(*snapshot.unpacked(data))
+
+    @classmethod
+    def of(cls, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
+        """Return the pipeline of ``contents``."""
         if "run" not in header:
             raise snapshot.SnapshotError(
                 f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
@@ -487,7 +494,8 @@ class Pipeline:
             raise
         except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
             raise snapshot.SnapshotError(
-                f"the snapshot does not describe a run this version can resume: {error}"
+                f"the snapshot does not describe a run this version can resume: {error}; start a new run, or resume it "
+                "with the version that saved it"
             ) from error
 
     @classmethod
@@ -501,9 +509,6 @@ class Pipeline:
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
         pipeline._first_target = whole("first_target", saved["first_target"], at_least=-1)
-        pipeline.scores = RunningScores(**saved["scores"])
-        if not all(isinstance(value, int | float) for value in vars(pipeline.scores).values()):
-            raise snapshot.SnapshotError(f"the snapshot's scores must be numbers; they are {saved['scores']}")
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
@@ -512,11 +517,11 @@ class Pipeline:
             if tensor.dtype != array.dtype or tensor.shape != array.shape:
                 raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
             array[...] = tensor
-        pipeline.yardsticks.restore(tensors)
+        pipeline.yardsticks.restore(saved["models"], tensors)
         pipeline.screening.restore(tensors)
         if pipeline._late is not None:
             pipeline._restore_late(pipeline._late, saved["late"], tensors)
-        model = from_bytes(tensors["model"].tobytes())
+        model = model_of(*snapshot.part(MODEL, saved["models"], tensors))
         if repr(model) != repr(pipeline.model) or (model._d, model._p) != (pipeline.model._d, 1):
             raise snapshot.SnapshotError(
                 f"the snapshot's model is not the one that its settings say, {pipeline.model!r}: it is {model!r}"

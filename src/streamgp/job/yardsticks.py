@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streamgp.auto.candidates import least_squares
+from streamgp.contract import snapshot
 from streamgp.contract.model import Shape, StreamModel
-from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.scores import START_UP
-from streamgp.loading import from_bytes
+from streamgp.loading import model_of
 from streamgp.recipes.naive import InputValue, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.wrappers.delayed import Ahead
@@ -121,16 +123,15 @@ class Yardsticks:
 
     # The state.
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def contents(self) -> dict[str, snapshot.Contents]:
         """The models by name."""
-        models = self._models | self._seasonal
-        return {name: np.frombuffer(model.to_bytes(), dtype=np.uint8) for name, model in models.items()}
+        return {name: snapshot.contents(model) for name, model in (self._models | self._seasonal).items()}
 
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+    def restore(self, headers: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved models."""
         for models in (self._models, self._seasonal):
             for name, model in models.items():
-                saved = from_bytes(tensors[name].tobytes())
+                saved = model_of(*snapshot.part(name, headers, tensors))
                 if repr(saved) != repr(model) or saved._d not in (model._d, None if model._d else 1):
-                    raise SnapshotError(f"the snapshot's {name} must be {model!r}; it is {saved!r}")
+                    raise snapshot.SnapshotError(f"the snapshot's {name} must be {model!r}; it is {saved!r}")
                 models[name] = saved

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract import snapshot
 from streamgp.contract.waiting import Tickets
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline, default_lags
@@ -43,6 +43,7 @@ from streamgp.tables.writing import PredictedRows
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
 MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
+RUN = "run"  # in a snapshot
 NOTHING = np.empty((0, 5))
 
 
@@ -82,17 +83,8 @@ class Outcome(Struct):
     notes: list[Note] = []
 
 
-class _Saved(Struct):
-    pipeline: bytes | None
-    young: list[Op] | None
-    waiting: list[tuple[str, bytes]]
-    closed: list[tuple[str, bool]]
-    issued: int
-    expired: int
-
-
 # Made here, in one thread: msgspec crashes where several threads are the first to decode a type at the same time.
-SAVED, OPS = msgspec.msgpack.Decoder(_Saved), msgspec.msgpack.Decoder(Op)
+YOUNG, OPS = msgspec.msgpack.Decoder(list[Op] | None), msgspec.msgpack.Decoder(Op)
 
 
 class Learner:
@@ -249,24 +241,33 @@ class Learner:
     # The state.
 
     def to_bytes(self) -> bytes:
-        """The whole state; its pipeline is the library's own file."""
+        """The whole state."""
         tickets = self.tickets
-        waiting = [(ticket, waited.tobytes()) for ticket, waited in tickets.rows.items()]
-        pipeline = None if self.pipeline is None else self.pipeline.to_bytes()
-        saved = _Saved(pipeline, self.young, waiting, list(tickets.closed.items()), self._issued, tickets.expired)
-        return msgspec.msgpack.encode(saved)
+        runs, tensors = snapshot.nested({} if self.pipeline is None else {RUN: self.pipeline.contents()})
+        header = {
+            "holds": "a stream of streamgp serve",
+            "runs": runs,
+            "tickets": list(tickets.rows),
+            "closed": list(tickets.closed.items()),
+            "issued": self._issued,
+            "expired": tickets.expired,
+        }
+        tensors["waiting"] = np.array(list(tickets.rows.values()))
+        tensors["young"] = np.frombuffer(msgspec.msgpack.encode(self.young), dtype=np.uint8)
+        return snapshot.packed(header, tensors)
 
     @classmethod
     def from_bytes(cls, settings: StreamSettings, tag: str, data: bytes) -> Learner:
         """The learner whose ``to_bytes`` gave this."""
-        saved = SAVED.decode(data)
+        header, tensors = snapshot.unpacked(data)
         learner = cls(settings, tag)
-        with cost.refusing():
-            learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
-        learner.young = saved.young
-        learner.tickets.rows = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
-        learner.tickets.closed = dict(saved.closed)
-        learner._issued, learner.tickets.expired = saved.issued, saved.expired
+        if RUN in header["runs"]:
+            with cost.refusing():
+                learner.pipeline = Pipeline.of(*snapshot.part(RUN, header["runs"], tensors))
+        learner.young = YOUNG.decode(tensors["young"].tobytes())
+        learner.tickets.rows = dict(zip(header["tickets"], tensors["waiting"].copy(), strict=True))
+        learner.tickets.closed = dict(header["closed"])
+        learner._issued, learner.tickets.expired = header["issued"], header["expired"]
         return learner
 
     @classmethod
@@ -275,7 +276,7 @@ class Learner:
         try:
             with cost.refusing():
                 pipeline = Pipeline.from_bytes(data)
-        except SnapshotError as error:
+        except snapshot.SnapshotError as error:
             raise RefusedError(
                 422, "bad_snapshot", str(error), "send a file of streamgp run --save, unaltered"
             ) from None
