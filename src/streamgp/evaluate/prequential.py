@@ -26,7 +26,7 @@ class Scores(NamedTuple):
         coverage: share of the targets inside their intervals.
         width: mean width of the intervals, in units of the target.
         interval_score: mean interval score.
-        windows: (windows,) coverage of every window of so many rows that follow each other.
+        windows: (windows,) coverage of every window of consecutive rows.
     """
 
     prediction: Prediction

@@ -14,6 +14,7 @@ from streamgp.auto.tuned import Tuned
 from streamgp.contract import snapshot
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
+from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.request import AUTO, Request
@@ -387,11 +388,7 @@ class Pipeline:
 
     def _prediction(self, waits: FloatArray) -> CalibratedPrediction:
         """What was predicted of rows that wait."""
-        like = self.model._empty()
-        p = unpacked(self._split(waits)[-1], like, 1)._each(lambda part: part[:, 0])
-        if not isinstance(p, CalibratedPrediction):
-            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
-        return p
+        return _calibrated(unpacked(self._split(waits)[-1], self.model._empty(), 1)._each(lambda part: part[:, 0]))
 
     def _resolve_one(self, waited: FloatArray, y: float, time: float | None) -> None:
         """Learn the target of a row that waited."""
@@ -415,14 +412,13 @@ class Pipeline:
 
     def _predicted(
         self,
-        p: Prediction,
+        prediction: Prediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
-        if not isinstance(p, CalibratedPrediction):
-            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
+        p = _calibrated(prediction)
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
@@ -512,11 +508,10 @@ class Pipeline:
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
-        for name, array in pipeline._arrays().items():
-            tensor = tensors[name]
-            if tensor.dtype != array.dtype or tensor.shape != array.shape:
-                raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
-            array[...] = tensor
+        arrays = pipeline._arrays()
+        refuse_unlike({name: tensors[name] for name in arrays}, arrays)
+        for name, array in arrays.items():
+            array[...] = tensors[name]
         pipeline.yardsticks.restore(saved["models"], tensors)
         pipeline.screening.restore(tensors)
         if pipeline._late is not None:
@@ -625,9 +620,15 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     return 0 if own and not horizon else DEFAULT_LAGS
 
 
-def _unknown(p: Any, which: np.ndarray) -> CalibratedPrediction:
+def _calibrated(p: Prediction) -> CalibratedPrediction:
+    if not isinstance(p, CalibratedPrediction):
+        raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
+    return p
+
+
+def _unknown(p: Prediction, which: np.ndarray) -> CalibratedPrediction:
     """A prediction in which nothing is predicted for some rows."""
-    return p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p  # type: ignore[no-any-return]
+    return _calibrated(p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p)
 
 
 def _joined(*predictions: Any) -> Any:

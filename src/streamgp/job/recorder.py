@@ -22,7 +22,7 @@ MOST_NUMBERS = 40  # of one hyperparameter that are kept
 
 
 class Recorder(Observer):
-    """Keeps at most so many buckets of rows; when they are full, two and two are joined.
+    """Keeps a long run in constant memory: extremes and sums of buckets of rows, and samples of the model.
 
     Args:
         buckets: most buckets, an even number. With fewer rows every row has its own.
@@ -146,7 +146,7 @@ class Recorder(Observer):
 
 
 def _moving(sums: FloatArray, width: int) -> FloatArray:
-    """The sums of each bucket and those before it, so many in all."""
+    """The sums over each bucket and the buckets before it, as many as the width in all."""
     total = np.concatenate([np.zeros_like(sums[:1]), np.cumsum(sums, axis=0)])
     end = np.arange(1, len(sums) + 1)
     moving: FloatArray = total[end] - total[np.maximum(end - width, 0)]

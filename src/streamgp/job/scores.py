@@ -98,7 +98,7 @@ class RunningScores:
         }
 
     def _part(self, sums: FloatArray) -> dict[str, Any]:
-        at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least so many yardsticks
+        at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least 0, 1, 2, ... yardsticks
         own = scored(at_least[:, 0])
         most = int(np.flatnonzero(own.rows >= COMPARED * own.rows[0])[-1]) if own.rows[0] else 0
         yardsticks = scored(at_least[most, OWN : OWN + most]).rmse.tolist()

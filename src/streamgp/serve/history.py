@@ -49,11 +49,11 @@ def merged(blocks: FloatArray) -> FloatArray:
 
 
 def thinned(points: FloatArray, most: int) -> FloatArray:
-    """At most so many of the points: the smallest and the largest of each of equal parts, in their order.
+    """Some of the points: the smallest and the largest of each of equal parts, in their order.
 
     Args:
         points: (n, POINT).
-        most: at least 2.
+        most: points that are kept, at least 2.
     """
     if len(points) <= most:
         return points

@@ -108,7 +108,7 @@ class Learner:
 
     def apply(self, op: Op) -> Outcome:
         """Do what a request asks for. RefusedError: nothing has changed; after any other error, load the state anew."""
-        renewed = self._renewed(op) if self.young is not None and op.rows else None
+        renewed = self._renewed(op, self.young) if self.young is not None and op.rows else None
         if renewed is None:
             outcome = self._applied(op)
         else:
@@ -120,28 +120,26 @@ class Learner:
                 self.young = None
         return outcome
 
-    def _renewed(self, op: Op) -> Learner | None:
+    def _renewed(self, op: Op, young: list[Op]) -> Learner | None:
         """One that has done the same with the columns as they look now; None where they look as before."""
-        assert self.young is not None
-        schema = self._recognised(op)
+        schema = self._recognized(op, young)
         if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
             return None
         again = Learner(self.settings, self.tag)
         try:
             again.pipeline = new_pipeline(self.settings, schema)
-            for earlier in self.young:
+            for earlier in young:
                 again._applied(earlier)
         except (RefusedError, ValueError) as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
             return None  # the first rows do not fit what the columns look like now: they stay what they are
-        again.young = self.young
+        again.young = young
         return again
 
-    def _recognised(self, op: Op) -> Schema | None:
-        assert self.young is not None
+    def _recognized(self, op: Op, young: list[Op]) -> Schema | None:
         target = self.settings.target
-        earlier = [row for one in self.young for row in one.rows]
+        earlier = [row for one in young for row in one.rows]
         chunk = as_chunk([*earlier, *op.rows][: max(LOOK, SETTLED)])
         if target not in chunk.columns:
             if op.kind == "rows":

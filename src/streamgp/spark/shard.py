@@ -178,7 +178,7 @@ class Shard:
         """The times that models get."""
         if not self._plan.model._needs_time:
             return None
-        return np.asarray(time / (self._plan.ticks or 1.0))
+        return np.asarray(time / self._plan.per_second)
 
     def _add(self, entry: Entry) -> None:
         if entry.new:

@@ -319,7 +319,7 @@ class Delayed(Late):
 class Ahead(Late):
     """A stream model that predicts targets some rows ahead.
 
-    The target of a row is predicted from the row so many before it, with all that was known then, and from nothing
+    The target of a row is predicted from the row ``horizon`` before it, with all that was known then, and from nothing
     that came in between: so ``predict_one`` and ``track`` return what was issued, and errors are those of real
     forecasts. ``upcoming()`` has the predictions of the rows to come. A row is learned when its target has come. Within
     ``Lagged`` the newest lag is the row's own target.
@@ -375,7 +375,7 @@ class Ahead(Late):
         return joined(predictions) if report else None
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
-        """The target of a row has come: the row so many before it is learned."""
+        """The target of a row has come: the row ``horizon`` before it is learned."""
         ticket = row - self._horizon
         known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
         if not known:  # the model within has not seen it, or does not bridge it
