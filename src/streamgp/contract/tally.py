@@ -50,8 +50,9 @@ def counted(
     Example:
         >>> import numpy as np
         >>> y, mean = np.array([1.0, 2.0, np.nan]), np.array([1.5, 2.5, 3.0])
-        >>> scored(counted(y, mean, mean - 1.0, mean + 0.1).sum(axis=0))[:4]
-        (2.0, 0.5, 0.5, 1.0)
+        >>> rows, rmse, mae, coverage, *_ = scored(counted(y, mean, mean - 1.0, mean + 0.1).sum(axis=0))
+        >>> print(rows, rmse, mae, coverage)
+        2.0 0.5 0.5 1.0
     """
     if known is None:
         known = np.isfinite(y) & np.isfinite(mean)
