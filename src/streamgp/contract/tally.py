@@ -65,8 +65,7 @@ def counted(
 def scored(sums: FloatArray) -> Scored:
     """The scores that follow from sums of what ``counted`` returned, (..., 6)."""
     rows = sums[..., ROWS]
-    with np.errstate(invalid="ignore"):
-        means = sums / np.where(rows > 0, rows, np.nan)[..., None]
+    means = sums / np.where(rows > 0, rows, np.nan)[..., None]
     return Scored(rows, np.sqrt(means[..., SQUARED]), *np.moveaxis(means[..., ABSOLUTE:], -1, 0))
 
 

@@ -591,7 +591,7 @@ class Pipeline:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much each model has to say at present, by name."""
+        """The present weight of each model, by name."""
         return {self.request.model: 1.0} if (auto := self._auto) is None else auto.weights
 
     @property

@@ -17,7 +17,7 @@ from streamgp.tables.writing import PredictedRows
 LEAST = ("observed_low", "mean_low", "lower")
 MOST = ("observed_high", "mean_high", "upper")
 PIT_BINS = 20
-SAMPLES = 512  # looks at the model that are kept
+SAMPLES = 512  # of the model along the run
 MOST_NUMBERS = 40  # of one hyperparameter that are kept
 
 
@@ -79,7 +79,7 @@ class Recorder(Observer):
         self.pit += np.histogram(p, bins=PIT_BINS, range=(0.0, 1.0))[0]
 
     def _look(self, pipeline: Pipeline, microseconds: float) -> None:
-        """Keep a look at the model, thinned to a fixed number."""
+        """Sample the model; every other sample is dropped when there are too many."""
         self._looks += 1
         if self._looks % self._sample_every:
             return
@@ -123,15 +123,15 @@ class Recorder(Observer):
         return {"rmse": own.rmse, "coverage": own.coverage, "raw_coverage": raw.coverage}
 
     def paths(self) -> dict[str, FloatArray]:
-        """How every hyperparameter of the present model has moved, (looks, numbers); NaN where it had others."""
+        """How every hyperparameter of the present model has moved, (samples, numbers); NaN where it had others."""
         return self._stacked(lambda sample: sample["hyperparameters"])
 
     def relevance(self) -> FloatArray:
-        """How much every input has counted, (looks, inputs)."""
+        """How much every input has counted, (samples, inputs)."""
         return self._stacked(lambda sample: {"relevance": sample["relevance"]}).get("relevance", np.zeros((0, 0)))
 
     def weights(self) -> dict[str, FloatArray]:
-        """How much every model has had to say, (looks,); NaN before it was chosen."""
+        """The weight of every model, (samples,); NaN before it was chosen."""
         return {name: values[:, 0] for name, values in self._stacked(lambda sample: sample["weights"]).items()}
 
     def _stacked(self, part: Any) -> dict[str, FloatArray]:
@@ -145,6 +145,7 @@ class Recorder(Observer):
         return result
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _moving(sums: FloatArray, width: int) -> FloatArray:
     """The sums over each bucket and the buckets before it, as many as the width in all."""
     total = np.concatenate([np.zeros_like(sums[:1]), np.cumsum(sums, axis=0)])

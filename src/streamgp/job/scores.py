@@ -21,9 +21,9 @@ COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left 
 class RunningScores:
     """Sums over all predictions so far, each made before its target was known, and the scores that follow from them.
 
-    They are kept for the first rows and for those after them, beside yardsticks. A part of the rows compares all
-    predictions on the rows of which each says something; a yardstick that says nothing of a quarter of a part's rows is
-    left out of that part, and so are those after it.
+    They are kept for the first rows and for those after them, beside yardsticks. All are compared on the rows that each
+    of them predicts; a yardstick that does not predict a quarter of a part's rows is left out of that part, and so are
+    those after it.
 
     Args:
         names: of the yardsticks, the previous value first, those that begin first before the others.
@@ -31,7 +31,7 @@ class RunningScores:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
-        # By part; by how many of the first yardsticks say something; of the run, of its model's own intervals, and of
+        # By part; by how many of the first yardsticks predict the row; of the run, of its model's own intervals, and of
         # the yardsticks.
         self.sums = np.zeros((len(PARTS), len(names) + 1, OWN + len(names), len(Scored._fields)))
 
@@ -67,6 +67,7 @@ class RunningScores:
         return float(self._all[0].coverage)
 
     @property
+    @np.errstate(over="ignore", invalid="ignore")
     def _all(self) -> list[Scored]:
         """Over all rows: those of the run, of its model's own intervals, and of the previous value."""
         return [scored(sums) for sums in self.sums.sum(axis=(0, 1))[: OWN + 1]]
@@ -97,6 +98,7 @@ class RunningScores:
             for name, (first, last), sums in zip(PARTS, ends, self.sums, strict=True)
         }
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _part(self, sums: FloatArray) -> dict[str, Any]:
         at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least 0, 1, 2, ... yardsticks
         own = scored(at_least[:, 0])

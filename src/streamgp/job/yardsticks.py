@@ -60,12 +60,12 @@ class Yardsticks:
             model._prepare(Shape(own, 1, scalar=True, certain=True))
 
     def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """What all of them say of rows, (n, names), learning each before the next; NaN where there is nothing."""
+        """Predict rows, (n, names), learning each before the next; NaN where there is no prediction."""
         predicted = [self._sure(name, model.track(X, y).mean, len(y)) for name, model in self._models.items()]
         return np.column_stack([*predicted, self.seasonal(y)])
 
     def seasonal(self, y: FloatArray) -> FloatArray:
-        """What the seasonal values say of the next rows, (n, seasons)."""
+        """The seasonal values as predictions of the next rows, (n, seasons)."""
         nothing = np.zeros((len(y), 1))
         return np.column_stack(
             [np.empty((len(y), 0)), *(model.track(nothing, y).mean for model in self._seasonal.values())]
@@ -90,7 +90,7 @@ class Yardsticks:
         return sum(1 + model._issued_width(1) for model in self._models.values())
 
     def issue(self, X: FloatArray) -> FloatArray:
-        """What the first yardsticks say of one row, and what they are judged by, (issued_width,)."""
+        """The predictions of one row by the first yardsticks, and what they learn its target with, (issued_width,)."""
         parts: list[FloatArray] = []
         for name, model in self._models.items():
             prediction, issued = model._issue(X)

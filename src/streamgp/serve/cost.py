@@ -1,6 +1,6 @@
 """Cost: what a stream takes of memory and time, known before anything is allocated, and refused where it is too much.
 
-A model says how large its arrays will be just before it allocates them (``arrays.inspector``). So the cost is that of
+A model reports the size of its arrays just before it allocates them (``arrays.inspector``). So the cost is that of
 the model as it was built, whichever of its settings or parts made it large; models within a model count with it.
 """
 
@@ -102,7 +102,7 @@ def measured(model: StreamModel, d: int) -> Cost:
         found.append(_cost_of(sizes, size))
         raise _MeasuredError
 
-    # What does not fit such rows says so when they come.
+    # A model that does not fit such rows raises when they come.
     with _inspected(inspect), contextlib.suppress(_MeasuredError, ValueError):
         model.clone()._start(d, 1)
     return total(found)
