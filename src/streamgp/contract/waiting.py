@@ -57,13 +57,13 @@ class Waiting:
         Returns:
             The places of the last of these rows, as many as there is room for, and how many rows expired.
         """
-        newest, before = int(self.tickets.max()), len(self)
+        newest, n = int(self.tickets.max()), min(len(tickets), self.places)
         if tickets[0] <= newest:  # a free place has -1: refuses what is below 0, too
             raise ValueError(f"tickets must grow from 0 on; got {tickets[0]} after {newest}")
-        n = min(len(tickets), self.places)
         places = np.array([self.tickets.argmin()]) if n == 1 else np.argsort(self.tickets, kind="stable")[:n]
+        expired = len(tickets) - n + int(np.count_nonzero(self.tickets[places] >= 0))
         self.tickets[places], self.rows[places] = tickets[-n:], rows[-n:]
-        return places, before + len(tickets) - len(self)
+        return places, expired
 
     def place(self, ticket: int) -> int:
         """The place of a ticket; one that no row waits under is refused."""
