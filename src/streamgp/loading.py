@@ -24,7 +24,11 @@ def from_bytes(data: bytes, **parts: Any) -> Any:
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"data must be the bytes that to_bytes() returned; got {type(data).__name__}")
-    header, tensors = unpacked(bytes(data))
+    return model_of(*unpacked(bytes(data)), **parts)
+
+
+def model_of(header: dict[str, Any], tensors: dict[str, np.ndarray], **parts: Any) -> Any:
+    """Return the model, or the fleet, that snapshot.contents described."""
     if "model" not in header:
         way = "; open it with streamgp.job.Pipeline.load(path), whose .model is the model within"
         raise SnapshotError(f"the snapshot holds {header.get('holds', 'no model')}{way if 'run' in header else ''}")

@@ -77,7 +77,7 @@ class Configured:
                     params |= {f"{name}__{inner}": v for inner, v in value.get_params(deep=True).items()}
         return params
 
-    def replaced(self, **params: Any) -> Any:
+    def replaced(self, **params: Any) -> Self:
         """Return a new object of the same class with some settings changed (``part__setting`` reaches into a part)."""
         return type(self)(**self._merged(params))
 

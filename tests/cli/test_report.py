@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from streamgp.contract import tally
 from streamgp.job import Block, Job, report
 from streamgp.job.recorder import Recorder
 from streamgp.job.report import write_plot, write_report
@@ -147,7 +148,7 @@ def test_buckets_hold_the_extremes_and_sums_of_their_rows(rows):
         low = known.min() if known.size else np.nan
         np.testing.assert_array_equal(series["observed_low"][b], low)
         assert series["upper"][b] == (mean[part] + 1.0).max()
-        assert recorder.columns["known"][b] == known.size
+        assert recorder.columns["sums"][b, tally.ROWS] == known.size
         assert recorder.times[b] == f"t{b * stride + 1}"
     assert len(recorder.times) == recorder.used
     running = recorder.running(10**6)

@@ -134,7 +134,7 @@ def test_a_fleet_that_keeps_no_rows():
 @pytest.mark.parametrize(
     ("name", "where", "value", "reason"),
     [
-        ("tickets", 1, 5, "tickets cannot be those of waiting rows"),
+        ("tickets", 1, 5, "tickets must be different whole numbers below 2"),
         ("models", 0, 9, "waiting.models must be"),
         ("newest", 0, 9, "waiting.newest must be"),
         ("fresh", 0, 2, "waiting.fresh must be"),
@@ -155,7 +155,9 @@ def test_the_models_that_wait_under_tickets():
     p = fleet.issue(np.zeros((3, D)), ids=[2, 0, 2])
     fleet.resolve(p.ticket[[1]], [1.0])
     assert fleet.waiting([*p.ticket, 99, -1]).tolist() == [2, -1, 2, -1, -1]
-    fleet.issue(np.zeros((2, D)), ids=[1, 1])  # the oldest loses its place
+    fleet.issue(np.zeros((1, D)), ids=[1])  # in the place that is free
+    assert fleet.waiting([*p.ticket, 3]).tolist() == [2, -1, 2, 1]
+    fleet.issue(np.zeros((1, D)), ids=[1])  # in that of the oldest
     assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 2, 1]
     fleet.remove(1)
     assert fleet.waiting([*p.ticket, 3]).tolist() == [-1, -1, 1, -1]

@@ -82,7 +82,7 @@ def test_late_targets_are_screened_when_they_come():
     one, other = (pipeline.model.predict_one(np.zeros(2)) for pipeline in pipelines)
     assert one.mean == other.mean
     waits = pipelines[0].issue(late.rows_of(X[:2], np.full(2, np.nan)))
-    scored = pipelines[0].learn_issued(waits, np.array([1e30, 0.5]))
+    scored = pipelines[0].resolve(waits, np.array([1e30, 0.5]))
     assert np.isnan(scored.observed).tolist() == [True, False]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamgp.job import Pipeline
-from streamgp.job.scores import PartScores, as_table, better_yardstick, shown
+from streamgp.job.scores import RunningScores, as_table, better_yardstick, shown
 from streamgp.tables import PredictedRows
 from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
 
@@ -92,13 +92,13 @@ def test_yardsticks_say_what_plain_loops_say(monkeypatch, model, lags, horizon):
     X, y = stream(540, seed=1)
     y = 50.0 + 3.0 * y
     y[[0, 33, 40, 41, 300]] = np.nan
-    heard = []
-    add = PartScores.add
-    monkeypatch.setattr(PartScores, "add", lambda self, p, said: (heard.append(said), add(self, p, said)))
+    issued = []
+    add = RunningScores.add
+    monkeypatch.setattr(RunningScores, "add", lambda self, p, values: (issued.append(values), add(self, p, values)))
     pipeline = pipeline_of(model, lags, horizon)
     taken(pipeline, X, y, [1, 2, 25, 60, 400])
     expected = said_of(X, y, lags, horizon, (4, 12))
-    said = dict(zip(pipeline.parts.names, np.concatenate(heard).T, strict=True))
+    said = dict(zip(pipeline.scores.names, np.concatenate(issued).T, strict=True))
     assert list(said) == list(expected)
     for name in expected:
         known = np.isfinite(expected[name])
@@ -120,16 +120,16 @@ def test_a_part_compares_all_on_the_same_rows():
     width = rng.uniform(1.0, 3.0, size=n)
     nothing = np.full(n, np.nan)
     rows = PredictedRows(np.arange(1, n + 1), None, mean, mean - width, mean + width, nothing, y, *[nothing] * 3)
-    parts = PartScores(["a", "b", "c"])
+    scores = RunningScores(["a", "b", "c"])
     for a, b in ((0, 1), (1, 480), (480, 700), (700, n)):
         part = PredictedRows(*(None if column is None else column[a:b] for column in rows))
-        parts.add(part, said[a:b])
+        scores.add(part, said[a:b])
     known = ~np.isnan(y) & ~np.isnan(mean)
     for name, rows_of_part, compared in (
         ("start_up", range(500), ["a", "b"]),  # c says nothing of most rows
         ("steady", range(500, n), ["a", "b", "c"]),
     ):
-        found = parts.summary(n)[name]
+        found = scores.parts(n)[name]
         counted = [t for t in rows_of_part if known[t]]
         same = [t for t in counted if np.isfinite(said[t, : len(compared)]).all()]
         assert (found["rows"], found["compared_rows"]) == (len(counted), len(same))
@@ -163,19 +163,19 @@ def test_parts_and_yardsticks_do_not_depend_on_blocks_and_are_resumed_exactly(mo
 
 
 def test_a_season_longer_than_the_horizon_is_counted_in_whole_seasons():
-    assert pipeline_of("KRLST", 2, 6).parts.names == [
+    assert pipeline_of("KRLST", 2, 6).scores.names == [
         "previous value",
         "least squares",
         "value 8 rows ago",
         "value 12 rows ago",
     ]
-    assert pipeline_of("KRLST", 2, 12).parts.names[2:] == ["value 12 rows ago"]
+    assert pipeline_of("KRLST", 2, 12).scores.names[2:] == ["value 12 rows ago"]
 
 
 def test_with_very_many_inputs_there_is_no_least_squares():
     X, y = stream(60)
     pipeline = Pipeline(schema_of(2), "QKLMS", {"warmup": 30, "tune": False}, 300)
-    assert pipeline.parts.names == ["previous value"]
+    assert pipeline.scores.names == ["previous value"]
     taken(pipeline, X, y)
     assert list(pipeline.score_summary()["start_up"]["yardsticks"]) == ["previous value"]
 

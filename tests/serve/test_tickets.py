@@ -86,7 +86,7 @@ def test_late_targets_are_learned_as_the_library_learns_them(client):
     X, y = np.array([[row["x"]] for row in table[60:]]), np.array([row["y"] for row in table[60:]])
     waits = pipeline.issue(EncodedRows(X, y, None, list(range(20)), []))
     for i in order:
-        pipeline.learn_issued(waits[i : i + 1], y[i : i + 1])
+        pipeline.resolve(waits[i : i + 1], y[i : i + 1])
     assert client.get(f"{path}/snapshot").content == pipeline.to_bytes()
 
 

@@ -18,26 +18,26 @@ class Value:
     """A value in a state store."""
 
     def __init__(self):
-        self._held = None
+        self._kept = None
 
     def get(self):
-        return self._held
+        return self._kept
 
     def update(self, value):
-        self._held = value
+        self._kept = value
 
 
 class List(Value):
     """A list in a state store."""
 
     def __init__(self):
-        self._held = []
+        self._kept = []
 
     def appendValue(self, value):
-        self._held.append(value)
+        self._kept.append(value)
 
     def clear(self):
-        self._held = []
+        self._kept = []
 
 
 class Store:
@@ -61,7 +61,7 @@ def frame(key, time, x, y, ticket):
 @pytest.fixture
 def store():
     """Eight rows without a target, then their targets, each in a batch of its own."""
-    processor._held.clear()
+    processor._cached.clear()
     rng, found = np.random.default_rng(0), Store()
     driven = Processor(plan(RECIPES["KRLST"](), pending=20, ticket="ticket"))
     driven.init(found)
@@ -79,7 +79,7 @@ def store():
 
 
 def test_a_log_of_late_labels_in_any_order_gives_the_live_model(store):
-    ((_, live),) = processor._held.values()
+    ((_, live),) = processor._cached.values()
     whole, log = store.states[processor.WHOLE].get()[0], store.states[processor.LOG].get()
     assert len(log) >= LABELS  # none of the labels is in the whole value alone
     for order in (np.arange(len(log)), np.arange(len(log))[::-1], np.random.default_rng(1).permutation(len(log))):

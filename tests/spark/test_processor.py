@@ -46,7 +46,7 @@ def test_the_processor_is_the_loop_over_single_models(name, held):
     found = []
     for part in parts(300, 20):
         if not held:
-            processor._held.clear()
+            processor._cached.clear()
         found.append(driver.testInPandas(3, frame(some(batch, part))))
     equal(pd.concat(found), wanted)
     head = processor.Head(*driver.peekValueState("head", 3))
@@ -126,12 +126,12 @@ def test_another_model_on_the_same_state_is_refused():
 
 
 def test_a_worker_holds_a_bounded_number_of_shards():
-    processor._held.clear()
+    processor._cached.clear()
     settings = plan(sg.KRLST(capacity=5), shards=4)
     driver = tester.TwsTester(Processor(settings))
     for number in range(40):
         driver.testInPandas(number, frame(rows(number, 5)))
-    assert 1 <= len(processor._held) <= 8
+    assert 1 <= len(processor._cached) <= 8
 
 
 def test_frames_keep_missing_keys_and_tickets():

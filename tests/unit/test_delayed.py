@@ -356,9 +356,9 @@ def test_a_snapshot_with_impossible_tickets_is_refused():
     model.issue([1.0])
     header, tensors = snapshot.unpacked(model.to_bytes())
     for name, value, message in [
-        ("tickets", np.array([5, -1]), "the snapshot says 1 rows"),
+        ("tickets", np.array([5, -1]), "tickets must be different whole numbers below 1"),
         ("tickets", np.array([0, 0]), "tickets must be different whole numbers"),
-        ("counters.expired", np.array([7]), "the snapshot says 1 rows, of which 7 expired"),
+        ("counters.expired", np.array([7]), "the snapshot cannot have 1 rows, of which 7 expired"),
         ("waiting", tensors["state.waiting"] * np.nan, "waiting rows must be finite"),
     ]:
         with pytest.raises(sg.SnapshotError, match=message):

@@ -30,7 +30,7 @@ def test_rows_that_one_model_misses_count_for_none():
 
 
 def test_what_cannot_be_ranked_is_refused():
-    with pytest.raises(ValueError, match="blocks must be even, because two and two are joined; got 5"):
+    with pytest.raises(ValueError, match="buckets must be even, because they are merged in pairs; got 5"):
         BlockSums(5)
     sums = BlockSums(4)
     sums.add({"a": np.zeros(2), "b": np.zeros(2)})

@@ -122,7 +122,7 @@ DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)
 
 
 def _quantile(prediction: Prediction, at: float) -> np.ndarray:
-    """An end of the interval that leaves so much on either side; in the middle, the mean."""
+    """The bound of an interval with this probability below it; at one half, the mean."""
     if at == 0.5:
         return np.asarray(prediction.mean)
     low, high = prediction.interval(abs(1.0 - 2.0 * at))

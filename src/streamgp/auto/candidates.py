@@ -86,4 +86,4 @@ def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
     if own.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
         own = {"forgetting": FACTOR} | own
-    return entry.build(d).replaced(**own)  # type: ignore[no-any-return]
+    return entry.build(d).replaced(**own)

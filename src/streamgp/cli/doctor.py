@@ -72,9 +72,10 @@ def _processor() -> str:
 
 def _cache() -> str:
     """Where compiled code is kept, and how much of it is there."""
-    from numba import config
+    import numba
 
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    config: Any = numba.config
+    if config.DISABLE_JIT:
         return "off: NUMBA_DISABLE_JIT is set, nothing is compiled and everything is slow"
     from streamgp.cli.compiling import all_entries
     from streamgp.compiled import _is_cached
@@ -84,7 +85,7 @@ def _cache() -> str:
     place = Path(functions[0].stats.cache_path)
     writable = next((os.access(folder, os.W_OK) for folder in (place, *place.parents) if folder.exists()), False)
     hint = "" if ready == len(functions) else "; streamgp compile fills it"
-    where = config.CACHE_DIR or Path(__file__).parents[1]  # type: ignore[attr-defined]
+    where = config.CACHE_DIR or Path(__file__).parents[1]
     return f"{where}, {'writable' if writable else 'NOT writable'}, {ready} of {len(functions)} functions{hint}"
 
 

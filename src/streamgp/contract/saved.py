@@ -107,7 +107,7 @@ class Saved(Configured, abc.ABC):
 
     def to_bytes(self) -> bytes:
         """Return the snapshot as bytes: a pure function of the state."""
-        return snapshot.to_bytes(self)
+        return snapshot.packed(*snapshot.contents(self))
 
 
 guard(Saved, {"clone", "size"})

@@ -37,34 +37,47 @@ _LONGEST = 100_000_000  # bytes of a header: safetensors reads no longer one
 _FOREIGN = "this is not a streamgp snapshot, or it is cut short or damaged; expected a file written by model.save()"
 
 
+Contents = tuple[dict[str, Any], dict[str, np.ndarray]]  # of a snapshot: the header, and arrays by name
+
+
 class SnapshotError(ValueError):
     """A file that is not a whole, unaltered streamgp snapshot of a version this library reads."""
 
 
-def to_bytes(model: Saved) -> bytes:
-    """The snapshot of a model."""
+def contents(model: Saved) -> Contents:
+    """What the snapshot of a model has; loading.model_of reads it."""
     header, tensors = described(model)
     shape, arrays, structure = model._knowledge()
     state, learned = encoded_state(arrays, structure)
-    return packed(header | {"shape": shape} | state, tensors | learned)
+    return header | {"shape": shape} | state, tensors | learned
 
 
-def encoded_state(
-    arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def nested(parts: Mapping[str, Contents]) -> Contents:
+    """What a snapshot of several has: their headers by name, and their arrays."""
+    headers = {name: header for name, (header, _) in parts.items()}
+    return headers, {f"{name}/{key}": array for name, (_, own) in parts.items() for key, array in own.items()}
+
+
+def part(name: str, headers: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Contents:
+    """One of those that nested() joined."""
+    start = f"{name}/"
+    return headers[name], {key.removeprefix(start): array for key, array in tensors.items() if key.startswith(start)}
+
+
+def encoded_state(arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]) -> Contents:
     """What a model knows for a header, and the arrays; loading.resume reads them."""
-    tensors = {f"state.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
-    said = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
-    return {"structure": said} if said else {}, tensors
+    tensors = {f"state.{name}": array for name, array in arrays.items()}
+    encoded = {name: _encoded(value, f"structure.{name}", tensors) for name, value in structure.items()}
+    return {"structure": encoded} if encoded else {}, tensors
 
 
-def described(model: Saved) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Saved) -> Contents:
     """Which model it is: its class and its settings, and the arrays among them."""
     settings, tensors = encoded(model._settings)
     return {"model": registered_name(type(model)), "settings": settings}, tensors
 
 
-def encoded(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def encoded(settings: Mapping[str, Any]) -> Contents:
     """Settings for a header, and the arrays among them; loading.decoded reads them."""
     tensors: dict[str, np.ndarray] = {}
     return {name: _encoded(value, f"setting.{name}", tensors) for name, value in settings.items()}, tensors
@@ -143,6 +156,7 @@ def read(path: str | Path) -> bytes:
 def packed(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
     """Bytes of a header and arrays, with the format's number and a digest of everything."""
     header = {"format": FORMAT, "library": __version__} | header
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     text = json.dumps(header | {"digest": _digest(header, tensors)}, sort_keys=True)
     return serialize(tensors, metadata={_KEY: text})
 
@@ -152,7 +166,7 @@ def _digest(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        digest.update(array.data)
     return digest.hexdigest()
 
 
@@ -168,7 +182,7 @@ def _opening(data: bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], in
     return header, arrays, end
 
 
-def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpacked(data: bytes) -> Contents:
     """The header and the arrays, which are views of the data; bytes that packed() did not make are refused."""
     header, arrays, end = _opening(data)
     try:

@@ -45,17 +45,17 @@ def turn(model: Any) -> Iterator[None]:
         model._owner = owner
 
 
-def in_turn(method: Callable[..., Returned], held: bool = False) -> Callable[..., Returned]:
+def in_turn(method: Callable[..., Returned], whole: bool = False) -> Callable[..., Returned]:
     """A method that one thread at a time may call; the same thread may call others from within.
 
-    Ctrl-C waits for the end of a method that is held.
+    Ctrl-C waits for the end of a method that is done as a whole.
     """
 
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Returned:
         owner = enter(self)
         try:
-            with uninterrupted() if held else nullcontext():
+            with uninterrupted() if whole else nullcontext():
                 return method(self, *args, **kwargs)
         finally:
             self._owner = owner
@@ -63,13 +63,12 @@ def in_turn(method: Callable[..., Returned], held: bool = False) -> Callable[...
     return called
 
 
-def guard(kind: type[Any], free: set[str], held: frozenset[str] = frozenset()) -> None:
-    """Let all public methods and properties of a class take turns but some; Ctrl-C waits for the end of those held."""
+def guard(kind: type[Any], free: set[str], whole: frozenset[str] = frozenset()) -> None:
+    """Let all public methods and properties of a class take turns but those that are free; some are done as a whole."""
     for name, member in list(vars(kind).items()):
         if (name.startswith("_") and name != "__reduce__") or name in free:
             continue
         if inspect.isfunction(member):
-            setattr(kind, name, in_turn(member, name in held))
-        elif isinstance(member, property):
-            assert member.fget is not None
+            setattr(kind, name, in_turn(member, name in whole))
+        elif isinstance(member, property) and member.fget is not None:
             setattr(kind, name, property(in_turn(member.fget)))

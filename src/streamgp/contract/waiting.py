@@ -1,4 +1,4 @@
-"""Waiting: rows that wait for their targets."""
+"""Rows that wait for their targets: under whole numbers in arrays, or under text in a dictionary."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from streamgp.settings import FloatArray, whole
 
 
 class Waiting:
-    """Holds rows of numbers, each under a ticket, until their targets arrive in whatever order.
+    """Keeps rows of numbers, each under a ticket, until their targets arrive in whatever order.
 
     Tickets are whole numbers that grow from row to row. Memory is allocated once and never grows: when all places are
-    taken, the oldest row loses its own.
+    taken, the oldest row expires.
 
     Args:
         places: how many rows can wait.
@@ -21,64 +21,150 @@ class Waiting:
     Example:
         >>> import numpy as np
         >>> waiting = Waiting(places=2, width=1)
-        >>> [waiting.put(ticket, np.array([10.0 * ticket])) for ticket in range(3)]
-        [-1, -1, 0]
+        >>> places, expired = waiting.issue(np.arange(3), np.array([[0.0], [10.0], [20.0]]))
         >>> [ticket in waiting for ticket in range(3)]
         [False, True, True]
-        >>> waiting.take(2), len(waiting), waiting.rows()
-        (array([20.]), 1, array([[10.]]))
+        >>> waiting[2], len(waiting), expired
+        (array([20.]), 2, 1)
+        >>> waiting.resolve(waiting.find(np.array([2]), issued=3))
+        >>> len(waiting)
+        1
     """
 
     def __init__(self, places: int, width: int) -> None:
         self.places = whole("places", places)
-        self._rows = np.zeros((places, width))
-        self._tickets = np.full(places, -1)  # -1: a free place
+        self.rows = np.zeros((places, width))  # in each place
+        self.tickets = np.full(places, -1)  # of these rows; -1: the place is free
 
     def __contains__(self, ticket: int) -> bool:
-        return ticket >= 0 and bool(self._tickets[self._near(ticket)] == ticket)
+        return ticket >= 0 and bool((self.tickets == ticket).any())
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._tickets >= 0))
+        return int(np.count_nonzero(self.tickets >= 0))
 
     def __getitem__(self, ticket: int) -> FloatArray:
-        """The row that waits under a ticket, which goes on waiting."""
-        at = self._near(ticket)
-        if ticket < 0 or self._tickets[at] != ticket:
-            raise KeyError(f"no row waits under ticket {ticket}: it was taken, or lost its place to a newer one")
-        row: FloatArray = self._rows[at].copy()
+        """The row that waits under a ticket."""
+        row: FloatArray = self.rows[self.place(ticket)].copy()
         return row
 
-    def put(self, ticket: int, row: FloatArray) -> int:
-        """Let a row wait under a ticket; return the ticket that lost its place to it, or -1."""
-        newest = int(self._tickets.max())
-        if ticket <= newest:  # a free place has -1: refuses what is below 0, too
-            raise ValueError(f"tickets must grow from 0 on; got {ticket} after {newest}")
-        at = int(self._tickets.argmin())  # a free place, or that of the oldest
-        lost = int(self._tickets[at])
-        self._rows[at], self._tickets[at] = row, ticket
-        return lost
+    def issue(self, tickets: np.ndarray, rows: FloatArray) -> tuple[np.ndarray, int]:
+        """Let rows wait in free places, then in those of the oldest rows, which expire.
 
-    def take(self, ticket: int) -> FloatArray:
-        """The row that waited under a ticket; its place is free again."""
-        row, at = self[ticket], self._near(ticket)
-        self._rows[at], self._tickets[at] = 0.0, -1
-        return row
+        Args:
+            tickets: (n,) ascending, above those of all rows that wait.
+            rows: (n, width).
 
-    def _near(self, ticket: int) -> int:
-        """The place of a ticket, or any place if it has none."""
-        return int((self._tickets == ticket).argmax())
+        Returns:
+            The places of the last of these rows, as many as there is room for, and how many rows expired.
+        """
+        newest, n = int(self.tickets.max()), min(len(tickets), self.places)
+        if tickets[0] <= newest:  # a free place has -1: refuses what is below 0, too
+            raise ValueError(f"tickets must grow from 0 on; got {tickets[0]} after {newest}")
+        places = np.array([self.tickets.argmin()]) if n == 1 else np.argsort(self.tickets, kind="stable")[:n]
+        expired = len(tickets) - n + int(np.count_nonzero(self.tickets[places] >= 0))
+        self.tickets[places], self.rows[places] = tickets[-n:], rows[-n:]
+        return places, expired
 
-    def rows(self) -> FloatArray:
-        """The rows that wait, oldest first."""
-        order = np.argsort(self._tickets)
-        return self._rows[order[len(order) - len(self) :]]
+    def place(self, ticket: int) -> int:
+        """The place of a ticket; one that no row waits under is refused."""
+        place = int((self.tickets == ticket).argmax())
+        if ticket < 0 or self.tickets[place] != ticket:
+            raise KeyError(
+                f"no row waits under ticket {ticket}: it is resolved, or expired when {self.places} newer ones waited"
+            )
+        return place
+
+    def search(self, tickets: np.ndarray) -> np.ndarray:
+        """The places of tickets, (n,); -1: no row waits under it."""
+        order = np.argsort(self.tickets, kind="stable")
+        places = order[np.searchsorted(self.tickets, tickets, sorter=order) % self.places]
+        return np.where((tickets >= 0) & (self.tickets[places] == tickets), places, -1)
+
+    def find(self, tickets: np.ndarray, issued: int) -> np.ndarray:
+        """The places of tickets, (n,); one that no row waits under is refused.
+
+        Args:
+            tickets: (n,).
+            issued: the next ticket.
+        """
+        for ticket in tickets[(tickets < 0) | (tickets >= issued)][:1]:
+            raise KeyError(f"ticket {ticket} has not been issued; the next one will be {issued}")
+        places = self.search(tickets)
+        for ticket in tickets[places < 0][:1]:
+            self.place(ticket)
+        if len(np.unique(tickets)) < len(tickets):
+            raise ValueError("tickets has one of them twice; each row has one target")
+        return places
+
+    def resolve(self, places: np.ndarray | int) -> None:
+        """Free the places of rows that wait no longer."""
+        self.rows[places], self.tickets[places] = 0.0, -1
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        return {"waiting": self._rows, "tickets": self._tickets}
+        return {"waiting": self.rows, "tickets": self.tickets}
 
-    def check_restored(self) -> None:
-        """Refuse tickets that no two rows can have."""
-        held = self._tickets[self._tickets != -1]
-        if np.any(held < 0) or len(np.unique(held)) < len(held):
-            raise SnapshotError(f"the snapshot's tickets must be different whole numbers; they are {self._tickets}")
+    def check_restored(self, issued: int) -> None:
+        """Refuse tickets that no rows can have.
+
+        Args:
+            issued: the next ticket.
+        """
+        used = self.tickets[self.tickets != -1]
+        if np.any((used < 0) | (used >= issued)) or len(np.unique(used)) < len(used):
+            raise SnapshotError(
+                f"the snapshot's tickets must be different whole numbers below {issued}; they are {self.tickets}"
+            )
+
+
+class Tickets:
+    """Rows that wait under tickets that are text.
+
+    The tickets of rows that wait are known, and as many of the rows that were resolved or expired last.
+
+    Args:
+        pending: how many rows can wait; one more, and the oldest expires.
+
+    Example:
+        >>> import numpy as np
+        >>> tickets = Tickets(pending=2)
+        >>> for number, ticket in enumerate(["a", "b", "c"]):
+        ...     tickets.issue(ticket, np.array([10.0 * number]))
+        >>> tickets.resolve("a"), tickets.resolve("c"), len(tickets), tickets.closed
+        (None, array([20.]), 1, {'a': False, 'c': True})
+    """
+
+    def __init__(self, pending: int) -> None:
+        self._pending = pending
+        self.rows: dict[str, FloatArray] = {}  # that wait, oldest first
+        self.closed: dict[str, bool] = {}  # whether rows that wait no longer were resolved
+        self.resolved = self.expired = self.ignored = 0
+
+    def __contains__(self, ticket: str) -> bool:
+        return ticket in self.rows or ticket in self.closed
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def issue(self, ticket: str, row: FloatArray) -> None:
+        """Let a row wait for its target."""
+        if len(self.rows) >= self._pending:
+            self.expired += 1
+            oldest = next(iter(self.rows))
+            del self.rows[oldest]
+            self.close(oldest, resolved=False)
+        self.rows[ticket] = row
+
+    def resolve(self, ticket: str) -> FloatArray | None:
+        """The row whose target has come; None where no row waits under the ticket."""
+        row = self.rows.pop(ticket, None)
+        if row is not None:
+            self.resolved += 1
+            self.close(ticket)
+        return row
+
+    def close(self, ticket: str, resolved: bool = True) -> None:
+        """Know a ticket again whose row does not wait."""
+        self.closed[ticket] = resolved
+        if len(self.closed) > self._pending:
+            del self.closed[next(iter(self.closed))]

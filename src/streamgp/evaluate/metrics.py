@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from streamgp.contract.inputs import numbers
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.tally import Scored, counted, scored
 from streamgp.settings import FloatArray
 
 
@@ -23,12 +24,12 @@ def rmse(truth: Any, mean: Any) -> float:
         >>> rmse([0.0, 1.0], [0.0, 3.0])
         1.4142135623730951
     """
-    return float(np.sqrt(np.mean(_errors(truth, mean) ** 2)))
+    return float(tally(truth, mean).rmse)
 
 
 def mnae(truth: Any, mean: Any) -> float:
     """Return the mean absolute error over the standard deviation of the truth, as in [soh2014]'s tables."""
-    return float(np.mean(np.abs(_errors(truth, mean))) / np.nanstd(numbers(truth, "truth")))
+    return float(tally(truth, mean).mae / np.nanstd(numbers(truth, "truth")))
 
 
 def nmse(truth: Any, mean: Any) -> float:
@@ -39,14 +40,12 @@ def nmse(truth: Any, mean: Any) -> float:
 
 def nlpd(truth: Any, prediction: Prediction) -> float:
     """Return the mean negative log predictive density of the observations."""
-    return float(-np.nanmean(prediction.log_density(truth)))
+    return float(-tally(truth, prediction.mean, log_density=prediction.log_density(truth)).log_density)
 
 
 def coverage(truth: Any, lower: Any, upper: Any) -> float:
     """Return the share of observations inside their intervals."""
-    y, low, high = (numbers(v, "truth and bounds") for v in (truth, lower, upper))
-    known = ~np.isnan(y)
-    return float(np.mean(((low <= y) & (y <= high))[known]))
+    return float(tally(truth, truth, lower, upper).coverage)
 
 
 def interval_score(truth: Any, lower: Any, upper: Any, level: float) -> float:
@@ -61,9 +60,11 @@ def pit(truth: Any, prediction: Prediction) -> FloatArray:
     return np.asarray(ndtr(prediction.deviations(truth)))
 
 
-def _errors(truth: Any, mean: Any) -> FloatArray:
-    y = numbers(truth, "truth")
-    return (y - numbers(mean, "mean"))[~np.isnan(y)]
+def tally(truth: Any, mean: Any, lower: Any = np.nan, upper: Any = np.nan, log_density: Any = np.nan) -> Scored:
+    """Return the scores of all rows and outputs with a target together."""
+    y, low, high = (numbers(values, "truth and bounds") for values in (truth, lower, upper))
+    table = counted(y, numbers(mean, "mean"), low, high, log_density, known=~np.isnan(y))
+    return scored(table.reshape(-1, table.shape[-1]).sum(axis=0))
 
 
 def _columns(values: Any) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from streamgp.contract.tally import Buckets
 from streamgp.settings import FloatArray, number, whole
 
 
@@ -30,7 +31,7 @@ class Rank(NamedTuple):
 
 
 class BlockSums:
-    """Sums of losses over blocks of rows, in constant memory: when all blocks are in use, two and two are joined.
+    """Sums of losses over blocks of rows, in constant memory.
 
     Losses of neighboring rows are not independent; means over long blocks nearly are.
 
@@ -39,34 +40,17 @@ class BlockSums:
     """
 
     def __init__(self, blocks: int = 64) -> None:
-        if whole("blocks", blocks, at_least=4) % 2:
-            raise ValueError(f"blocks must be even, because two and two are joined; got {blocks}")
-        self._sums: dict[str, FloatArray] = {}
-        self._counts = np.zeros(blocks)
-        self._blocks, self._stride, self._rows = blocks, 1, 0
+        self._buckets = Buckets(whole("blocks", blocks, at_least=4), losses=np.add, rows=np.add)
+        self._names: list[str] = []
 
     def add(self, losses: Mapping[str, FloatArray]) -> None:
         """Take the losses of the same rows under every name; rows that miss one under any name do not count."""
-        if not self._sums:
-            self._sums = {name: np.zeros(self._blocks) for name in losses}
-        if set(losses) != set(self._sums):
-            raise ValueError(f"losses must come under the names {sorted(self._sums)}; got {sorted(losses)}")
-        known = np.all([np.isfinite(values) for values in losses.values()], axis=0)
-        n = int(np.count_nonzero(known))
-        while self._rows + n > self._blocks * self._stride:
-            self._join()
-        index = (self._rows + np.arange(n)) // self._stride
-        for name, values in losses.items():
-            np.add.at(self._sums[name], index, values[known])
-        np.add.at(self._counts, index, 1.0)
-        self._rows += n
-
-    def _join(self) -> None:
-        half = self._blocks // 2
-        for column in (*self._sums.values(), self._counts):
-            column[:half] = column[0::2] + column[1::2]
-            column[half:] = 0.0
-        self._stride *= 2
+        self._names = self._names or list(losses)
+        if set(losses) != set(self._names):
+            raise ValueError(f"losses must come under the names {sorted(self._names)}; got {sorted(losses)}")
+        table = np.column_stack([losses[name] for name in self._names])
+        known = table[np.isfinite(table).all(axis=1)]
+        self._buckets.add(losses=known, rows=np.ones(len(known)))
 
     def ranking(self, level: float = 0.95) -> list[Rank]:
         """Return the models, best first, each with a confidence interval of its distance from the best.
@@ -78,16 +62,19 @@ class BlockSums:
         """
         if not 0 < number("level", level) < 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
-        full = self._counts == self._stride
+        if not self._names:
+            return []
+        sums, rows = self._buckets["losses"], self._buckets["rows"]
+        full = rows == self._buckets.stride
         if np.count_nonzero(full) < 2:
-            full = self._counts > 0
-        losses = {name: float(np.sum(s) / max(np.sum(self._counts), 1.0)) for name, s in self._sums.items()}
-        order = sorted(losses, key=losses.__getitem__)
+            full = rows > 0
+        losses = sums.sum(axis=0) / max(rows.sum(), 1.0)
+        best, *_ = order = np.argsort(losses, kind="stable").tolist()
         result = []
-        for name in order:
-            differences = (self._sums[name] - self._sums[order[0]])[full] / self._counts[full]
+        for one in order:
+            differences = (sums[:, one] - sums[:, best])[full] / rows[full]
             k = len(differences)
-            excess = losses[name] - losses[order[0]]
+            excess = float(losses[one] - losses[best])
             half = np.inf if k < 2 else stdtrit(k - 1, 0.5 + level / 2) * float(np.std(differences, ddof=1)) / k**0.5
-            result.append(Rank(name, losses[name], excess, excess - half, excess + half))
+            result.append(Rank(self._names[one], float(losses[one]), excess, excess - half, excess + half))
         return result

@@ -26,7 +26,7 @@ class Scores(NamedTuple):
         coverage: share of the targets inside their intervals.
         width: mean width of the intervals, in units of the target.
         interval_score: mean interval score.
-        windows: (windows,) coverage of every window of so many rows that follow each other.
+        windows: (windows,) coverage of every window of consecutive rows.
     """
 
     prediction: Prediction
@@ -69,17 +69,17 @@ def scores_of(prediction: Prediction, Y: Any, level: float = 0.9, skip: int = 0,
     y, later = numbers(Y, "Y")[skip:], prediction[skip:]
     known = ~np.isnan(y)
     rows = int(known.reshape(len(y), -1).any(1).sum())
-    rmse = metrics.rmse(y, later.mean)
     if np.all(np.isnan(later.std)):
-        return Scores(prediction, rows, rmse, *(math.nan,) * 4, np.empty(0))
+        return Scores(prediction, rows, metrics.rmse(y, later.mean), *(math.nan,) * 4, np.empty(0))
     low, high = later.interval(level)
+    found = metrics.tally(y, later.mean, low, high, later.log_density(y))
     return Scores(
         prediction,
         rows,
-        rmse,
-        metrics.nlpd(y, later),
-        metrics.coverage(y, low, high),
-        float(np.mean((high - low)[known])),
+        float(found.rmse),
+        float(-found.log_density),
+        float(found.coverage),
+        float(found.width),
         metrics.interval_score(y, low, high, level),
         _in_windows(np.asarray((low <= y) & (y <= high)), known, window),
     )

@@ -1,89 +1,76 @@
-"""Waiting: rows of a fleet whose targets come late, in any order, or never."""
+"""Rows of a fleet that wait for their targets: whose each is, and whether it is the last of its model."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.contract import waiting
+from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 
 
 class Waiting:
-    """Holds rows, each under a ticket, until their targets come.
+    """Keeps rows of many models, each under a ticket, until their targets come.
 
-    Tickets count the rows issued by the whole fleet. A row keeps its place until as many newer ones have been issued as
-    there are places. Memory is allocated once.
+    Tickets count the rows issued by the whole fleet.
 
     Args:
         places: how many rows can wait.
-        width: numbers held of each.
+        width: numbers kept of each.
         size: how many models there are.
     """
 
     def __init__(self, places: int, width: int, size: int) -> None:
+        self._waiting = waiting.Waiting(places, width)
         self._next = np.zeros(1, dtype=np.int64)  # ticket
         self._expired = np.zeros(1, dtype=np.int64)
-        self._tickets = np.full(places, -1)  # of the row in each place; -1: none
-        self._models = np.zeros(places, dtype=np.int64)
-        self._rows = np.zeros((places, width))
+        self._models = np.zeros(places, dtype=np.int64)  # whose row is in each place
         self._newest = np.full(size, -1)  # ticket of the last row of each model if nothing came after it, or -1
         self._fresh = np.zeros(size, dtype=np.int64)  # whether the model has not changed since
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._tickets >= 0))
+        return len(self._waiting)
 
     @property
     def expired(self) -> int:
         return int(self._expired[0])
 
     def count_on(self, before: Waiting) -> None:
-        """Go on with the tickets of one that holds no row any more."""
+        """Go on with the tickets of one in which no row waits any more."""
         self._next[:], self._expired[:] = before._next, before._expired
 
     def put(self, models: np.ndarray, rows: FloatArray) -> np.ndarray:
         """Let rows wait, one of each model; return their tickets."""
         tickets: np.ndarray = self._next[0] + np.arange(len(models))
         self._next += len(models)
-        places = tickets % len(self._tickets)
-        kept = slice(max(0, len(models) - len(self._tickets)), None)  # the others lose their places at once
-        self._expired += np.count_nonzero(self._tickets[places[kept]] >= 0) + len(models) - len(places[kept])
-        self._tickets[places[kept]], self._models[places[kept]] = tickets[kept], models[kept]
-        self._rows[places[kept]] = rows[kept]
+        places, expired = self._waiting.issue(tickets, rows)
+        self._expired += expired
+        self._models[places] = models[len(models) - len(places) :]
         self._newest[models], self._fresh[models] = tickets, 1
         return tickets
 
     def find(self, tickets: np.ndarray) -> np.ndarray:
         """The places of tickets; one that no row waits under is refused."""
-        for ticket in tickets[(tickets < 0) | (tickets >= self._next[0])][:1]:
-            raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self._next[0]}")
-        places = tickets % len(self._tickets)
-        for ticket in tickets[self._tickets[places] != tickets][:1]:
-            raise KeyError(
-                f"no row waits under ticket {ticket}: it is resolved, or expired when {len(self._tickets)} newer ones "
-                "were issued"
-            )
-        if len(np.unique(tickets)) < len(tickets):
-            raise ValueError("tickets has one of them twice; each row has one target")
-        return places
+        return self._waiting.find(tickets, int(self._next[0]))
 
     def under(self, tickets: np.ndarray) -> np.ndarray:
         """The models whose rows wait under tickets; -1: no row does."""
-        places = tickets % len(self._tickets)
-        waits = (tickets >= 0) & (self._tickets[places] == tickets)
-        return np.where(waits, self._models[places], -1)
+        places = self._waiting.search(tickets)
+        return np.where(places < 0, -1, self._models[places])
 
     def models_of(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self._models[places]
         return found
 
     def held(self, places: np.ndarray) -> FloatArray:
-        found: FloatArray = self._rows[places]
+        """The rows in these places."""
+        found: FloatArray = self._waiting.rows[places]
         return found
 
     def state_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether each row is the last of its model, and whether that has not changed since."""
         models = self._models[places]
-        newest = self._newest[models] == self._tickets[places]
+        newest = self._newest[models] == self._waiting.tickets[places]
         return newest, newest & (self._fresh[models] == 1)
 
     def take(self, places: np.ndarray) -> None:
@@ -91,7 +78,11 @@ class Waiting:
         newest, _ = self.state_of(places)
         self._newest[self._models[places[newest]]] = -1
         self._fresh[self._models[places]] = 0
-        self._tickets[places], self._rows[places], self._models[places] = -1, 0.0, 0
+        self._free(places)
+
+    def _free(self, places: np.ndarray) -> None:
+        self._waiting.resolve(places)
+        self._models[places] = 0
 
     def passed(self, models: np.ndarray) -> None:
         """Models have learned other rows."""
@@ -104,12 +95,12 @@ class Waiting:
 
     def keep(self, which: np.ndarray) -> None:
         """Only these models are left: rows of the others no longer wait."""
-        places = np.full(len(self._newest), -1)
-        places[which] = np.arange(len(which))
-        waiting = self._tickets >= 0
-        gone = waiting & (places[self._models] < 0)
-        self._models[waiting] = places[self._models[waiting]]
-        self._tickets[gone], self._rows[gone], self._models[gone] = -1, 0.0, 0
+        ids = np.full(len(self._newest), -1)
+        ids[which] = np.arange(len(which))
+        used = self._waiting.tickets >= 0
+        gone = used & (ids[self._models] < 0)
+        self._models[used] = ids[self._models[used]]
+        self._free(np.flatnonzero(gone))
         self._newest, self._fresh = self._newest[which], self._fresh[which]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -117,16 +108,16 @@ class Waiting:
         return {
             "waiting.next": self._next,
             "waiting.expired": self._expired,
-            "waiting.tickets": self._tickets,
+            "waiting.tickets": self._waiting.tickets,
             "waiting.models": self._models,
-            "waiting.rows": self._rows,
+            "waiting.rows": self._waiting.rows,
             "waiting.newest": self._newest,
             "waiting.fresh": self._fresh,
         }
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Take over what arrays() returned, also on another device: all devices hold the inputs first, and recipes that
-        more than one runs need nothing else."""
+        """Take over what arrays() returned, also on another device: every device keeps the inputs first, and recipes
+        that more than one runs need nothing else."""
         for name, array in self.arrays().items():
             if name == "waiting.rows":
                 common = min(array.shape[1], saved[name].shape[1])
@@ -140,7 +131,4 @@ class Waiting:
         require("waiting.newest", self._newest, at_least=-1, at_most=int(self._next[0]) - 1)
         require("waiting.models", self._models, at_least=0, at_most=max(len(self._newest) - 1, 0))
         require("waiting.fresh", self._fresh, at_least=0, at_most=1)
-        held = self._tickets >= 0
-        placed = self._tickets % len(self._tickets) == np.arange(len(self._tickets))
-        if not np.all(np.where(held, placed & (self._tickets < self._next[0]), self._tickets == -1)):
-            raise SnapshotError(f"the snapshot's tickets cannot be those of waiting rows: {self._tickets}")
+        self._waiting.check_restored(int(self._next[0]))

@@ -23,7 +23,7 @@ class Rows(NamedTuple):
         starts: (k + 1,): the rows of models[j] are starts[j] to starts[j + 1].
         X: (n, d).
         Y: (n, p) with NaN where missing; None: no targets.
-        conditions: of the rows (contract/conditions.py); None: nothing is said.
+        conditions: of the rows (contract/conditions.py); None: there are none.
     """
 
     models: Indices
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     conditions: FloatArray | None = None
 
     def cut(self, parts: int) -> list[Rows]:
-        """The same in so many parts at most, with about as many rows each."""
+        """The same in parts, at most this many, with about equally many rows."""
         wanted = np.linspace(0, self.starts[-1], parts + 1)
         edges = np.unique(np.searchsorted(self.starts, wanted))
         return [self.between(first, last) for first, last in itertools.pairwise(edges.tolist())]
@@ -41,18 +41,19 @@ class Rows(NamedTuple):
     def between(self, first: int, last: int) -> Rows:
         """The rows of models[first:last]."""
         begin, end = self.starts[first], self.starts[last]
-        X, Y, conditions = (None if part is None else part[begin:end] for part in self[2:])
-        assert X is not None
-        return Rows(self.models[first:last], self.starts[first : last + 1] - begin, X, Y, conditions)
+        return Rows(self.models[first:last], self.starts[first : last + 1] - begin, *self._at(slice(begin, end)))
+
+    def _at(self, where: slice | Indices) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+        """Inputs, targets and conditions of some rows."""
+        Y = None if self.Y is None else self.Y[where]
+        return self.X[where], Y, None if self.conditions is None else self.conditions[where]
 
     def of(self, chosen: Indices) -> tuple[Rows, Indices]:
         """The rows of some of the models, by position, and where they are among all."""
         counts = np.diff(self.starts)
         where = np.flatnonzero(np.repeat(np.isin(np.arange(len(counts)), chosen), counts))
         starts = np.concatenate([[0], np.cumsum(counts[chosen])])
-        X, Y, conditions = (None if part is None else part[where] for part in self[2:])
-        assert X is not None
-        return Rows(self.models[chosen], starts, X, Y, conditions), where
+        return Rows(self.models[chosen], starts, *self._at(where)), where
 
     def turns(self) -> Iterator[tuple[Rows, Indices]]:
         """The first row of every model, then the second of those that have one, ..., and where they are among all."""
@@ -60,9 +61,7 @@ class Rows(NamedTuple):
         for turn in range(int(counts.max())):
             some = np.flatnonzero(counts > turn)
             where = self.starts[some] + turn
-            X, Y, conditions = (None if part is None else part[where] for part in self[2:])
-            assert X is not None
-            yield Rows(self.models[some], np.arange(len(some) + 1), X, Y, conditions), where
+            yield Rows(self.models[some], np.arange(len(some) + 1), *self._at(where)), where
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
@@ -116,7 +115,7 @@ def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
 
 @lru_cache(maxsize=2)
 def _everybody(size: int, rows: int) -> tuple[Indices, Indices]:
-    """Models and starts where all models have so many rows."""
+    """Models and starts where all models have equally many rows."""
     models = np.arange(size if rows else 0)
     return models, rows * np.arange(len(models) + 1)
 

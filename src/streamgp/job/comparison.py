@@ -98,7 +98,7 @@ def compare_models(
         encoder = next(iter(pipelines.values())).encoder
         warmup = max(pipeline.request.chosen_after() for pipeline in pipelines.values())
         sums = BlockSums()
-        scores = {name: RunningScores() for name in models}
+        scores = {name: RunningScores([PREVIOUS]) for name in models}
         rows = skipped = 0
         chunk: Chunk | None = first
         while chunk is not None:
@@ -118,7 +118,7 @@ def compare_models(
                     losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
                 sums.add(losses)
                 for name, part in predicted.items():
-                    scores[name].add(_from(part, start), previous[start:])
+                    scores[name].add(part.since(start), previous[start:, None])
             chunk = next(chunks, None)
     finally:
         reader.close()
@@ -137,8 +137,3 @@ def default_models() -> list[str]:
 
 def _loss(predicted: PredictedRows, by: str) -> np.ndarray:
     return (predicted.mean - predicted.observed) ** 2 if by == "rmse" else -predicted.log_density
-
-
-def _from(predicted: PredictedRows, start: int) -> PredictedRows:
-    parts = [None if part is None else part[start:] for part in predicted]
-    return PredictedRows(*parts)  # type: ignore[arg-type]

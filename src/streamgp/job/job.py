@@ -196,7 +196,7 @@ class Job:
         if loaded is None:
             if self.target is None:
                 raise ValueError(f"`target` is missing; the columns are: {listed(reader.names)}")
-            pipeline = self._begin(reader, first)
+            pipeline = self._begin(reader, first, self.target)
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
@@ -231,8 +231,7 @@ class Job:
             self._writer.write(pipeline.outstanding())  # a continued run cuts them off: their rows have come then
         return summary
 
-    def _begin(self, reader: Reader, first: Chunk) -> Pipeline:
-        assert self.target is not None
+    def _begin(self, reader: Reader, first: Chunk, target: str) -> Pipeline:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
@@ -240,7 +239,7 @@ class Job:
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
             raise RowsError(f"{self.source} {has}")
-        schema = recognize(first, self.target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
+        schema = recognize(first, target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
 

@@ -10,34 +10,38 @@ from streamgp.auto.candidates import scales
 from streamgp.auto.staged import Staged
 from streamgp.contract.model import StreamModel
 from streamgp.recipes.naive import Naive
-from streamgp.settings import Configured, nearest
+from streamgp.settings import nearest
 from streamgp.wrappers.wrapper import Wrapper
 
 
 def model_names() -> list[str]:
     """The models that can be asked for by name."""
+    return sorted(_models())
+
+
+def _models() -> dict[str, type[StreamModel]]:
     from streamgp import api
 
     kinds = {name: getattr(api, name) for name in api.__all__}
-    return sorted(
-        name
+    return {
+        name: kind
         for name, kind in kinds.items()
         if inspect.isclass(kind)
         and issubclass(kind, StreamModel)
         and not issubclass(kind, Auto | Staged | Wrapper | Naive)
         and not inspect.isabstract(kind)
         and "models" not in kind.setting_names()
-    )
+    }
 
 
 def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     """A model with these settings, otherwise its own defaults, but one lengthscale for each input."""
-    if name not in model_names():
+    kind = _models().get(name)
+    if kind is None:
         raise ValueError(
             f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
             f"{', '.join(model_names())}"
         )
-    kind = Configured.registry[name]
     parameters = inspect.signature(kind).parameters
     defaults: dict[str, Any] = {}
     if "lengthscale" in parameters and "units" not in parameters:
@@ -49,5 +53,5 @@ def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]
     if missing:
         raise ValueError(f"{name} needs {', '.join(missing)}: give `{missing[0]}=...`, or use it from Python")
-    model: StreamModel = kind(**(defaults | outer))  # type: ignore[assignment]
-    return model.replaced(**{key: value for key, value in settings.items() if "__" in key})  # type: ignore[no-any-return]
+    model = kind(**(defaults | outer))
+    return model.replaced(**{key: value for key, value in settings.items() if "__" in key})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from streamgp.auto.tuned import Tuned
 from streamgp.contract import snapshot
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
+from streamgp.contract.saved import refuse_unlike
+from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
-from streamgp.job.late import Late
 from streamgp.job.request import AUTO, Request
-from streamgp.job.scores import PartScores, RunningScores
+from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Yardsticks
-from streamgp.loading import decoded, from_bytes
+from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
 from streamgp.tables.source import Position, RowsError
@@ -39,6 +40,7 @@ DRIFT = {
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
+MODEL = "model"  # in a file, beside the yardsticks
 CHANGED = "the stream changed: models that learned only what came since err less"
 
 
@@ -96,11 +98,11 @@ class Pipeline:
         pending = self.request.run.pending if schema.ticket else 0
         self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
         self.screening = Screening(own, self.request.run.screen)
-        self.scores, self.parts = RunningScores(), PartScores(self.yardsticks.names)
+        self.scores = RunningScores(self.yardsticks.names)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.model = self._built(own, pending)
-        self._late = Late(pending, self.waiting_width) if schema.ticket else None
+        self._late = Tickets(pending) if schema.ticket else None
         self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
         self.scored = self._predicted(self.model._empty(), np.empty(0, dtype=int), None, np.empty(0))
         self._moment = np.array([np.nan])  # the last time
@@ -147,7 +149,7 @@ class Pipeline:
 
     def score_summary(self) -> dict[str, Any]:
         """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
-        return self.scores.summary() | self.parts.summary(self.rows)
+        return self.scores.summary() | self.scores.parts(self.rows)
 
     @property
     def input_names(self) -> list[str]:
@@ -200,8 +202,8 @@ class Pipeline:
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
         again._track(X, y, time if self.model._needs_time else None)
-        self.model, self.yardsticks, self._first_target = again.model, again.yardsticks, again._first_target
-        self.scores, self.parts = again.scores, again.parts
+        self.model, self.yardsticks, self.scores = again.model, again.yardsticks, again.scores
+        self._first_target = again._first_target
 
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
@@ -236,8 +238,7 @@ class Pipeline:
         """Score predictions whose targets have come; the first is of this row."""
         self.previous = of_yardsticks[:, 0]
         self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
-        self.scores.add(self.scored, self.previous)
-        self.parts.add(self.scored, of_yardsticks)
+        self.scores.add(self.scored, of_yardsticks)
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -268,7 +269,7 @@ class Pipeline:
 
     # Rows whose targets come late.
 
-    def _take_late(self, rows: EncodedRows, late: Late) -> PredictedRows:
+    def _take_late(self, rows: EncodedRows, late: Tickets) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []
         issued: list[CalibratedPrediction] = []
@@ -277,18 +278,20 @@ class Pipeline:
         for i, (name, alone) in enumerate(rows.tickets or []):
             y = rows.y[i]
             if name in late or (alone and not np.isnan(y)):
-                waited = late.take(name, y)
-                if waited is not None:
+                waiting = None if np.isnan(y) else late.resolve(name)
+                if waiting is None:
+                    late.ignored += 1
+                else:
                     y = observed[i] = self._screened(y, self.rows + 1 + i)
-                    self._resolve(waited, y, None if moments is None else moments[i])
-                    scored.append((waited, y))
+                    self._resolve_one(waiting, y, None if moments is None else moments[i])
+                    scored.append((waiting, y))
                 continue
             X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
             waited = self._issue(X, at_once=not np.isnan(y))
             new.append(i)
             issued.append(self._prediction(waited[None]))
             if np.isnan(y):
-                late.wait(name, self.rows + i, waited)
+                late.issue(name, waited)
             else:
                 late.close(name)
                 y = observed[i] = self._screened(y, self.rows + 1 + i)
@@ -316,10 +319,10 @@ class Pipeline:
 
         Returns:
             One line for each row: its inputs, what was issued, and what was predicted. ``issued`` reads it, and
-            ``learn_issued`` takes it with the target.
+            ``resolve`` takes it with the target.
         """
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        return np.reshape([self._issue(x[None].copy()) for x in own], (-1, self.waiting_width))
+        return self._lines(self._issue(x[None].copy()) for x in own)
 
     def issued(self, waits: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -330,7 +333,7 @@ class Pipeline:
         unknown = np.full(len(waits), np.nan)
         return self._predicted(self._prediction(waits), np.zeros(len(waits), dtype=int), None, unknown)
 
-    def learn_issued(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
+    def resolve(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
 
         Args:
@@ -342,7 +345,7 @@ class Pipeline:
         first = self.rows + 1
         y = self.screening.take(y, first)
         for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
-            self._resolve(waited, target, None if moments is None else moments[t])
+            self._resolve_one(waited, target, None if moments is None else moments[t])
             self.rows += 1
         self._score(list(zip(waits, y.tolist(), strict=True)), first)
         return self.scored
@@ -357,6 +360,10 @@ class Pipeline:
     def waiting_width(self) -> int:
         """Numbers of a row that waits for its target."""
         return sum(self._widths())
+
+    def _lines(self, waits: Iterable[FloatArray]) -> FloatArray:
+        """Rows that wait, (n, waiting_width)."""
+        return np.reshape(list(waits), (-1, self.waiting_width))
 
     def _split(self, waits: FloatArray) -> list[FloatArray]:
         return np.split(waits, np.cumsum(self._widths())[:-1], axis=1)
@@ -381,13 +388,9 @@ class Pipeline:
 
     def _prediction(self, waits: FloatArray) -> CalibratedPrediction:
         """What was predicted of rows that wait."""
-        like = self.model._empty()
-        p = unpacked(self._split(waits)[-1], like, 1)._each(lambda part: part[:, 0])
-        if not isinstance(p, CalibratedPrediction):
-            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
-        return p
+        return _calibrated(unpacked(self._split(waits)[-1], self.model._empty(), 1)._each(lambda part: part[:, 0]))
 
-    def _resolve(self, waited: FloatArray, y: float, time: float | None) -> None:
+    def _resolve_one(self, waited: FloatArray, y: float, time: float | None) -> None:
         """Learn the target of a row that waited."""
         X, issued, yardsticks, _ = self._split(waited[None])
         Y = np.array([[y]])
@@ -400,7 +403,7 @@ class Pipeline:
 
     def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:
         """Count predictions whose targets have come late; the first gets this number."""
-        waits = np.reshape([waited for waited, _ in scored], (-1, self.waiting_width))
+        waits = self._lines(waited for waited, _ in scored)
         y = np.array([y for _, y in scored])
         _, _, yardsticks, _ = self._split(waits)
         p = self._prediction(waits)
@@ -409,14 +412,13 @@ class Pipeline:
 
     def _predicted(
         self,
-        p: Prediction,
+        prediction: Prediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
-        if not isinstance(p, CalibratedPrediction):
-            raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
+        p = _calibrated(prediction)
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
@@ -429,13 +431,17 @@ class Pipeline:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of all parts by name, of fixed shape."""
-        late = {} if self._late is None else self._late.arrays()
-        return {"last": self.encoder.last, "moment": self._moment} | self.parts.arrays() | late
+        return {"last": self.encoder.last, "moment": self._moment, "scores": self.scores.sums}
 
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
+        return snapshot.packed(*self.contents())
+
+    def contents(self) -> snapshot.Contents:
+        """What a snapshot of the run has."""
         request = self.request
         settings, parts = snapshot.encoded(request.settings)
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.model)} | self.yardsticks.contents())
         header = {
             "holds": "a run over rows of a table",
             "run": {
@@ -447,15 +453,14 @@ class Pipeline:
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
                 "first_target": self._first_target,
-                "scores": vars(self.scores),
                 "position": list(self.position),
                 "about": self.extra,
-                "late": None if self._late is None else self._late.header(),
+                "late": None if self._late is None else self._late_header(self._late),
+                "models": models,
             },
         }
-        model = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays = self._arrays() | self.yardsticks.arrays() | self.screening.arrays() | model | parts
-        return snapshot.packed(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        late = {} if self._late is None else {"late_waiting": self._lines(self._late.rows.values())}
+        return header, self._arrays() | self.screening.arrays() | parts | late | states
 
     @classmethod
     def load(cls, path: str | Path) -> Pipeline:
@@ -469,7 +474,11 @@ class Pipeline:
     @classmethod
     def from_bytes(cls, data: bytes) -> Pipeline:
         """Return the pipeline of a snapshot."""
-        header, tensors = snapshot.unpacked(data)
+        return cls.of(*snapshot.unpacked(data))
+
+    @classmethod
+    def of(cls, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
+        """Return the pipeline of ``contents``."""
         if "run" not in header:
             raise snapshot.SnapshotError(
                 f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
@@ -481,7 +490,8 @@ class Pipeline:
             raise
         except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
             raise snapshot.SnapshotError(
-                f"the snapshot does not describe a run this version can resume: {error}"
+                f"the snapshot does not describe a run this version can resume: {error}; start a new run, or resume it "
+                "with the version that saved it"
             ) from error
 
     @classmethod
@@ -495,22 +505,18 @@ class Pipeline:
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
         pipeline._first_target = whole("first_target", saved["first_target"], at_least=-1)
-        pipeline.scores = RunningScores(**saved["scores"])
-        if not all(isinstance(value, int | float) for value in vars(pipeline.scores).values()):
-            raise snapshot.SnapshotError(f"the snapshot's scores must be numbers; they are {saved['scores']}")
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
-        for name, array in pipeline._arrays().items():
-            tensor = tensors[name]
-            if tensor.dtype != array.dtype or tensor.shape != array.shape:
-                raise snapshot.SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {array.shape}")
-            array[...] = tensor
-        pipeline.yardsticks.restore(tensors)
+        arrays = pipeline._arrays()
+        refuse_unlike({name: tensors[name] for name in arrays}, arrays)
+        for name, array in arrays.items():
+            array[...] = tensors[name]
+        pipeline.yardsticks.restore(saved["models"], tensors)
         pipeline.screening.restore(tensors)
         if pipeline._late is not None:
-            pipeline._late.restore(saved["late"])
-        model = from_bytes(tensors["model"].tobytes())
+            pipeline._restore_late(pipeline._late, saved["late"], tensors)
+        model = model_of(*snapshot.part(MODEL, saved["models"], tensors))
         if repr(model) != repr(pipeline.model) or (model._d, model._p) != (pipeline.model._d, 1):
             raise snapshot.SnapshotError(
                 f"the snapshot's model is not the one that its settings say, {pipeline.model!r}: it is {model!r}"
@@ -518,10 +524,31 @@ class Pipeline:
         pipeline.model = model
         return pipeline
 
+    def _late_header(self, late: Tickets) -> dict[str, Any]:
+        """The tickets of a run for a file, oldest first."""
+        return {"waiting": list(late.rows), "closed": list(late.closed), "counts": self.late}
+
+    def _restore_late(self, late: Tickets, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+        """Go on with the tickets of a file."""
+        names, rows, counts = saved["waiting"], tensors["late_waiting"], saved["counts"]
+        if rows.shape != (len(names), self.waiting_width) or not all(isinstance(name, str) for name in names):
+            raise snapshot.SnapshotError(
+                "the snapshot does not name all rows that wait for their targets: resume it with the version that "
+                "saved it, or start a new run"
+            )
+        late.rows = dict(zip(names, rows.copy(), strict=True))
+        late.closed = dict.fromkeys(map(str, saved["closed"]), True)
+        late.resolved, late.expired, late.ignored = (
+            whole(name, counts[name], at_least=0) for name in ("learned", "expired", "ignored")
+        )
+
     @property
     def late(self) -> dict[str, int] | None:
-        """What became of the rows whose targets come later, with a ticket column; see Late.counts()."""
-        return None if self._late is None else self._late.counts()
+        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
+        rows without effect."""
+        if (late := self._late) is None:
+            return None
+        return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
 
     @property
     def learned(self) -> int:
@@ -564,7 +591,7 @@ class Pipeline:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much each model has to say at present, by name."""
+        """The present weight of each model, by name."""
         return {self.request.model: 1.0} if (auto := self._auto) is None else auto.weights
 
     @property
@@ -593,9 +620,15 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     return 0 if own and not horizon else DEFAULT_LAGS
 
 
-def _unknown(p: Any, which: np.ndarray) -> CalibratedPrediction:
+def _calibrated(p: Prediction) -> CalibratedPrediction:
+    if not isinstance(p, CalibratedPrediction):
+        raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
+    return p
+
+
+def _unknown(p: Prediction, which: np.ndarray) -> CalibratedPrediction:
     """A prediction in which nothing is predicted for some rows."""
-    return p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p  # type: ignore[no-any-return]
+    return _calibrated(p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p)
 
 
 def _joined(*predictions: Any) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.saved import refuse_unlike
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 
-# Fill values among the first targets cannot be told when they come, so they are looked for after so many rows: just
-# before experts join, and Gaussian processes are tuned (auto/experts.py).
+# Fill values among the first targets cannot be told when they come, so they are looked for after these numbers of rows:
+# just before experts join, and Gaussian processes are tuned (auto/experts.py).
 LOOK_BACK = 19, 99, 299
 
 
@@ -45,7 +45,7 @@ class Screening:
         return left
 
     def keep(self, rows: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
-        """Keep what comes after so many rows, as long as the first ones are looked at again."""
+        """Keep rows that come after this number of rows, as long as the first ones are looked at again."""
         if self.next_look(rows):
             moments = np.full(len(y), np.nan) if time is None else time
             self._first = np.concatenate([self._first, np.column_stack([X, moments, y])])
@@ -100,11 +100,8 @@ class Screening:
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved arrays."""
-        for name, array in self.arrays().items():
-            tensor = tensors[name]
-            wanted = tensor.shape[:1] + array.shape[1:] if name == "first_rows" else array.shape
-            if tensor.dtype != array.dtype or tensor.shape != wanted:
-                raise SnapshotError(f"the array {name} has shape {tensor.shape}, the run needs {wanted}")
+        wanted = self.arrays() | {"first_rows": np.empty((len(tensors["first_rows"]), self._first.shape[1]))}
+        refuse_unlike({name: tensors[name] for name in wanted}, wanted)
         outliers.check(tensors["screen"])
         self._state[:], self._example[:] = tensors["screen"], tensors["fill_value"]
         self._first = tensors["first_rows"].copy()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streamgp.auto.candidates import least_squares
+from streamgp.contract import snapshot
 from streamgp.contract.model import Shape, StreamModel
-from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.scores import START_UP
-from streamgp.loading import from_bytes
+from streamgp.loading import model_of
 from streamgp.recipes.naive import InputValue, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.wrappers.delayed import Ahead
@@ -58,12 +60,12 @@ class Yardsticks:
             model._prepare(Shape(own, 1, scalar=True, certain=True))
 
     def track(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """What all of them say of rows, (n, names), learning each before the next; NaN where there is nothing."""
+        """Predict rows, (n, names), learning each before the next; NaN where there is no prediction."""
         predicted = [self._sure(name, model.track(X, y).mean, len(y)) for name, model in self._models.items()]
         return np.column_stack([*predicted, self.seasonal(y)])
 
     def seasonal(self, y: FloatArray) -> FloatArray:
-        """What the seasonal values say of the next rows, (n, seasons)."""
+        """The seasonal values as predictions of the next rows, (n, seasons)."""
         nothing = np.zeros((len(y), 1))
         return np.column_stack(
             [np.empty((len(y), 0)), *(model.track(nothing, y).mean for model in self._seasonal.values())]
@@ -88,7 +90,7 @@ class Yardsticks:
         return sum(1 + model._issued_width(1) for model in self._models.values())
 
     def issue(self, X: FloatArray) -> FloatArray:
-        """What the first yardsticks say of one row, and what they are judged by, (issued_width,)."""
+        """The predictions of one row by the first yardsticks, and what they learn its target with, (issued_width,)."""
         parts: list[FloatArray] = []
         for name, model in self._models.items():
             prediction, issued = model._issue(X)
@@ -121,16 +123,15 @@ class Yardsticks:
 
     # The state.
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def contents(self) -> dict[str, snapshot.Contents]:
         """The models by name."""
-        models = self._models | self._seasonal
-        return {name: np.frombuffer(model.to_bytes(), dtype=np.uint8) for name, model in models.items()}
+        return {name: snapshot.contents(model) for name, model in (self._models | self._seasonal).items()}
 
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+    def restore(self, headers: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved models."""
         for models in (self._models, self._seasonal):
             for name, model in models.items():
-                saved = from_bytes(tensors[name].tobytes())
+                saved = model_of(*snapshot.part(name, headers, tensors))
                 if repr(saved) != repr(model) or saved._d not in (model._d, None if model._d else 1):
-                    raise SnapshotError(f"the snapshot's {name} must be {model!r}; it is {saved!r}")
+                    raise snapshot.SnapshotError(f"the snapshot's {name} must be {model!r}; it is {saved!r}")
                 models[name] = saved

@@ -113,7 +113,7 @@ class Kernel(Part, abc.ABC):
     def with_values(self, values: FloatArray, width: int, depth: int = 1) -> Kernel:
         """Return the same kernel with the hyperparameters of such a vector."""
         named = self.hyperparameters(values, width, depth)
-        return self.replaced(**{name.replace(".", "__"): value for name, value in named.items()})  # type: ignore[no-any-return]
+        return self.replaced(**{name.replace(".", "__"): value for name, value in named.items()})
 
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
         """Return the matrix k(X, Z); Z defaults to X, and then the matrix is symmetric to the last bit."""

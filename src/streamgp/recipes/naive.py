@@ -35,14 +35,14 @@ class Naive(StreamModel):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
-        said = self._follow(X, Y)
+        means = self._follow(X, Y)
         self._rows += len(X)
         self._x[:], self._y[:] = X[-1], Y[-1]
-        return _certain(said) if report else None
+        return _certain(means) if report else None
 
     @abc.abstractmethod
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Take rows in order, (n, d), and their targets, (n, p); return what was said of each before."""
+        """Take rows in order, (n, d), and their targets, (n, p); return the prediction of each, made before it."""
 
     def _predict(self, X: FloatArray) -> Prediction:
         self._refuse_unfit(X)
@@ -50,7 +50,7 @@ class Naive(StreamModel):
 
     @abc.abstractmethod
     def _next(self, X: FloatArray) -> FloatArray:
-        """What is said of rows that would each come next, (n, p)."""
+        """The predictions of rows that would each come next, (n, p)."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -89,7 +89,7 @@ class Naive(StreamModel):
 class SeasonalValue(Naive):
     """The target of one season ago; with a period of 1 the previous value, which slow signals are hard to beat at.
 
-    Before a whole season has passed it says NaN. A missing target is taken as that of the season before.
+    Before a whole season has passed it predicts NaN. A missing target is taken as that of the season before.
 
     Args:
         period: rows of a season, such as 24 for a day of hours.
@@ -191,19 +191,19 @@ class RunningMean(Naive):
         require("count", self._count, at_least=0)
 
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        said = np.empty(Y.shape)
+        means = np.empty(Y.shape)
         for t, y in enumerate(Y):
-            said[t] = self._said()
+            means[t] = self._present()
             known = ~np.isnan(y)
             self._count[known] = self._forgetting * self._count[known] + 1.0
             self._mean[known] += (y[known] - self._mean[known]) / self._count[known]
-        return said
+        return means
 
-    def _said(self) -> FloatArray:
+    def _present(self) -> FloatArray:
         return np.where(self._count > 0, self._mean, np.nan)
 
     def _next(self, X: FloatArray) -> FloatArray:
-        return np.repeat(self._said()[None], len(X), axis=0)
+        return np.repeat(self._present()[None], len(X), axis=0)
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""

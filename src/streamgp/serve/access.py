@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from streamgp.serve.journal import Journal
+from streamgp.serve.journal import Journal, Write
 from streamgp.serve.messages import RefusedError
 from streamgp.settings import option
 
@@ -169,10 +169,10 @@ def revoke_token(folder: str | Path, number: int) -> int:
     return left[-1]
 
 
-def _write(folder: str | Path, write: object, create: bool) -> None:
+def _write(folder: str | Path, write: Write, create: bool) -> None:
     journal = Journal(folder, create=create)
     try:
-        journal.write(write).result()  # type: ignore[arg-type]
+        journal.write(write).result()
     except RefusedError as problem:
         raise OSError(f"{problem.message}; {problem.hint}") from None
     finally:

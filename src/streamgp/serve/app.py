@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -69,10 +69,8 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
         longest = snapshot if takes == SNAPSHOT else body
         routes.append(Route(path, guarded(endpoint, scope, path, longest), methods=[method]))
     routes += [Route(path, guarded(endpoint, "", path, body), methods=["GET"]) for path, endpoint in PAGES]
-    app = Starlette(
-        routes=_by_path(routes),
-        exception_handlers={HTTPException: _http_error, 500: _unexpected},  # type: ignore[dict-item]
-    )
+    handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
+    app = Starlette(routes=_by_path(routes), exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.service, app.state.requests = service, requests
     app.state.openapi = document(ROUTES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from typing import Any
@@ -57,7 +56,7 @@ def connection_class(waiting: Waiting) -> type[H11Protocol]:
     """The protocol of a server that waits for its clients no longer than this."""
 
     class Connection(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        def connection_made(self, transport: Any) -> None:
             if not waiting.make_room(self.connections):
                 self.limit_concurrency = 0  # its requests are answered with 503
             super().connection_made(transport)

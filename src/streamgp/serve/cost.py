@@ -1,6 +1,6 @@
 """Cost: what a stream takes of memory and time, known before anything is allocated, and refused where it is too much.
 
-A model says how large its arrays will be just before it allocates them (``arrays.inspector``). So the cost is that of
+A model reports the size of its arrays just before it allocates them (``arrays.inspector``). So the cost is that of
 the model as it was built, whichever of its settings or parts made it large; models within a model count with it.
 """
 
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
     kernel: int = 0
 
     def times(self, copies: int) -> Cost:
-        """The cost of so many of them."""
+        """The cost of several copies."""
         return self._replace(bytes=copies * self.bytes, row=copies * self.row)
 
 
@@ -70,7 +70,7 @@ def total(costs: Iterable[Cost]) -> Cost:
     return whole
 
 
-def _said(sizes: Mapping[str, int], size: int) -> Cost:
+def _cost_of(sizes: Mapping[str, int], size: int) -> Cost:
     """The cost of a model whose arrays have these sizes."""
     width, steps = sizes.get("width", 0), sizes.get("steps", 0)
     points = max(sizes.get("points", 0), sizes.get("experts", 0) * sizes.get("room", 0))
@@ -99,10 +99,10 @@ def measured(model: StreamModel, d: int) -> Cost:
     found: list[Cost] = []
 
     def inspect(sizes: Mapping[str, int], size: int) -> None:
-        found.append(_said(sizes, size))
+        found.append(_cost_of(sizes, size))
         raise _MeasuredError
 
-    # What does not fit such rows says so when they come.
+    # A model that does not fit such rows raises when they come.
     with _inspected(inspect), contextlib.suppress(_MeasuredError, ValueError):
         model.clone()._start(d, 1)
     return total(found)
@@ -130,7 +130,7 @@ def refusing() -> AbstractContextManager[None]:
     """Refuse any model that is too large before it is allocated."""
 
     def inspect(sizes: Mapping[str, int], size: int) -> None:
-        if found := _too_much(_said(sizes, size)):
+        if found := _too_much(_cost_of(sizes, size)):
             raise ValueError("; ".join(found))
 
     return _inspected(inspect)

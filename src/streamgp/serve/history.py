@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from streamgp.contract import tally
 from streamgp.serve.messages import DriftEvent, HistoryAnswer, ScoredRows
 from streamgp.settings import FloatArray
 
@@ -15,7 +16,7 @@ MERGED = 4  # blocks that become one of the next level
 MOST_BLOCKS = 4096  # of a level; more, and the oldest are merged
 # Numbers of a block: first row, last row, scored rows, squared errors, rows inside, and the two rows with the smallest
 # and the largest target.
-SUMS = 5
+SUMS, TALLY = 5, [tally.ROWS, tally.SQUARED, tally.INSIDE]
 WIDTH = SUMS + 2 * POINT
 SCORED_PARTS, LEAST_SCORED = 60, 25  # parts of a history that are scored; rows of the smallest
 NO_POINTS, NO_BLOCKS = np.empty((0, POINT)), np.empty((0, WIDTH))
@@ -32,12 +33,8 @@ def summarized(points: FloatArray) -> FloatArray:
         >>> summarized(points)[:SUMS]
         array([ 1.,  3.,  2., 26.,  1.])
     """
-    _, observed, mean, lower, upper = points.T
-    scored = np.isfinite(observed) & np.isfinite(mean)
-    y, m = observed[scored], mean[scored]
-    inside = np.count_nonzero((lower[scored] <= y) & (y <= upper[scored]))
-    sums = [points[0, 0], points[-1, 0], len(y), np.sum((y - m) ** 2), inside]
-    return np.concatenate([sums, points[_extremes(points)].ravel()])
+    sums = tally.counted(*points[:, 1:].T).sum(axis=0)[TALLY]
+    return np.concatenate([[points[0, 0], points[-1, 0]], sums, points[_extremes(points)].ravel()])
 
 
 def merged(blocks: FloatArray) -> FloatArray:
@@ -52,11 +49,11 @@ def merged(blocks: FloatArray) -> FloatArray:
 
 
 def thinned(points: FloatArray, most: int) -> FloatArray:
-    """At most so many of the points: the smallest and the largest of each of equal parts, in their order.
+    """Some of the points: the smallest and the largest of each of equal parts, in their order.
 
     Args:
         points: (n, POINT).
-        most: at least 2.
+        most: points that are kept, at least 2.
     """
     if len(points) <= most:
         return points
@@ -100,9 +97,12 @@ def answered(
 
 
 def _scores(blocks: FloatArray) -> Iterator[ScoredRows]:
-    for first, last, rows, squared, inside in blocks[:, :SUMS].tolist():
-        scored = (None, None) if not rows else ((squared / rows) ** 0.5, inside / rows)
-        yield ScoredRows(int(first), int(last), int(rows), *scored)
+    sums = np.zeros((len(blocks), len(tally.Scored._fields)))
+    sums[:, TALLY] = blocks[:, 2:SUMS]
+    found = tally.scored(sums)
+    for (first, last), rows, rmse, coverage in zip(blocks[:, :2], found.rows, found.rmse, found.coverage, strict=True):
+        scores = (float(rmse), float(coverage)) if rows else (None, None)
+        yield ScoredRows(int(first), int(last), int(rows), *scores)
 
 
 def _extremes(points: FloatArray) -> list[int]:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any
@@ -41,18 +41,28 @@ class Asked(Struct):
     """A request in the queue.
 
     Args:
-        op: what to do; None: something else, see ``call``.
         future: gets the answer, as bytes.
+        op: what to do.
         key: by which a repeated request is known again.
         digest: of the request.
-        call: what to do where there is no op.
     """
 
     future: Any
-    op: Op | None = None
+    op: Op
     key: str = ""
     digest: bytes = b""
-    call: Callable[[], bytes] | None = None
+
+
+class Call(Struct):
+    """Something else in the queue.
+
+    Args:
+        future: gets what it returns.
+        call: what to do.
+    """
+
+    future: Any
+    call: Callable[[], bytes]
 
 
 class Hosted:
@@ -75,7 +85,7 @@ class Hosted:
         self._journal, self._pool, self._builder, self._retain = journal, pool, builder, retain
         self._built = False
         self._learner: Learner | None = None
-        self._queue: deque[Asked] = deque()
+        self._queue: deque[Asked | Call] = deque()
         self._working = False
         self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
@@ -94,17 +104,17 @@ class Hosted:
 
     def call(self, call: Callable[[], bytes]) -> Future[bytes]:
         """Have something else done in the stream's turn."""
-        return self._put(Asked(Future(), call=call))
+        return self._put(Call(Future(), call))
 
     def load(self) -> None:
         """Have the state loaded in the background."""
-        self._put(Asked(Future(), call=lambda: b""))
+        self._put(Call(Future(), lambda: b""))
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
-    def _put(self, asked: Asked) -> Future[bytes]:
+    def _put(self, asked: Asked | Call) -> Future[bytes]:
         with self._lock:
             if self.gone:
                 raise unknown(self.name)
@@ -161,24 +171,28 @@ class Hosted:
             self._fail(list(self._queue), stopping())
             self._queue.clear()
 
-    def _do(self, group: list[Asked]) -> None:
-        """Do requests in their order; ops up to the next request of another kind are journaled together."""
+    def _do(self, group: list[Asked | Call]) -> None:
+        """Do requests in their order; ops up to the next call are journaled together."""
         while group:
-            count = next((i for i, asked in enumerate(group) if asked.op is None), len(group)) or 1
-            part, group = group[:count], group[count:]
+            ops: list[Asked] = []
+            for asked in group:
+                if isinstance(asked, Call):
+                    break
+                ops.append(asked)
+            part, group = group[: len(ops) or 1], group[len(ops) or 1 :]
             try:
-                self._learner = self._loaded()
-                if part[0].op is None:
-                    _finish(part[0].future, part[0].call)
-                else:
-                    self._ops(part)
+                self._loaded()
+                if ops:
+                    self._ops(ops)
+                elif isinstance(call := part[0], Call):
+                    call.future.set_result(call.call())
             except Exception as error:
                 if not isinstance(error, RefusedError):
                     LOG.exception("stream %s", self.name)
                     error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
                 self._fail(part, error)
 
-    def _fail(self, part: list[Asked], error: RefusedError) -> None:
+    def _fail(self, part: Sequence[Asked | Call], error: RefusedError) -> None:
         for asked in part:
             if not asked.future.done():
                 asked.future.set_exception(error)
@@ -232,10 +246,9 @@ class Hosted:
 
     def _applied(self, asked: Asked) -> Outcome | None:
         """The outcome; None where the request was refused. After an unexpected error there is no learner any more."""
-        assert asked.op is not None
-        assert self._learner is not None
+        learner = self._loaded()
         try:
-            outcome = self._learner.apply(asked.op)
+            outcome = learner.apply(asked.op)
         except RefusedError as problem:
             asked.future.set_exception(problem)
             return None
@@ -245,8 +258,8 @@ class Hosted:
                 LOG.exception("stream %s", self.name)
             asked.future.set_exception(refused_rows(error))
             return None
-        if self._learner.pipeline is not None:
-            self._learner.pipeline.report_to(self._doing)
+        if learner.pipeline is not None:
+            learner.pipeline.report_to(self._doing)
         return outcome
 
     def _doing(self, sentence: str) -> None:
@@ -256,7 +269,6 @@ class Hosted:
         """Journal what was done, with a snapshot where it is time for one; wait until it is on disk."""
         if not done:
             return
-        assert self._learner is not None
         self._owed += spent
         self.view.doing = ""
         seq = done[-1][1]
@@ -277,9 +289,8 @@ class Hosted:
             self._owed, self._saved = 0.0, seq
 
     def _state(self) -> bytes:
-        assert self._learner is not None
         began = time.perf_counter()
-        state = self._learner.to_bytes()
+        state = self._loaded().to_bytes()
         self._snapshot_seconds = time.perf_counter() - began
         return state
 
@@ -328,8 +339,7 @@ class Hosted:
 
     def look(self) -> bytes:
         """In the stream's turn: renew what can be seen from outside."""
-        assert self._learner is not None
-        before, self.view = self.view, seen_by(self._learner, self.view)
+        before, self.view = self.view, seen_by(self._loaded(), self.view)
         self._looked = time.monotonic()
         health = self.view.rest.get("health")
         if self.hub.listeners and health is not None and health != before.rest.get("health", Health(0, [])):
@@ -338,12 +348,12 @@ class Hosted:
 
     def snapshot(self) -> bytes:
         """In the stream's turn: the library's file."""
-        assert self._learner is not None
-        if self._learner.pipeline is None:
+        pipeline = self._loaded().pipeline
+        if pipeline is None:
             raise RefusedError(
                 409, "no_rows_yet", f"{self.name} has no rows yet, so there is nothing to save", "post rows"
             )
-        return self._learner.pipeline.to_bytes()
+        return pipeline.to_bytes()
 
     def replace(self, learner: Learner) -> bytes:
         """In the stream's turn: go on from another state."""
@@ -424,11 +434,6 @@ class Writing:
         if self._state is not None:
             cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (self._stream, self._seq, self._state))
             trim(cursor, self._stream, self._retain)
-
-
-def _finish(future: Future[bytes], call: Callable[[], bytes] | None) -> None:
-    assert call is not None
-    future.set_result(call())
 
 
 def unknown(name: str) -> RefusedError:

@@ -23,7 +23,7 @@ from streamgp.serve.messages import DriftEvent, RefusedError
 from streamgp.settings import FloatArray
 
 NAME = "streamgp.sqlite"
-APPLICATION, VERSION = 0x73677031, 1  # "sgp1"
+APPLICATION, VERSION = 0x73677031, 2  # "sgp1"
 MOST_GROUP = 256  # writes of one transaction
 MOST_KEYS = 10_000  # idempotency keys of a stream that are known
 MOST_ANSWERS = 64 << 20  # bytes of their answers
@@ -114,7 +114,10 @@ class Journal:
         elif db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise JournalError(f"{self.path} is not a file of streamgp serve; give another folder with --data")
         elif version != VERSION:
-            raise JournalError(f"{self.path} has version {version}, this streamgp reads {VERSION}; use the one before")
+            raise JournalError(
+                f"{self.path} has version {version}, this streamgp reads {VERSION}; serve it with the streamgp that "
+                "wrote it, or give another folder with --data"
+            )
         elif (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise JournalError(f"{self.path} is damaged ({found}); restore it from a backup")
         db.execute("BEGIN IMMEDIATE")  # whether it can be written

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract import snapshot
+from streamgp.contract.waiting import Tickets
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline, default_lags
 from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
@@ -42,6 +43,7 @@ from streamgp.tables.writing import PredictedRows
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
 MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
+RUN = "run"  # in a snapshot
 NOTHING = np.empty((0, 5))
 
 
@@ -81,17 +83,8 @@ class Outcome(Struct):
     notes: list[Note] = []
 
 
-class _Saved(Struct):
-    pipeline: bytes | None
-    young: list[Op] | None
-    waiting: list[tuple[str, bytes]]
-    closed: list[tuple[str, bool]]
-    issued: int
-    expired: int
-
-
 # Made here, in one thread: msgspec crashes where several threads are the first to decode a type at the same time.
-SAVED, OPS = msgspec.msgpack.Decoder(_Saved), msgspec.msgpack.Decoder(Op)
+YOUNG, OPS = msgspec.msgpack.Decoder(list[Op] | None), msgspec.msgpack.Decoder(Op)
 
 
 class Learner:
@@ -106,23 +99,16 @@ class Learner:
         self.settings, self.tag = settings, tag
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
-        self._waiting: dict[str, FloatArray] = {}  # oldest first
-        self._closed: dict[str, bool] = {}  # tickets of the last rows that no longer wait; whether they were learned
-        self._issued = self.expired = 0
-        self._pending = pending_of(settings)
+        self.tickets = Tickets(pending_of(settings))
+        self._issued = 0
 
     @property
     def rows(self) -> int:
         return 0 if self.pipeline is None else self.pipeline.rows
 
-    @property
-    def waiting(self) -> int:
-        """How many rows wait for their targets."""
-        return len(self._waiting)
-
     def apply(self, op: Op) -> Outcome:
         """Do what a request asks for. RefusedError: nothing has changed; after any other error, load the state anew."""
-        renewed = self._renewed(op) if self.young is not None and op.rows else None
+        renewed = self._renewed(op, self.young) if self.young is not None and op.rows else None
         if renewed is None:
             outcome = self._applied(op)
         else:
@@ -134,28 +120,26 @@ class Learner:
                 self.young = None
         return outcome
 
-    def _renewed(self, op: Op) -> Learner | None:
+    def _renewed(self, op: Op, young: list[Op]) -> Learner | None:
         """One that has done the same with the columns as they look now; None where they look as before."""
-        assert self.young is not None
-        schema = self._recognised(op)
+        schema = self._recognized(op, young)
         if schema is None or (self.pipeline is not None and schema == self.pipeline.schema):
             return None
         again = Learner(self.settings, self.tag)
         try:
             again.pipeline = new_pipeline(self.settings, schema)
-            for earlier in self.young:
+            for earlier in young:
                 again._applied(earlier)
         except (RefusedError, ValueError) as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
             return None  # the first rows do not fit what the columns look like now: they stay what they are
-        again.young = self.young
+        again.young = young
         return again
 
-    def _recognised(self, op: Op) -> Schema | None:
-        assert self.young is not None
+    def _recognized(self, op: Op, young: list[Op]) -> Schema | None:
         target = self.settings.target
-        earlier = [row for one in self.young for row in one.rows]
+        earlier = [row for one in young for row in one.rows]
         chunk = as_chunk([*earlier, *op.rows][: max(LOOK, SETTLED)])
         if target not in chunk.columns:
             if op.kind == "rows":
@@ -199,12 +183,7 @@ class Learner:
         for waited, (_, *rest) in zip(waits, _table(pipeline.issued(waits)), strict=True):
             self._issued += 1
             ticket = f"{self.tag}-{self._issued}"
-            if len(self._waiting) >= self._pending:
-                oldest = next(iter(self._waiting))
-                del self._waiting[oldest]
-                self.expired += 1
-                self._close(oldest, learned=False)
-            self._waiting[ticket] = waited
+            self.tickets.issue(ticket, waited)
             answers.append(TicketRow(ticket, *rest))
         return Outcome(PredictAnswer(answers, pipeline.rows))
 
@@ -213,12 +192,11 @@ class Learner:
         before = pipeline.drift, pipeline.chosen
         results, waits, y, times = [], [], [], []
         for target in op.targets:
-            waited = self._waiting.pop(target.ticket, None)
+            waited = self.tickets.resolve(target.ticket)
             if waited is None:
-                learned = self._closed.get(target.ticket)
-                status = "unknown" if learned is None else "known" if learned else "expired"
+                resolved = self.tickets.closed.get(target.ticket)
+                status = "unknown" if resolved is None else "known" if resolved else "expired"
             else:
-                self._close(target.ticket, learned=True)
                 status = "learned"
                 waits.append(waited)
                 y.append(target.value)
@@ -226,14 +204,9 @@ class Learner:
             results.append(TargetResult(target.ticket, status))
         points = NOTHING
         if waits:
-            points = _points(pipeline.learn_issued(np.array(waits), np.array(y), times))
+            points = _points(pipeline.resolve(np.array(waits), np.array(y), times))
             self._detach(pipeline)
         return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
-
-    def _close(self, ticket: str, learned: bool) -> None:
-        self._closed[ticket] = learned
-        if len(self._closed) > self._pending:
-            del self._closed[next(iter(self._closed))]
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
@@ -266,23 +239,33 @@ class Learner:
     # The state.
 
     def to_bytes(self) -> bytes:
-        """The whole state; its pipeline is the library's own file."""
-        waiting = [(ticket, waited.tobytes()) for ticket, waited in self._waiting.items()]
-        pipeline = None if self.pipeline is None else self.pipeline.to_bytes()
-        saved = _Saved(pipeline, self.young, waiting, list(self._closed.items()), self._issued, self.expired)
-        return msgspec.msgpack.encode(saved)
+        """The whole state."""
+        tickets = self.tickets
+        runs, tensors = snapshot.nested({} if self.pipeline is None else {RUN: self.pipeline.contents()})
+        header = {
+            "holds": "a stream of streamgp serve",
+            "runs": runs,
+            "tickets": list(tickets.rows),
+            "closed": list(tickets.closed.items()),
+            "issued": self._issued,
+            "expired": tickets.expired,
+        }
+        tensors["waiting"] = np.array(list(tickets.rows.values()))
+        tensors["young"] = np.frombuffer(msgspec.msgpack.encode(self.young), dtype=np.uint8)
+        return snapshot.packed(header, tensors)
 
     @classmethod
     def from_bytes(cls, settings: StreamSettings, tag: str, data: bytes) -> Learner:
         """The learner whose ``to_bytes`` gave this."""
-        saved = SAVED.decode(data)
+        header, tensors = snapshot.unpacked(data)
         learner = cls(settings, tag)
-        with cost.refusing():
-            learner.pipeline = None if saved.pipeline is None else Pipeline.from_bytes(saved.pipeline)
-        learner.young = saved.young
-        learner._waiting = {ticket: np.frombuffer(waited) for ticket, waited in saved.waiting}
-        learner._closed = dict(saved.closed)
-        learner._issued, learner.expired = saved.issued, saved.expired
+        if RUN in header["runs"]:
+            with cost.refusing():
+                learner.pipeline = Pipeline.of(*snapshot.part(RUN, header["runs"], tensors))
+        learner.young = YOUNG.decode(tensors["young"].tobytes())
+        learner.tickets.rows = dict(zip(header["tickets"], tensors["waiting"].copy(), strict=True))
+        learner.tickets.closed = dict(header["closed"])
+        learner._issued, learner.tickets.expired = header["issued"], header["expired"]
         return learner
 
     @classmethod
@@ -291,13 +274,13 @@ class Learner:
         try:
             with cost.refusing():
                 pipeline = Pipeline.from_bytes(data)
-        except SnapshotError as error:
+        except snapshot.SnapshotError as error:
             raise RefusedError(
                 422, "bad_snapshot", str(error), "send a file of streamgp run --save, unaltered"
             ) from None
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
-        cost.refuse(pipeline.request, len(pipeline.input_names), learner._pending)
+        cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
 

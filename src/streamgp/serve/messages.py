@@ -133,7 +133,7 @@ class DriftEvent(Struct):
 
 
 class Scores(Struct):
-    """Of all predictions whose targets have come; null before the first."""
+    """Scores of all predictions whose targets have come; null before the first."""
 
     rows: int
     rmse: float | None

@@ -37,11 +37,11 @@ from streamgp.settings import FloatArray
 from streamgp.version import __version__
 
 MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
-LARGE = 1 << 16  # bytes of a body that others need not wait for
+LARGE = 1 << 16  # bytes of a body that is decoded in a thread, so that other requests do not wait
 BODY_SECONDS, SNAPSHOT_SECONDS = 60.0, 600.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
 LOOKED_AT = 20  # streams that a list has renewed
-PATIENCE = 0.3  # seconds that a reader waits for a busy stream, before it gets to see what was there last
+PATIENCE = 0.3  # seconds that a reader waits for a busy stream before it gets the last view
 SNAPSHOT = "application/octet-stream"
 PAGE = Path(__file__).parent / "page"
 PAGE_FILES = {

@@ -25,7 +25,7 @@ GRACE = 3  # seconds that connections get to end
 
 
 class _Server(uvicorn.Server):
-    """Ends connections that keep it waiting, and those of who listens to events before it stops."""
+    """Closes idle connections, and event streams before it stops."""
 
     def __init__(
         self, config: uvicorn.Config, service: Service, waiting: Waiting, ready: Callable[[str], None]

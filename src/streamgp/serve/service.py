@@ -67,12 +67,12 @@ class Service:
     def __init__(self, folder: str | Path, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.folder = Path(folder)
-        self._held = contextlib.ExitStack()
-        self._held.enter_context(_owned(self.folder))
+        self._opened = contextlib.ExitStack()
+        self._opened.enter_context(_owned(self.folder))
         try:
             self.journal = Journal(self.folder)
         except BaseException:
-            self._held.close()
+            self._opened.close()
             raise
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
         self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
@@ -132,10 +132,9 @@ class Service:
 
         def write(cursor: sqlite3.Cursor) -> None:
             cursor.execute("INSERT INTO streams (name, tag, settings, seq) VALUES (?, ?, ?, 0)", (name, tag, body))
-            assert cursor.lastrowid is not None
-            made.append(cursor.lastrowid)
+            made.extend(cursor.execute("SELECT last_insert_rowid()").fetchone())
             if state is not None:
-                cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (cursor.lastrowid, state))
+                cursor.execute("INSERT INTO snapshots VALUES (?, 0, ?)", (made[-1], state))
 
         self.journal.write(write).result()
         stream = self.streams[name] = self._hosted(Kept(made[-1], name, tag, body, 0))
@@ -171,7 +170,7 @@ class Service:
         for pool in (self.builder, self._pool):
             pool.shutdown(wait=finished, cancel_futures=True)
         self.journal.close()
-        self._held.close()
+        self._opened.close()
         return finished
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from streamgp.job.pipeline import Pipeline
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
 
@@ -71,24 +72,23 @@ def seen_by(learner: Learner, before: View) -> View:
         "columns": pipeline.schema.sentences(),
         "chosen": "" if chosen is None else f"{chosen.name} ({chosen.reason})",
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
-        "relevance": _relevance(learner),
+        "relevance": _relevance(pipeline),
         "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
         "health": Health(int(health["repairs"]), list(health["diverged"]), int(health["fill_values"])),
         "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
-        "tickets": Tickets(learner.waiting, learner.expired),
+        "tickets": Tickets(len(learner.tickets), learner.tickets.expired),
         "gaps": dict(pipeline.encoder.gaps),
     }
     return View("ready" if chosen else "learning", before.doing, pipeline.rows, before.pace, False, rest)
 
 
-def _relevance(learner: Learner) -> dict[str, float]:
+def _relevance(pipeline: Pipeline) -> dict[str, float]:
     """The largest relevances by input."""
-    assert learner.pipeline is not None
     try:
-        weights = learner.pipeline.model.relevance().inputs
+        weights = pipeline.model.relevance().inputs
     except (ValueError, RuntimeError):
         return {}
-    names = learner.pipeline.input_names
+    names = pipeline.input_names
     if len(names) != len(weights):
         return {}
     largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]

@@ -88,6 +88,11 @@ class Plan:
         """The plan that was described."""
         return cls(from_bytes(recipe.tobytes()), **settings | {"inputs": tuple(settings["inputs"])})
 
+    @property
+    def per_second(self) -> float:
+        """Units of the time column in a second; times without a unit are taken as seconds."""
+        return self.ticks or 1.0
+
     def fleet(self, size: int) -> Fleet:
         """Models that have learned nothing. Spark runs several shards at once, so each gets one thread."""
         return Fleet(self.model, size=size, threads=1, pending=self.pending)

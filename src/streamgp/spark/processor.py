@@ -54,7 +54,7 @@ class Head(NamedTuple):
 
 
 # The shards that this process has seen last, by plan and number, with the token of the state that each equals.
-_held: OrderedDict[tuple[str, int], tuple[bytes, Shard]] = OrderedDict()
+_cached: OrderedDict[tuple[str, int], tuple[bytes, Shard]] = OrderedDict()
 
 
 class Processor:
@@ -103,15 +103,15 @@ class Processor:
     # The state.
 
     def _open(self, number: int) -> tuple[Shard, Head | None]:
-        """The shard as the state has it. It is no longer held: if this batch fails, what it became is lost with it."""
-        token, held = _held.pop((self._plan.fingerprint, number), (b"", None))
+        """The shard as the state has it. It leaves the cache: if this batch fails, what it became is lost with it."""
+        token, cached = _cached.pop((self._plan.fingerprint, number), (b"", None))
         found = self._head.get()
         if found is None:
             return Shard(self._plan), None
         head = Head(*found)
         self._plan.refuse_other(head.fingerprint, head.words)
-        if held is not None and token == bytes(head.token):
-            return held, head
+        if cached is not None and token == bytes(head.token):
+            return cached, head
         return opened(self._whole.get()[0], self._log.get() if head.logged else (), self._plan), head
 
     def _keep(self, number: int, shard: Shard, head: Head | None, entry: Entry | None, timer: int | None) -> None:
@@ -131,9 +131,9 @@ class Processor:
         self._head.update(
             Head(token, plan.fingerprint, plan.words, plan.shards, plan.key_type, *counts, logged, timer)[:]
         )
-        _held[plan.fingerprint, number] = token, shard
-        while len(_held) > max(1, 2 * plan.shards // (os.cpu_count() or 1)):
-            _held.popitem(last=False)
+        _cached[plan.fingerprint, number] = token, shard
+        while len(_cached) > max(1, 2 * plan.shards // (os.cpu_count() or 1)):
+            _cached.popitem(last=False)
 
     # Idle keys.
 
@@ -146,20 +146,16 @@ class Processor:
         earliest = shard.earliest()
         if earliest is None:
             return None
-        assert self._plan.ticks is not None
-        due = int((earliest + self._idle()) / self._plan.ticks * 1000) + 1
+        due = int((earliest + self._idle()) / self._plan.per_second * 1000) + 1
         due = max(due, int(timers.getCurrentWatermarkInMs()) + 1)
         self._handle.registerTimer(due)
         return due
 
     def _idle(self) -> int:
-        assert self._plan.idle is not None
-        assert self._plan.ticks is not None
-        return int(self._plan.idle * self._plan.ticks)
+        return int((self._plan.idle or 0.0) * self._plan.per_second)
 
     def _ticks(self, milliseconds: int) -> int:
-        assert self._plan.ticks is not None
-        return int(milliseconds * self._plan.ticks / 1000)
+        return int(milliseconds * self._plan.per_second / 1000)
 
 
 def opened(whole: bytes, log: Any, plan: Plan | None = None) -> Shard:

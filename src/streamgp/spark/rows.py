@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.contract import snapshot
 from streamgp.settings import FloatArray
-from streamgp.spark.packing import pack, unpack
 
 NO_TICKET = -1
 NO_TIME = int(np.iinfo(np.int64).min)  # where times are whole numbers; NaN where they are floats
@@ -59,12 +59,13 @@ class Entry(NamedTuple):
 
     def to_bytes(self) -> bytes:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        return pack({"new": self.new, "late": self.late, "refused": self.refused}, arrays)
+        return snapshot.packed({"new": self.new, "late": self.late, "refused": self.refused}, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Entry:
-        header, arrays = unpack(data)
-        return cls(**header | arrays)
+        header, arrays = snapshot.unpacked(bytes(data))
+        ids, time, X, Y, tickets = (arrays[name].copy() for name in _ARRAYS)
+        return cls(ids, time, X, Y, tickets, header["new"], header["late"], header["refused"])
 
 
 class Predictions(NamedTuple):

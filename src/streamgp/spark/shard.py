@@ -8,14 +8,12 @@ import numpy as np
 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Shape, restored
-from streamgp.contract.snapshot import SnapshotError
+from streamgp.contract.snapshot import SnapshotError, packed, unpacked
 from streamgp.fleet.fleet import Fleet
 from streamgp.settings import FloatArray
-from streamgp.spark.packing import pack, unpack
-from streamgp.spark.plan import Plan
+from streamgp.spark.plan import MIGRATION, Plan
 from streamgp.spark.rows import NO_TICKET, NO_TIME, Batch, Entry, Predictions
 
-FORMAT = 1
 STATE = "state."
 _COUNTS = "late", "refused", "unmatched"
 
@@ -180,7 +178,7 @@ class Shard:
         """The times that models get."""
         if not self._plan.model._needs_time:
             return None
-        return np.asarray(time / (self._plan.ticks or 1.0))
+        return np.asarray(time / self._plan.per_second)
 
     def _add(self, entry: Entry) -> None:
         if entry.new:
@@ -220,10 +218,10 @@ class Shard:
         """Everything, as one value."""
         shape, arrays, _ = self._fleet._knowledge()
         plan, recipe = self._plan.described()
-        header = {"format": FORMAT, "fingerprint": self._plan.fingerprint, "words": self._plan.words, "plan": plan}
+        header = {"fingerprint": self._plan.fingerprint, "words": self._plan.words, "plan": plan}
         header |= {"shape": shape, "keys": list(self._ids)} | {name: getattr(self, name) for name in _COUNTS}
         table = {"recipe": recipe, "rows": self._rows, "last": self._last}
-        return pack(header, table | {f"{STATE}{name}": array for name, array in arrays.items()})
+        return packed(header, table | {f"{STATE}{name}": array for name, array in arrays.items()})
 
     @classmethod
     def from_bytes(cls, data: bytes, plan: Plan | None = None) -> Shard:
@@ -233,16 +231,17 @@ class Shard:
             data: what to_bytes() returned.
             plan: of the query; the state of another one is refused. None: that of the state.
         """
-        header, arrays = unpack(data)
-        if header["format"] != FORMAT:
-            raise SnapshotError(f"the state has format {header['format']}; this version of streamgp reads {FORMAT}")
+        try:
+            header, arrays = unpacked(bytes(data))
+        except SnapshotError as error:
+            raise SnapshotError(f"the state of the query cannot be read: {error}. {MIGRATION}") from error
         if plan is None:
             plan = Plan.of(header["plan"], arrays["recipe"])
         else:
             plan.refuse_other(header["fingerprint"], header["words"])
         shard = cls(plan)
         shard._ids = {key: i for i, key in enumerate(header["keys"])}
-        shard._rows, shard._last = arrays["rows"], arrays["last"]
+        shard._rows, shard._last = arrays["rows"].copy(), arrays["last"].copy()
         settings = plan.fleet(len(shard._ids))._settings
         state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
         shard._fleet = restored(Fleet, settings, Shape._make(header["shape"]), state)

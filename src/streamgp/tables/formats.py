@@ -114,7 +114,7 @@ def read_rows(
         stop: when set, reading ends after the present rows.
         after: where an earlier run stopped; the rows up to there are passed over. OtherSourceError: this is another
             file, or it has fewer rows.
-        names: of the columns, for a CSV of so many columns that does not say them.
+        names: of the columns, for a CSV that has as many and no header.
 
     Example:
         >>> from pathlib import Path

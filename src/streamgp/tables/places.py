@@ -7,13 +7,15 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from streamgp.tables.writing import WriteError
 
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # not on Windows, which goes without locks
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 Place = str | Path | int | None  # an int: an open file's descriptor
 

@@ -151,7 +151,8 @@ class TextLines:
         return self._some()
 
     def _some(self) -> bytes:
-        return self._file.read1(BLOCK)  # type: ignore[no-any-return]
+        data: bytes = self._file.read1(BLOCK)
+        return data
 
     def _renewed(self) -> bool:
         """Wait a little at the end of a followed file; whether another one has taken its place and was opened."""
@@ -186,7 +187,7 @@ class TextLines:
         return True
 
     def position(self, lines: int, length: Callable[[bytes], int] | None = None) -> Position:
-        """Remember that so many lines are done with.
+        """Remember how many lines are done with.
 
         Args:
             lines: or rows of an array.

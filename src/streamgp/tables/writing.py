@@ -53,6 +53,12 @@ class PredictedRows(NamedTuple):
     raw_upper: FloatArray
     ticket: list[str] | None = None
 
+    def since(self, start: int) -> PredictedRows:
+        """The rows from this one on, counted from 0."""
+        time, ticket = (None if texts is None else texts[start:] for texts in (self.time, self.ticket))
+        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper")}
+        return self._replace(time=time, ticket=ticket, **numbers)
+
     def values(self) -> tuple[FloatArray, ...]:
         """What is written of each row after its number, ticket and time."""
         return self.mean, self.lower, self.upper, self.std, self.observed, self.log_density

@@ -203,7 +203,7 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         batch: what :func:`fit_prefix` returned.
     """
     if isinstance(model, Wrapper):
-        return model.replaced(model=with_hyperparameters(model._pristine, batch))  # type: ignore[no-any-return]
+        return model.replaced(model=with_hyperparameters(model._pristine, batch))
     settings = model.get_params()
     part = "features__" if isinstance(settings.get("features"), Features) else ""
     if isinstance(batch, SSGPR):
@@ -229,7 +229,7 @@ def with_hyperparameters(model: Model, batch: FullGP | SSGPR) -> Model:
         changes["likelihood"] = likelihood.replaced(scale=(noise / ratio) ** 0.5)
     elif "noise" in settings:
         changes["noise"] = noise
-    return model.replaced(**changes)  # type: ignore[no-any-return]
+    return model.replaced(**changes)
 
 
 def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | SSGPR:

@@ -45,7 +45,7 @@ class Late(Wrapper):
         self._within._prepare(shape)
 
     def _start(self, d: int, p: int) -> None:
-        before = None if self._d is None else (self._numbers, self._waiting.arrays(), self._widths(d, 1))
+        before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
         super()._start(d, p)
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
@@ -55,10 +55,9 @@ class Late(Wrapper):
             numbers, waited, old_widths = before
             self._numbers.counters[:] = numbers.counters
             self._numbers.state.last_x[:] = numbers.state.last_x
-            parts = np.split(waited["waiting"], np.cumsum(old_widths)[:-1], axis=1)
-            held = self._waiting.arrays()
-            held["waiting"][:] = np.hstack([_widened(part, width) for part, width in zip(parts, widths, strict=True)])
-            held["tickets"][:] = waited["tickets"]
+            parts = np.split(waited.rows, np.cumsum(old_widths)[:-1], axis=1)
+            wide = [_widened(part, width) for part, width in zip(parts, widths, strict=True)]
+            self._waiting.rows[:], self._waiting.tickets[:] = np.hstack(wide), waited.tickets
 
     def _widths(self, d: int, p: int) -> list[int]:
         """How many numbers a waiting row has: its inputs, what was issued, the memory, and what was predicted."""
@@ -73,14 +72,11 @@ class Late(Wrapper):
         return self._numbers.arrays() | self._waiting.arrays()
 
     def _check_restored(self) -> None:
-        self._waiting.check_restored()
-        held = self._waiting.arrays()
         rows, expired, newest = (self._numbers.count(name) for name in ("rows", "expired", "newest"))
-        if not (held["tickets"].max() < rows and 0 <= expired <= rows and -1 <= newest < rows):
-            raise SnapshotError(
-                f"the snapshot says {rows} rows, of which {expired} expired, and the tickets {held['tickets']}"
-            )
-        require("waiting rows", held["waiting"][:, : self._d])
+        self._waiting.check_restored(rows)
+        if not (0 <= expired <= rows and -1 <= newest < rows):
+            raise SnapshotError(f"the snapshot cannot have {rows} rows, of which {expired} expired, the last {newest}")
+        require("waiting rows", self._waiting.rows[:, : self._d])
         require("last_x", self._numbers.state.last_x)
         super()._check_restored()
 
@@ -92,7 +88,7 @@ class Late(Wrapper):
         prediction, row = issued(self._within, X)
         if self._predicted_width(1):
             row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
-        counters["expired"] += self._waiting.put(ticket, row) >= 0
+        counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
         return prediction
@@ -102,7 +98,7 @@ class Late(Wrapper):
         counters, last = self._numbers.counters, ticket == self._numbers.count("newest")
         unchanged = last and bool(counters["fresh"][0])
         at_once = learn_issued(self._within, self._waiting[ticket], Y, conditions, last=last, unchanged=unchanged)
-        self._waiting.take(ticket)
+        self._waiting.resolve(self._waiting.place(ticket))
         counters["fresh"] = 0
         if last:
             self._close(Y)
@@ -154,8 +150,8 @@ def issued(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
     Returns:
         The prediction, and what it takes to learn the row: its inputs, what was issued, and the memory before it.
     """
-    prediction, said = model._issue(X)
-    row = np.concatenate([X[0], said[0], _memory(model)])
+    prediction, issued = model._issue(X)
+    row = np.concatenate([X[0], issued[0], _memory(model)])
     model._remember(X)
     return prediction, row
 
@@ -176,7 +172,7 @@ def learn_issued(
     Returns:
         Whether the row was learned as one whose target comes at once.
     """
-    x, said, past = _parts(model, row)
+    x, issued, past = _parts(model, row)
     present = _memory(model)
     at_once = unchanged and not any(isinstance(one, Ahead) for one in model._family())
     _put_memory(model, past)
@@ -184,7 +180,7 @@ def learn_issued(
         if at_once:
             model._advance(x, Y, False, conditions)
         else:
-            model._resolve(x, Y, said, conditions)
+            model._resolve(x, Y, issued, conditions)
     except BaseException:
         _put_memory(model, present)
         raise
@@ -281,17 +277,14 @@ class Delayed(Late):
         """
         if whole("ticket", ticket, at_least=0) >= self.rows_seen:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
-        if ticket not in self._waiting:
-            raise KeyError(
-                f"no row waits under ticket {ticket}: it is resolved, or expired when {self._places} newer ones waited"
-            )
+        waited = self._waiting[ticket]
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
         conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
         with self._whole(known):
             if not known:
-                self._begin(self._waiting[ticket][None, : self._d], Y, scalar, given, many=False)
-            self._refuse_unfit(self._waiting[ticket][None, : self._d], Y)
+                self._begin(waited[None, : self._d], Y, scalar, given, many=False)
+            self._refuse_unfit(waited[None, : self._d], Y)
             self._take_out(ticket, self._screened(Y), conditions)
 
     def _advance(
@@ -326,7 +319,7 @@ class Delayed(Late):
 class Ahead(Late):
     """A stream model that predicts targets some rows ahead.
 
-    The target of a row is predicted from the row so many before it, with all that was known then, and from nothing
+    The target of a row is predicted from the row ``horizon`` before it, with all that was known then, and from nothing
     that came in between: so ``predict_one`` and ``track`` return what was issued, and errors are those of real
     forecasts. ``upcoming()`` has the predictions of the rows to come. A row is learned when its target has come. Within
     ``Lagged`` the newest lag is the row's own target.
@@ -382,7 +375,7 @@ class Ahead(Late):
         return joined(predictions) if report else None
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
-        """The target of a row has come: the row so many before it is learned."""
+        """The target of a row has come: the row ``horizon`` before it is learned."""
         ticket = row - self._horizon
         known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
         if not known:  # the model within has not seen it, or does not bridge it
@@ -428,7 +421,8 @@ class Ahead(Late):
     def _recall(self, y: FloatArray) -> None:
         """The last row was issued without its own target: issue it once more."""
         newest = self.rows_seen - 1
-        x, _, past = _parts(self._within, self._waiting.take(newest))
+        x, _, past = _parts(self._within, self._waiting[newest])
+        self._waiting.resolve(self._waiting.place(newest))
         _put_memory(self._within, past)
         self._within._note_target(y)
         self._numbers.counters["rows"] = newest
@@ -436,8 +430,7 @@ class Ahead(Late):
 
     def reset_memory(self) -> None:
         if self._d is not None:  # the rows of a new sequence are not those that the old one led to
-            for array, nothing in zip(self._waiting.arrays().values(), (0.0, -1), strict=True):
-                array[...] = nothing
+            self._waiting.resolve(np.arange(self._places))
         super().reset_memory()
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
