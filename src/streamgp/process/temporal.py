@@ -156,68 +156,64 @@ def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None
     prepare(m, f, dt)
     for j in range(p + 1):
         out[j, t] = 0.0
-    kept = group < 0 and m.counters.calm >= CALM and is_regular(m, f, at, dt)
+    # The blocks of a component follow each other.
+    first, last, fresh = S.shape[0], 0, 0.0
     for b in range(table.shape[0]):
-        if group >= 0 and int(table[b, GROUP]) != group:
-            continue
-        first = int(table[b, START])
-        last = first + SIZES[int(table[b, KIND])]
-        for i in range(first, last):
-            for j in range(p):
-                out[j, t] += seen[i] * mu[i, j]
-        if kept:
-            continue
-        out[p, t] += feature[first] * feature[first] * block(f, m.at.Q, b)[0, 0]
-        for i in range(first, last):
-            total = 0.0
-            for c in range(table.shape[0]):
-                if group < 0 or int(table[c, GROUP]) == group:
-                    begin = int(table[c, START])
-                    for k in range(begin, begin + SIZES[int(table[c, KIND])]):
-                        total += S[i, k] * seen[k]
-            out[p, t] += seen[i] * total
-    if kept:
+        if group < 0 or int(table[b, GROUP]) == group:
+            start = int(table[b, START])
+            first, last = min(first, start), start + SIZES[int(table[b, KIND])]
+            fresh += feature[start] * feature[start] * block(f, m.at.Q, b)[0, 0]
+    for i in range(first, last):
+        for j in range(p):
+            out[j, t] += seen[i] * mu[i, j]
+    if group < 0 and m.counters.calm >= CALM and is_regular(m, f, at, dt):
         out[p, t] = vector(f, m.at.innovation)[0] - m.plan.noise
+        return
+    total = fresh
+    for i in range(first, last):
+        total += seen[i] * dot(S[i, first:last], seen[first:last], last - first)
+    out[p, t] = total
 
 
 @compiled
-def move_mean(m: Record, f: Array) -> None:
-    """mu <- A mu."""
-    mu, table = matrix(f, m.at.mu), matrix(f, m.at.table)
-    row = np.empty(3)
+def apply_block(A: Array, size: int, a: Array, b: Array, c: Array) -> None:
+    """Replace entries of up to three vectors, the block's coordinates, by A times them."""
+    if size == 1:
+        for k in range(a.size):
+            a[k] *= A[0, 0]
+    elif size == 2:
+        for k in range(a.size):
+            x, y = a[k], b[k]
+            a[k], b[k] = A[0, 0] * x + A[0, 1] * y, A[1, 0] * x + A[1, 1] * y
+    else:
+        for k in range(a.size):
+            x, y, z = a[k], b[k], c[k]
+            a[k] = A[0, 0] * x + A[0, 1] * y + A[0, 2] * z
+            b[k] = A[1, 0] * x + A[1, 1] * y + A[1, 2] * z
+            c[k] = A[2, 0] * x + A[2, 1] * y + A[2, 2] * z
+
+
+@compiled
+def move(m: Record, f: Array, values: Array) -> None:
+    """values <- A values, (q, n)."""
+    table, last = matrix(f, m.at.table), values.shape[0] - 1
     for b in range(table.shape[0]):
-        start, size, A = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.A, b)
-        for o in range(mu.shape[1]):
-            for i in range(size):
-                row[i] = 0.0
-                for j in range(size):
-                    row[i] += A[i, j] * mu[start + j, o]
-            for i in range(size):
-                mu[start + i, o] = row[i]
+        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
+        apply_block(block(f, m.at.A, b), size, values[i], values[min(i + 1, last)], values[min(i + 2, last)])
 
 
 @compiled
 def move_covariance(m: Record, f: Array) -> None:
-    """S <- A S A' + Q."""
+    """S <- A S A' + Q: A (A S)' twice, because S is symmetric."""
     S, table = matrix(f, m.at.covariance), matrix(f, m.at.table)
-    q, three = S.shape[0], np.empty(3)
+    q = S.shape[0]
+    move(m, f, S)
+    for i in range(q):
+        for j in range(i):
+            S[i, j], S[j, i] = S[j, i], S[i, j]
+    move(m, f, S)
     for b in range(table.shape[0]):
-        start, size, A = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.A, b)
-        for k in range(q):  # rows of the block
-            for i in range(size):
-                three[i] = 0.0
-                for j in range(size):
-                    three[i] += A[i, j] * S[start + j, k]
-            for i in range(size):
-                S[start + i, k] = three[i]
-    for b in range(table.shape[0]):
-        start, size, A = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.A, b)
-        Q = block(f, m.at.Q, b)
-        for k in range(q):  # its columns
-            for i in range(size):
-                three[i] = dot(A[i], S[k, start : start + size], size)
-            for i in range(size):
-                S[k, start + i] = three[i]
+        start, size, Q = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.Q, b)
         for i in range(size):
             for j in range(size):
                 S[start + i, start + j] += Q[i, j]
@@ -231,7 +227,7 @@ def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
     dt, q, h = elapsed(m, f, at), S.shape[0], vector(f, m.at.product)
     prepare(m, f, dt)
     regular = m.counters.rows_learned > 1 and is_regular(m, f, at, dt) and noise == m.plan.noise
-    move_mean(m, f)
+    move(m, f, mu)
     if not (regular and m.counters.calm >= CALM):
         move_covariance(m, f)
         v = 0.0
@@ -241,11 +237,15 @@ def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
         s = v + noise
         change = largest = 0.0
         for i in range(q):
-            change, largest = max(change, abs(h[i] / s - gain[i])), max(largest, abs(h[i] / s))
-            gain[i] = h[i] / s
-            for j in range(i + 1):
-                S[i, j] -= h[i] * h[j] / s
-                S[j, i] = S[i, j]
+            share = h[i] / s
+            change, largest = max(change, abs(share - gain[i])), max(largest, abs(share))
+            gain[i] = share
+        deviation = np.sqrt(s)
+        for i in range(q):
+            h[i] /= deviation
+        for i in range(q):
+            for j in range(q):
+                S[i, j] -= h[i] * h[j]
         calm = regular and change <= SAME * largest and abs(s - innovation[0]) <= SAME * s
         m.counters.calm = m.counters.calm + 1 if calm else 0
         innovation[0] = s
