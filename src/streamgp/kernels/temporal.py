@@ -1,7 +1,7 @@
 """Kernels over time as a filter runs them: a few coordinates with prior N(0, I) that rotate, decay and are renewed.
 
 Between two rows that are dt apart, mu <- A mu and S <- A S A' + I - A A', where A is made of one block for each term of
-the kernel [sarkka2013; solin2014]. Sums join blocks; products of decays and of harmonics are decays and harmonics.
+the kernel [hartikainen2010; solin2014]. Sums join blocks; products of decays and of harmonics are decays and harmonics.
 """
 
 from __future__ import annotations

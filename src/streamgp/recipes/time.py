@@ -31,6 +31,8 @@ TimeKernel = Annotated[
     ),
 ]
 
+ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimePrediction(Prediction[Values]):
@@ -87,7 +89,7 @@ class TimeGP(StreamModel):
     _one_step = False
     _numbers: Numbers
 
-    def __init__(self, time: TimeKernel, *, noise: Noise = DEFAULT_NOISE) -> None:
+    def __init__(self, time: TimeKernel, *, noise: ObservationNoise = DEFAULT_NOISE) -> None:
         if not isinstance(time, Kernel):
             raise TypeError(
                 f"time must be a kernel such as Matern(1.5, lengthscale='3h') + Periodic('1d'); got {time!r}"
