@@ -21,6 +21,7 @@ from streamgp.kernels import (
     RationalQuadratic,
     RecursiveSquaredExponential,
     SquaredExponential,
+    Trend,
 )
 from streamgp.loading import from_bytes, load
 from streamgp.local import LWPR, LocalGP
@@ -36,6 +37,7 @@ from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
+from streamgp.recipes.time import TimeGP, TimePrediction
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.tune import tune
 from streamgp.wrappers.calibrated import Calibrated
@@ -111,7 +113,10 @@ __all__ = [
     "StreamModel",
     "StudentT",
     "StudentTPrediction",
+    "TimeGP",
+    "TimePrediction",
     "TrainedEncoder",
+    "Trend",
     "Tuned",
     "Window",
     "batch",

@@ -31,7 +31,8 @@ part_of_one = partial(number, above=0, at_most=1)
 
 # The prior.
 Lengthscale = Annotated[
-    float | list[float] | FloatArray | None, Setting("one, or one for each input (ARD); None: sqrt(d)", INPUTS)
+    float | str | list[float] | FloatArray | None,
+    Setting('one, or one for each input (ARD); over time also "3h" or a timedelta; None: sqrt(d)', INPUTS),
 ]
 Factors = Annotated[
     int | list[list[float]] | FloatArray | None,

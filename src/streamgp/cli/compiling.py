@@ -13,6 +13,7 @@ MODULES = (
     "process.stream",
     "process.adapt.sngd",
     "process.memory",
+    "process.temporal",
     "contract.checks",
     "kernels.program",
     "batch.spectrum",

@@ -11,6 +11,7 @@ from streamgp.kernels.stationary import (
     SquaredExponential,
     described_kernel,
 )
+from streamgp.kernels.temporal import Trend
 
 __all__ = [
     "Constant",
@@ -24,5 +25,6 @@ __all__ = [
     "RecursiveSquaredExponential",
     "SquaredExponential",
     "Sum",
+    "Trend",
     "described_kernel",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Annotated, Any
 
 import numpy as np
 
 from streamgp.kernels import program as prog
 from streamgp.kernels.algebra import START, Constant, Kernel, LeafKernel
-from streamgp.settings import FloatArray, Setting, positive_vector
+from streamgp.settings import FloatArray, Setting, duration, positive_vector
 from streamgp.vocabulary import INPUTS, Factors, Lengthscale, Variance, positive
 
 __all__ = ["Constant", "LinearKernel", "Matern", "Periodic", "RationalQuadratic", "SquaredExponential"]
@@ -61,6 +62,8 @@ class _Stationary(LeafKernel):
 
 
 def scales_of(value: Any) -> FloatArray | None:
+    if isinstance(value, str | dt.timedelta | np.timedelta64):
+        value = duration("lengthscale", value)
     return None if value is None else positive_vector("lengthscale", value)
 
 
@@ -130,14 +133,14 @@ class Periodic(LeafKernel):
 
     def __init__(
         self,
-        period: Annotated[float, Setting("length of one turn", INPUTS, positive)] = 1.0,
+        period: Annotated[float | str, Setting("length of one turn", INPUTS, duration)] = 1.0,
         *,
         lengthscale: Annotated[
             Lengthscale, Setting("relative to one turn; one, or one for each input; None: sqrt(d)", "turns")
         ] = None,
         variance: Variance = 1.0,
     ) -> None:
-        self.period = period
+        self.period = float(period)
         self.lengthscale, self.variance = scales_of(lengthscale), variance
 
     def _hyperparameters(self, width: int, depth: int) -> list[tuple[str, float | FloatArray]]:

@@ -1,0 +1,304 @@
+"""The posterior over time: between two rows it moves, mu <- A mu and S <- A S A' + Q, and a row is the same four lines.
+
+A and Q = I - A A' are made of one block for each term of the kernel (kernels/temporal.py). Q is computed as a series
+where A is near I. While rows are equally far apart and none is missing, S converges; once the gain stays the same, it
+is kept, and a row costs as much as its mean.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.arrays import Layout, Record, block, matrix, vector
+from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.kernels.temporal import DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE
+from streamgp.linalg.vector import dot
+from streamgp.process.row import noise_of
+
+Array = NDArray
+
+KIND, START, RATE, FREQUENCY, GROUP = range(5)  # of a block in the table
+SIZES = np.array([1, 2, 2, 3, 2])
+# Rows in a row with the same gain, up to this part of it, after which it is kept.
+CALM, SAME = 10, 1e-14
+# Below this rate times time Q is the sum of a series, whose terms beyond the last are far below rounding.
+SHORT, TERMS = 0.5, 30
+
+PLAN = np.dtype([("noise", np.float64)])
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "rows_learned", "calm")])
+STATE = {
+    "mu": "coordinates outputs",
+    "covariance": "coordinates coordinates",
+    "clock": "3",  # time of the posterior, of the last row seen, and between the last two rows learned; NaN: none
+    "gain": "coordinates",
+    "innovation": "1",  # variance of the target given all before, with that gain
+    "last_target": "outputs",
+}
+WORK = {
+    "table": "blocks 5",
+    "feature": "coordinates",
+    "seen": "coordinates",  # A' feature
+    "product": "coordinates",
+    "A": "blocks 3 3",
+    "Q": "blocks 3 3",
+    "prepared": "1",  # the time for which A and Q were computed last
+}
+LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)
+
+
+def _series(N: Array) -> tuple[Array, Array]:
+    """N^2 / 2, and the coefficients of I - A A' in powers of s, where A = e^-s (I + s N + s^2 N^2 / 2)."""
+    powers = [np.eye(3), N, N @ N / 2.0]
+    polynomial = np.zeros((5, 3, 3))
+    for i, left in enumerate(powers):
+        for j, right in enumerate(powers):
+            polynomial[i + j] += left @ right.T
+    terms = np.zeros((TERMS + 1, 3, 3))
+    for n in range(1, TERMS + 1):
+        for k in range(min(n, 4) + 1):
+            terms[n] -= polynomial[k] * (-2.0) ** (n - k) / math.factorial(n - k)
+    return powers[2], np.where(np.abs(terms) < 1e-13 * np.abs(terms).max(), 0.0, terms)
+
+
+def _nilpotent_52() -> Array:
+    """F / rate + I of Matern 5/2 in coordinates in which the stationary covariance is the identity."""
+    F = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, -3.0, -3.0]])
+    P = np.array([[1.0, 0.0, -1.0 / 3.0], [0.0, 1.0 / 3.0, 0.0], [-1.0 / 3.0, 0.0, 1.0]])
+    L = np.linalg.cholesky(P)
+    return np.ascontiguousarray(np.linalg.solve(L, (F + np.eye(3)) @ L))
+
+
+N32 = np.array([[1.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+N52 = _nilpotent_52()
+HALF32, TERMS32 = _series(N32)
+HALF52, TERMS52 = _series(N52)
+
+
+@compiled
+def step(kind: int, rate: float, frequency: float, dt: float, A: Array, Q: Array) -> None:
+    """A and Q of one block for the time dt."""
+    s = rate * dt
+    if kind == DECAY:
+        A[0, 0], Q[0, 0] = np.exp(-s), -np.expm1(-2.0 * s)
+    elif kind == HARMONIC:
+        decay, angle = np.exp(-s), frequency * dt
+        A[0, 0] = A[1, 1] = decay * np.cos(angle)
+        A[0, 1] = decay * np.sin(angle)
+        A[1, 0] = -A[0, 1]
+        Q[0, 0] = Q[1, 1] = -np.expm1(-2.0 * s)
+        Q[0, 1] = Q[1, 0] = 0.0
+    elif kind == TREND:
+        A[0, 0] = A[1, 1] = 1.0
+        A[0, 1], A[1, 0] = s, 0.0
+        Q[0, 0], Q[1, 1] = s * s * s / (WIDE * WIDE), 3.0 * s / (WIDE * WIDE)
+        Q[0, 1] = Q[1, 0] = 1.5 * s * s / (WIDE * WIDE)
+    elif kind == MATERN32:
+        matern(N32, HALF32, TERMS32, 2, s, A, Q)
+    elif kind == MATERN52:
+        matern(N52, HALF52, TERMS52, 3, s, A, Q)
+
+
+@compiled
+def matern(N: Array, half: Array, terms: Array, size: int, s: float, A: Array, Q: Array) -> None:
+    decay = np.exp(-s)
+    for i in range(size):
+        for j in range(size):
+            A[i, j] = decay * ((1.0 if i == j else 0.0) + s * (N[i, j] + s * half[i, j]))
+    for i in range(size):
+        for j in range(size):
+            total = 0.0
+            if s < SHORT:
+                for n in range(TERMS, 0, -1):
+                    total = s * (terms[n, i, j] + total)
+            else:
+                total = (1.0 if i == j else 0.0) - dot(A[i], A[j], size)
+            Q[i, j] = total
+
+
+@compiled
+def prepare(m: Record, f: Array, dt: float) -> None:
+    """A and Q of all blocks for the time dt, unless they are there already; and A' feature."""
+    table, feature, seen = matrix(f, m.at.table), vector(f, m.at.feature), vector(f, m.at.seen)
+    prepared = vector(f, m.at.prepared)
+    if prepared[0] == dt:
+        return
+    for b in range(table.shape[0]):
+        kind, start = int(table[b, KIND]), int(table[b, START])
+        A = block(f, m.at.A, b)
+        step(kind, table[b, RATE], table[b, FREQUENCY], dt, A, block(f, m.at.Q, b))
+        for j in range(SIZES[kind]):
+            seen[start + j] = feature[start] * A[0, j]
+    prepared[0] = dt
+
+
+@compiled
+def is_regular(m: Record, f: Array, at: float, dt: float) -> bool:
+    """Whether dt is the time between the last rows, up to the rounding of times themselves."""
+    return bool(abs(dt - vector(f, m.at.clock)[2]) <= 4e-16 * abs(at))
+
+
+@compiled
+def elapsed(m: Record, f: Array, at: float) -> float:
+    """The time since the posterior's own; 0 before the first row."""
+    now: float = vector(f, m.at.clock)[0]
+    return 0.0 if np.isnan(now) else at - now
+
+
+@compiled
+def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None:
+    """The means and the variance of the function at a time into column t of out; of one component, or (-1) of all."""
+    mu, S, table = matrix(f, m.at.mu), matrix(f, m.at.covariance), matrix(f, m.at.table)
+    seen, feature = vector(f, m.at.seen), vector(f, m.at.feature)
+    dt, p = elapsed(m, f, at), mu.shape[1]
+    prepare(m, f, dt)
+    for j in range(p + 1):
+        out[j, t] = 0.0
+    # The blocks of a component follow each other.
+    first, last, fresh = S.shape[0], 0, 0.0
+    for b in range(table.shape[0]):
+        if group < 0 or int(table[b, GROUP]) == group:
+            start = int(table[b, START])
+            first, last = min(first, start), start + SIZES[int(table[b, KIND])]
+            fresh += feature[start] * feature[start] * block(f, m.at.Q, b)[0, 0]
+    for i in range(first, last):
+        for j in range(p):
+            out[j, t] += seen[i] * mu[i, j]
+    if group < 0 and m.counters.calm >= CALM and is_regular(m, f, at, dt):
+        out[p, t] = vector(f, m.at.innovation)[0] - m.plan.noise
+        return
+    total = fresh
+    for i in range(first, last):
+        total += seen[i] * dot(S[i, first:last], seen[first:last], last - first)
+    out[p, t] = total
+
+
+@compiled
+def apply_block(A: Array, size: int, a: Array, b: Array, c: Array) -> None:
+    """Replace entries of up to three vectors, the block's coordinates, by A times them."""
+    if size == 1:
+        for k in range(a.size):
+            a[k] *= A[0, 0]
+    elif size == 2:
+        for k in range(a.size):
+            x, y = a[k], b[k]
+            a[k], b[k] = A[0, 0] * x + A[0, 1] * y, A[1, 0] * x + A[1, 1] * y
+    else:
+        for k in range(a.size):
+            x, y, z = a[k], b[k], c[k]
+            a[k] = A[0, 0] * x + A[0, 1] * y + A[0, 2] * z
+            b[k] = A[1, 0] * x + A[1, 1] * y + A[1, 2] * z
+            c[k] = A[2, 0] * x + A[2, 1] * y + A[2, 2] * z
+
+
+@compiled
+def move(m: Record, f: Array, values: Array) -> None:
+    """values <- A values, (q, n)."""
+    table, last = matrix(f, m.at.table), values.shape[0] - 1
+    for b in range(table.shape[0]):
+        i, size = int(table[b, START]), SIZES[int(table[b, KIND])]
+        apply_block(block(f, m.at.A, b), size, values[i], values[min(i + 1, last)], values[min(i + 2, last)])
+
+
+@compiled
+def move_covariance(m: Record, f: Array) -> None:
+    """S <- A S A' + Q: A (A S)' twice, because S is symmetric."""
+    S, table = matrix(f, m.at.covariance), matrix(f, m.at.table)
+    q = S.shape[0]
+    move(m, f, S)
+    for i in range(q):
+        for j in range(i):
+            S[i, j], S[j, i] = S[j, i], S[i, j]
+    move(m, f, S)
+    for b in range(table.shape[0]):
+        start, size, Q = int(table[b, START]), SIZES[int(table[b, KIND])], block(f, m.at.Q, b)
+        for i in range(size):
+            for j in range(size):
+                S[start + i, start + j] += Q[i, j]
+
+
+@compiled
+def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
+    """Move to the time of a row, and learn its targets."""
+    mu, S, feature = matrix(f, m.at.mu), matrix(f, m.at.covariance), vector(f, m.at.feature)
+    clock, gain, innovation = vector(f, m.at.clock), vector(f, m.at.gain), vector(f, m.at.innovation)
+    dt, q, h = elapsed(m, f, at), S.shape[0], vector(f, m.at.product)
+    prepare(m, f, dt)
+    regular = m.counters.rows_learned > 1 and is_regular(m, f, at, dt) and noise == m.plan.noise
+    move(m, f, mu)
+    if not (regular and m.counters.calm >= CALM):
+        move_covariance(m, f)
+        v = 0.0
+        for i in range(q):
+            h[i] = dot(S[i], feature, q)
+        v = dot(h, feature, q)
+        s = v + noise
+        change = largest = 0.0
+        for i in range(q):
+            share = h[i] / s
+            change, largest = max(change, abs(share - gain[i])), max(largest, abs(share))
+            gain[i] = share
+        deviation = np.sqrt(s)
+        for i in range(q):
+            h[i] /= deviation
+        for i in range(q):
+            for j in range(q):
+                S[i, j] -= h[i] * h[j]
+        calm = regular and change <= SAME * largest and abs(s - innovation[0]) <= SAME * s
+        m.counters.calm = m.counters.calm + 1 if calm else 0
+        innovation[0] = s
+    for o in range(mu.shape[1]):
+        error = y[o] - dot(mu[:, o], feature, q)
+        for i in range(q):
+            mu[i, o] += gain[i] * error
+    clock[0], clock[2] = at, dt
+    m.counters.rows_learned += 1
+
+
+@entry(LAYOUT.type, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+def run(record: Array, f: Array, times: Array, Y: Array, conditions: Array, out: Array) -> None:
+    """Predict every row if there is room for predictions, then learn it if it has a target."""
+    m, f, out = borrowed(record)[0], borrowed(f), borrowed(out)
+    clock, last_target = vector(f, m.at.clock), vector(f, m.at.last_target)
+    for t in range(times.size):
+        if out.shape[1] > 0:
+            look(m, f, times[t], -1, out, t)
+        m.counters.rows_seen += 1
+        clock[1] = times[t]
+        if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
+            learn(m, f, times[t], Y[t], noise_of(m.plan.noise, conditions, t, 0))
+            for o in range(last_target.size):
+                last_target[o] = Y[t, o]
+
+
+@entry(LAYOUT.type, VECTOR, VECTOR, VECTOR, MATRIX)
+def predict(record: Array, f: Array, times: Array, groups: Array, out: Array) -> None:
+    """Predict the function at times: of all components where the group is below 0, else of that one."""
+    m, f = borrowed(record)[0], borrowed(f)
+    for t in range(times.size):
+        look(m, f, times[t], int(groups[t]), out, t)
+
+
+@entry(LAYOUT.type, VECTOR, VECTOR, MATRIX)
+def covariances(record: Array, f: Array, times: Array, out: Array) -> None:
+    """The covariance of the function between times that are not before the posterior's own, (n, n)."""
+    m, f = borrowed(record)[0], borrowed(f)
+    S, table, feature = matrix(f, m.at.covariance), matrix(f, m.at.table), vector(f, m.at.feature)
+    seen, product, q = vector(f, m.at.seen), vector(f, m.at.product), S.shape[0]
+    states = np.zeros((times.size, q))  # Cov(state at the time, function at the time)
+    for t in range(times.size):
+        prepare(m, f, elapsed(m, f, times[t]))
+        for i in range(q):
+            product[i] = dot(S[i], seen, q)
+        for b in range(table.shape[0]):
+            start, size = int(table[b, START]), SIZES[int(table[b, KIND])]
+            A, Q = block(f, m.at.A, b), block(f, m.at.Q, b)
+            for i in range(size):
+                states[t, start + i] = dot(A[i], product[start : start + size], size) + Q[i, 0] * feature[start]
+    for t in range(times.size):
+        for u in range(times.size):
+            if times[u] >= times[t]:
+                prepare(m, f, times[u] - times[t])
+                out[t, u] = out[u, t] = dot(seen, states[t], q)

@@ -1,0 +1,308 @@
+"""TimeGP: an exact Gaussian process over time, one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from streamgp.arrays import Numbers
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.conditions import TIME
+from streamgp.contract.joint import JointPrediction
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction, Values, plain
+from streamgp.contract.snapshot import require
+from streamgp.kernels import Kernel
+from streamgp.kernels.temporal import COORDINATES, components
+from streamgp.process import temporal
+from streamgp.process.likelihood import DEFAULT_NOISE
+from streamgp.settings import FloatArray, Setting, positive_vector
+from streamgp.vocabulary import LEAST_NOISE, Noise
+
+TimeKernel = Annotated[
+    Kernel,
+    Setting(
+        "kernel over time: sums of Matern, Periodic, Trend and Constant, and products of Matern(0.5), Periodic and "
+        'Constant; lengths and periods as numbers in the unit of ``time=``, or "3h", "1d", "1w" where that is dates'
+    ),
+]
+
+ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimePrediction(Prediction[Values]):
+    """A prediction that knows of which parts of the function it is made.
+
+    Args:
+        mean: the sum of the components' means.
+        variance: of the function.
+        noise: variance of the observation noise.
+        components: by name, the mean and the variance of each part; parts are correlated, so that their variances need
+            not add up.
+    """
+
+    components: dict[str, Prediction]
+
+    def __getitem__(self, index: Any) -> TimePrediction:
+        """Return the prediction of some of the rows (or outputs)."""
+        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+
+    def _each(self, change: Callable[..., Any], *others: Any) -> TimePrediction:
+        whole = Prediction._each(self, change, *others)
+        parts = {
+            name: one._each(change, *(o.components[name] for o in others)) for name, one in self.components.items()
+        }
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
+
+    def _moved(self, shift: Any, scale: Any) -> TimePrediction:
+        whole = Prediction._moved(self, shift, scale)
+        parts = {name: one._moved(0.0, scale) for name, one in self.components.items()}
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
+
+
+class TimeGP(StreamModel):
+    """A Gaussian process over time, y = g1(t) + g2(t) + ... + noise: exact, for any spacing of the rows.
+
+    There are no inputs: x is ``()``. A row without a time comes one after the last. The posterior is that of a batch
+    Gaussian process over the times of all rows, at a cost that does not grow: O(q^2) a row for q coordinates (Matern of
+    order 1/2, 3/2, 5/2: 1, 2, 3; a harmonic of Periodic 2, Trend 2), O(q) once rows that are equally far apart have
+    settled the gain. Missing targets cost nothing.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> hours = np.arange(24.0 * 28)
+        >>> load = 50 + 10 * np.sin(2 * np.pi * hours / 24) + 0.02 * hours
+        >>> model = sg.TimeGP(sg.Trend(1000.0, variance=100.0) + sg.Periodic(24.0, variance=100.0), noise=0.1)
+        >>> model.learn_many(np.empty((len(hours), 0)), load, time=hours)
+        >>> p = model.forecast([24 * 28 + 6.0, 24 * 28 + 18.0])
+        >>> p.mean.round(), list(p.components)
+        (array([74., 54.]), ['trend', '24'])
+    """
+
+    _without_inputs = True
+    _one_step = False
+    _numbers: Numbers
+
+    def __init__(self, time: TimeKernel, *, noise: ObservationNoise = DEFAULT_NOISE) -> None:
+        if not isinstance(time, Kernel):
+            raise TypeError(
+                f"time must be a kernel such as Matern(1.5, lengthscale='3h') + Periodic('1d'); got {time!r}"
+            )
+        self._components = components(time)
+        values = positive_vector("noise", noise)
+        if values.size != 1 or values[0] < LEAST_NOISE:
+            raise ValueError(f"noise must be one variance of at least {LEAST_NOISE:g}; got {noise!r}")
+        self._noise = float(values[0])
+        compile_now(temporal.run, temporal.predict, temporal.covariances)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        if d:
+            raise ValueError(f"TimeGP has no inputs, only times: x is (); got {d} columns")
+        before = None if self._d is None else self._numbers
+        blocks = [(block, g) for g, one in enumerate(self._components) for block in one.blocks]
+        sizes = [COORDINATES[block.kind] for block, _ in blocks]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        symbols = {"coordinates": int(starts[-1]), "outputs": p, "blocks": len(blocks)}
+        numbers = Numbers(temporal.LAYOUT, symbols, {"noise": self._noise})
+        state, work = numbers.state, numbers.work
+        state.covariance[:] = np.eye(int(starts[-1]))
+        state.clock[:] = np.nan
+        state.last_target[:] = np.nan
+        work.prepared[:] = np.nan
+        work.feature[:] = np.concatenate([block.feature for block, _ in blocks])
+        for b, (block, group) in enumerate(blocks):
+            work.table[b] = block.kind, starts[b], block.rate, block.frequency, group
+        if before is not None:  # rows have come, but no target
+            numbers.counters["rows_seen"] = before.counters["rows_seen"]
+            state.clock[1] = before.state.clock[1]
+        self._numbers = numbers
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.arrays()
+
+    def _check_restored(self) -> None:
+        state = self._numbers.state
+        for name in ("mu", "covariance", "gain"):
+            require(name, getattr(state, name))
+        require("the diagonal of covariance", np.diag(state.covariance), at_least=-1e-9)
+        require("innovation", state.innovation, at_least=0)
+        for name in self._numbers.counted:
+            require(name, self._numbers.counters[name], at_least=0)
+
+    def reset_memory(self) -> None:
+        """There is no memory but the posterior itself: nothing happens."""
+
+    # Rows.
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        given = None if conditions is None or np.isnan(conditions[:, TIME]).all() else conditions[:, TIME]
+        times = self._times(given, len(X), follow=True)
+        p = self._p or 1
+        out = np.empty((p + 1, len(X) if report else 0))
+        targets = np.empty((0, p)) if Y is None else Y
+        prediction = None
+        if report and Y is None:
+            prediction = self._at(times)
+        numbers, said = self._numbers, np.empty((0, 3)) if conditions is None else conditions
+        temporal.run(numbers.records, numbers.buffer, np.ascontiguousarray(times), targets, said, out)
+        return prediction if prediction is not None else self._prediction(out) if report else None
+
+    def _times(self, given: FloatArray | None, n: int, *, follow: bool) -> FloatArray:
+        """The times of rows, checked: at or after the posterior's own; those that follow each other in order."""
+        now, seen = self._numbers.state.clock[:2]
+        if given is None:
+            start = 0.0 if np.isnan(seen) else seen + 1.0
+            return start + np.arange(float(n)) if follow else np.full(n, start)
+        _refuse_missing(given)
+        where = [f" in row {row}" if n > 1 else "" for row in range(n)]
+        before = np.concatenate([[now], given[:-1]]) if follow else np.full(n, now)
+        for at in np.flatnonzero(given < before):
+            raise ValueError(
+                f"time goes backwards{where[at]}: {given[at]:.15g} after {before[at]:.15g}; the past cannot be "
+                "predicted or learned by a filter. Sort the rows by time"
+            )
+        return given
+
+    def _conditions(
+        self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
+    ) -> FloatArray | None:
+        if time is not None:
+            _refuse_missing(inputs.times(time, n, many=many))
+        return super()._conditions(n, Y, noise, time, weight, many=many)
+
+    def _refuses_noise(self, p: int) -> str:
+        return ""
+
+    def _prediction(self, out: FloatArray) -> Prediction:
+        p = self._p or 1
+        variance = out[p:].T
+        return Prediction(out[:p].T, variance, np.full_like(variance, self._noise))
+
+    def _predict(self, X: FloatArray) -> Prediction:
+        if X.shape[1]:
+            self._start(X.shape[1], 1)  # refuses
+        return self._at(self._times(None, len(X), follow=False))
+
+    def _at(self, times: FloatArray) -> TimePrediction:
+        """Predict times, each as if it came next, with the components."""
+        n, groups = len(times), range(-1, len(self._components))
+        out = np.empty(((self._p or 1) + 1, n * len(groups)))
+        numbers, which = self._numbers, np.repeat(np.array(groups, dtype=np.float64), n)
+        temporal.predict(numbers.records, numbers.buffer, np.tile(times, len(groups)), which, out)
+        whole, *parts = (self._prediction(out[:, k * n : (k + 1) * n].copy()) for k in range(len(groups)))
+        named = {
+            one.name: Prediction(part.mean, part.variance, np.zeros_like(part.noise))
+            for one, part in zip(self._components, parts, strict=True)
+        }
+        return TimePrediction(whole.mean, whole.variance, whole.noise, named)
+
+    # What users call.
+
+    def predict_one(self, x: Any = (), *, time: Any = None) -> Prediction:
+        """Predict the target at a time that is not before the last learned one; the model does not change.
+
+        Args:
+            x: ``()``: there are no inputs.
+            time: a number, datetime or datetime64; None: one after the last row.
+        """
+        X = inputs.row(x, self._shape.d)
+        given = None if time is None else inputs.times(time, 1, many=False)
+        return self._shaped(self._at_times(X, given), many=False)
+
+    def predict_many(self, X: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
+        """Predict times, each as if it came next.
+
+        Args:
+            X: rows without columns, (n, 0), or None where times are given.
+            time: (n,) times; None: one after the last row.
+        """
+        given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
+        X = np.empty((0 if given is None else len(given), 0)) if X is None else inputs.rows(X, self._d)
+        return self._shaped(self._at_times(X, given), many=True)
+
+    def forecast(self, times: Any, X: Any = None) -> Prediction:  # type: ignore[override]  # times, not a free run
+        """Predict times ahead, in closed form: nothing is fed back.
+
+        Args:
+            times: (n,) times that are not before the last learned one, or how many rows ahead, as far apart as the last
+                two were.
+            X: None; there are no inputs.
+        """
+        if isinstance(times, int):
+            clock = np.zeros(3) if self._d is None else np.nan_to_num(self._numbers.state.clock)
+            times = clock[1] + (clock[2] or 1.0) * np.arange(1.0, times + 1)
+        return self.predict_many(X, time=times)
+
+    def predict_joint(self, X: Any = None, *, time: Any = None) -> JointPrediction:
+        """Predict times together, with the covariance of the function between them.
+
+        Args:
+            X: rows without columns, or None where times are given.
+            time: (n,) times; None: all of them one after the last row.
+        """
+        given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
+        n = len(np.empty((1, 0)) if X is None else inputs.rows(X, self._d)) if given is None else len(given)
+        if not n:
+            raise ValueError("there are no times: there is nothing to predict together")
+        model = self._started_for(np.empty((n, 0)))
+        return model._joint_at(model._times(given, n, follow=False)).shaped(self._shape.scalar)
+
+    def _joint(self, X: FloatArray) -> JointPrediction:
+        return self._joint_at(self._times(None, len(X), follow=False))
+
+    def _joint_at(self, times: FloatArray) -> JointPrediction:
+        numbers, at = self._numbers, self._at(times)
+        covariance = np.empty((len(times), len(times)))
+        temporal.covariances(numbers.records, numbers.buffer, np.ascontiguousarray(times), covariance)
+        noise = np.broadcast_to(at.noise, at.mean.shape).copy()
+        return JointPrediction(at.mean, np.repeat(covariance[None], self._p or 1, axis=0), noise)
+
+    def _at_times(self, X: FloatArray, given: FloatArray | None) -> TimePrediction:
+        self._refuse_unfit(X)
+        model = self._started_for(X)
+        return model._at(model._times(given, len(X) if given is None else len(given), follow=False))
+
+    def _refuses_free_run(self) -> str:
+        return "TimeGP feeds nothing back: use forecast(times)"
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return np.empty(0), self._numbers.state.last_target
+
+    # What can be read.
+
+    @property
+    def rows_seen(self) -> int:
+        return 0 if self._d is None else self._numbers.count("rows_seen")
+
+    @property
+    def size(self) -> int:
+        """How many coordinates the posterior has."""
+        return sum(COORDINATES[block.kind] for one in self._components for block in one.blocks)
+
+    @property
+    def basis(self) -> FloatArray:
+        return np.empty((0, 0))
+
+    @property
+    def hyperparameters(self) -> dict[str, float | FloatArray]:
+        kernel: Kernel = self._settings["time"]
+        named: dict[str, float | FloatArray] = {"noise": self._noise}
+        for prefix, leaf in kernel.leaves():
+            named |= {prefix + name: float(np.ravel(value)[0]) for name, value in leaf._hyperparameters(1, 1)}
+        return named
+
+
+def _refuse_missing(times: FloatArray) -> None:
+    for at in np.flatnonzero(~np.isfinite(times)):
+        where = f" in row {at}" if len(times) > 1 else ""
+        raise ValueError(f"time is missing or not finite{where}; nothing was learned. Give the row its time")

@@ -1,0 +1,250 @@
+"""TimeGP against a batch Gaussian process over the same times, and the promises of the contract."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+
+import numpy as np
+import pytest
+from scipy import special
+
+import streamgp as sg
+
+rng = np.random.default_rng(0)
+NOISE = 0.05
+
+
+# The oracle: dense kernels by their textbook formulas, and one Cholesky factor. It shares nothing with the library.
+
+
+def matern(order, lengthscale, variance=1.0):
+    def k(s, t):
+        r = np.abs(s[:, None] - t[None]) / lengthscale
+        a = np.sqrt(2 * order) * r
+        shape = {0.5: 1.0, 1.5: 1 + a, 2.5: 1 + a + a**2 / 3}[order]
+        return variance * shape * np.exp(-a)
+
+    return k
+
+
+def periodic(period, lengthscale=1.0, variance=1.0, share=0.999):
+    z = lengthscale**-2.0
+    weights = [special.ive(0, z)]
+    while sum(weights) < share:
+        weights.append(2 * special.ive(len(weights), z))
+
+    def k(s, t):
+        angle = 2 * np.pi * (s[:, None] - t[None]) / period
+        return variance * sum(w * np.cos(j * angle) for j, w in enumerate(weights))
+
+    return k
+
+
+def trend(span, variance=1.0, first=0.0):
+    def k(s, t):
+        s, t = s[:, None] - first, t[None] - first
+        low, between = np.minimum(s, t), np.abs(s - t)
+        wiener = 3 * variance / span**3 * (low**3 / 3 + low**2 * between / 2)
+        return 100 * variance * (1 + s * t / span**2) + wiener
+
+    return k
+
+
+def added(*kernels):
+    return lambda s, t: sum(k(s, t) for k in kernels)
+
+
+def multiplied(*kernels):
+    return lambda s, t: np.prod([k(s, t) for k in kernels], axis=0)
+
+
+def batch(k, times, y, new, noise=NOISE):
+    """Mean and covariance of the function at new times."""
+    noise = np.broadcast_to(noise, y.shape)
+    L = np.linalg.cholesky(k(times, times) + np.diag(noise))
+    A = np.linalg.solve(L, k(times, new))
+    return A.T @ np.linalg.solve(L, y), k(new, new) - A.T @ A
+
+
+IRREGULAR = np.cumsum(rng.exponential(0.3, size=120))
+SPACINGS = {
+    "irregular": IRREGULAR,
+    "regular": np.arange(150) * 0.25,
+    "repeated": np.repeat(IRREGULAR[:40], 3),
+    "a long gap": np.concatenate([IRREGULAR[:60], 300 + IRREGULAR[:60]]),
+    "a very long gap": np.concatenate([IRREGULAR[:60], 1e5 + IRREGULAR[:60]]),
+    "tiny and huge steps": np.cumsum(10.0 ** rng.uniform(-9, 2, size=80)),
+}
+KERNELS = {
+    "Matern 1/2": (sg.Matern(0.5, lengthscale=2.0), lambda t0: matern(0.5, 2.0)),
+    "Matern 3/2": (sg.Matern(1.5, lengthscale=2.0, variance=3.0), lambda t0: matern(1.5, 2.0, 3.0)),
+    "Matern 5/2": (sg.Matern(2.5, lengthscale=0.7), lambda t0: matern(2.5, 0.7)),
+    "constant": (sg.Constant(2.0), lambda t0: lambda s, t: np.full((len(s), len(t)), 2.0)),
+    "periodic": (sg.Periodic(3.0, lengthscale=0.8, variance=2.0), lambda t0: periodic(3.0, 0.8, 2.0)),
+    "trend": (sg.Trend(20.0, variance=4.0), lambda t0: trend(20.0, 4.0, t0)),
+    "quasi-periodic": (
+        sg.Matern(0.5, lengthscale=30.0) * sg.Periodic(3.0),
+        lambda t0: multiplied(matern(0.5, 30.0), periodic(3.0)),
+    ),
+    "two rough ones": (
+        sg.Matern(0.5, lengthscale=2.0) * sg.Matern(0.5, lengthscale=3.0),
+        lambda t0: multiplied(matern(0.5, 2.0), matern(0.5, 3.0)),
+    ),
+    "scaled": (2.5 * sg.Matern(1.5, lengthscale=2.0), lambda t0: matern(1.5, 2.0, 2.5)),
+    "sum": (
+        sg.Trend(50.0) + sg.Matern(1.5, lengthscale=5.0) + sg.Matern(0.5, lengthscale=30.0) * sg.Periodic(3.0),
+        lambda t0: added(trend(50.0, 1.0, t0), matern(1.5, 5.0), multiplied(matern(0.5, 30.0), periodic(3.0))),
+    ),
+}
+
+
+@pytest.mark.parametrize("spacing", SPACINGS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_posterior_is_that_of_the_batch_process(name, spacing):
+    if spacing == "a very long gap" and name in ("trend", "sum"):
+        return  # a trend strays so far that the batch form has no digits left
+    times = SPACINGS[spacing]
+    kernel, oracle = KERNELS[name][0], KERNELS[name][1](times[0])
+    y = np.sin(times % 50) + 0.2 * np.random.default_rng(1).standard_normal(len(times))
+    model = sg.TimeGP(kernel, noise=NOISE)
+    model.learn_many(np.empty((len(times), 0)), y, time=times)
+    new = times[-1] + np.array([0.0, 0.1, 1.0, 7.0, 100.0])
+    mean, covariance = batch(oracle, times, y, new)
+    joint = model.predict_joint(time=new)
+    scale = 1.0 if "trend" not in name and name != "sum" else 100.0  # what a wide prior lets the batch form lose
+    np.testing.assert_allclose(joint.mean, mean, atol=1e-8 * scale)
+    np.testing.assert_allclose(joint.covariance, covariance, rtol=1e-8, atol=1e-8 * scale)
+    p = model.predict_many(time=new)
+    np.testing.assert_allclose(p.mean, joint.mean, atol=1e-12)
+    np.testing.assert_allclose(p.variance, np.diag(joint.covariance), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(sum(part.mean for part in p.components.values()), p.mean, atol=1e-9)
+
+
+def test_two_seasons_multiply_to_side_bands():
+    times = np.sort(rng.uniform(0, 60, size=100))
+    y = np.cos(times)
+    model = sg.TimeGP(sg.Periodic(2.0, lengthscale=2.0) * sg.Periodic(7.0, lengthscale=2.0), noise=NOISE)
+    model.learn_many(np.empty((100, 0)), y, time=times)
+    k = multiplied(periodic(2.0, 2.0, share=1 - 1e-12), periodic(7.0, 2.0, share=1 - 1e-12))
+    mean, _ = batch(k, times, y, np.array([61.0]))
+    assert abs(model.predict_one(time=61.0).mean - mean[0]) < 0.02  # a thousandth of the variance is left out
+    assert list(model.predict_one(time=61.0).components) == ["2 x 7"]
+
+
+@pytest.mark.parametrize("name", ["Matern 3/2", "quasi-periodic", "sum"])
+def test_a_gain_that_has_settled_is_the_gain(name):
+    kernel, oracle = KERNELS[name][0], KERNELS[name][1](0.0)
+    times = np.arange(700) * 0.5
+    y = np.sin(times) + 0.1 * np.random.default_rng(2).standard_normal(700)
+    model = sg.TimeGP(kernel, noise=0.3)
+    p = model.track(np.empty((700, 0)), y, time=times)
+    rows = [5, 100, 400, 699]
+    for row in rows:
+        mean, covariance = batch(oracle, times[:row], y[:row], times[row : row + 1], 0.3)
+        np.testing.assert_allclose(p.mean[row], mean[0], atol=1e-7)
+        np.testing.assert_allclose(p.variance[row], covariance[0, 0], rtol=1e-6)
+    if name == "Matern 3/2":
+        assert model._numbers.count("calm") >= 10
+    late = times[-1] + np.array([0.25, 40.0])  # at other distances
+    mean, covariance = batch(oracle, times, y, late, 0.3)
+    np.testing.assert_allclose(model.predict_many(time=late).mean, mean, atol=1e-7)
+    np.testing.assert_allclose(model.predict_many(time=late).variance, np.diag(covariance), rtol=1e-6)
+
+
+def test_noise_may_differ_from_row_to_row():
+    noise = rng.uniform(0.01, 1.0, size=len(IRREGULAR))
+    y = np.cos(IRREGULAR)
+    model = sg.TimeGP(sg.Matern(2.5, lengthscale=2.0), noise=NOISE)
+    model.learn_many(np.empty((len(y), 0)), y, time=IRREGULAR, noise=noise)
+    mean, _ = batch(matern(2.5, 2.0), IRREGULAR, y, IRREGULAR[-1:] + 1.0, noise)
+    np.testing.assert_allclose(model.forecast(IRREGULAR[-1:] + 1.0).mean, mean, atol=1e-9)
+
+
+def test_missing_targets_are_left_out():
+    y = np.where(np.arange(120) % 3 == 0, np.nan, np.sin(IRREGULAR))
+    known = ~np.isnan(y)
+    one, other = (sg.TimeGP(sg.Matern(1.5, lengthscale=2.0) + sg.Periodic(3.0), noise=NOISE) for _ in range(2))
+    one.learn_many(np.empty((120, 0)), y, time=IRREGULAR)
+    other.learn_many(np.empty((int(known.sum()), 0)), y[known], time=IRREGULAR[known])
+    ahead = IRREGULAR[-1] + np.arange(5.0)
+    np.testing.assert_array_equal(one.forecast(ahead).mean, other.forecast(ahead).mean)
+    assert (one.rows_seen, other.rows_seen) == (120, 80)
+
+
+def test_the_contract_is_kept():
+    kernel = sg.Trend(30.0) + sg.Matern(0.5, lengthscale=9.0) * sg.Periodic(3.0)
+    Y = np.random.default_rng(3).normal(size=(60, 2))
+    Y[7] = np.nan
+    times = SPACINGS["irregular"][:60]
+    many, one = sg.TimeGP(kernel), sg.TimeGP(kernel)
+    p = many.track(np.empty((60, 0)), Y, time=times)
+    for t in range(60):
+        before = one.to_bytes()
+        q = one.predict_one((), time=times[t])
+        assert one.to_bytes() == before
+        np.testing.assert_array_equal(q.mean, p.mean[t] if t else np.zeros(1))
+        one.learn_one((), Y[t], time=times[t])
+    assert one.to_bytes() == many.to_bytes()
+    for twin in (one.copy(), pickle.loads(pickle.dumps(one)), sg.from_bytes(one.to_bytes())):
+        twin.learn_one((), [0.3, 0.1], time=times[-1] + 1)
+        assert twin.rows_seen == 61
+    assert one.to_bytes() == many.to_bytes()
+
+
+def test_rows_without_times_follow_each_other():
+    y = np.sin(np.arange(50.0))
+    one, other = sg.TimeGP(sg.Matern(1.5, lengthscale=4.0)), sg.TimeGP(sg.Matern(1.5, lengthscale=4.0))
+    one.learn_many(np.empty((50, 0)), y)
+    other.learn_many(np.empty((50, 0)), y, time=np.arange(50.0))
+    assert one.predict_one().mean == other.predict_one(time=50.0).mean
+    np.testing.assert_array_equal(one.forecast(3).mean, other.forecast([50.0, 51.0, 52.0]).mean)
+
+
+def test_lengths_of_time_have_units_and_names():
+    model = sg.TimeGP(
+        sg.Trend("90d") + sg.Periodic("1d") * sg.Periodic(dt.timedelta(weeks=1)) + sg.Matern(0.5, lengthscale="3h")
+    )
+    start = dt.datetime(2026, 1, 1)
+    for hour in range(100):
+        model.learn_one((), np.sin(hour / 24), time=start + dt.timedelta(hours=hour))
+    p = model.predict_one(time=start + dt.timedelta(hours=101))
+    assert list(p.components) == ["trend", "day x week", "level"]
+    assert model.hyperparameters["right.lengthscale"] == 10800.0
+    assert isinstance(p, sg.TimePrediction)
+    assert p.components["level"].variance > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: sg.TimeGP(sg.SquaredExponential(1.0)), "no finite state.*nearest that can is Matern"),
+        (lambda: sg.TimeGP(sg.RationalQuadratic()), "no finite state"),
+        (lambda: sg.TimeGP(sg.Matern(1.5) * sg.Periodic(2.0)), "products are of Matern"),
+        (lambda: sg.TimeGP(sg.Trend() * sg.Trend()), "products are of Matern"),
+        (lambda: sg.TimeGP(sg.Matern(1.5, lengthscale=[1.0, 2.0])), "one lengthscale"),
+        (lambda: sg.TimeGP(sg.Matern(1.5), noise=0.0), "noise must be"),
+        (lambda: sg.TimeGP(sg.Trend("3 moons")), "length of time"),
+        (lambda: sg.KRLST(sg.Trend()).learn_one(1.0, 2.0), "Trend is a kernel over time"),
+    ],
+)
+def test_what_cannot_be_a_kernel_over_time_is_refused(call, reason):
+    with pytest.raises(ValueError, match=reason):
+        call()
+
+
+def test_times_that_go_backwards_are_refused_and_change_nothing():
+    model = sg.TimeGP(sg.Matern(1.5))
+    model.learn_many(np.empty((3, 0)), [1.0, 2.0, 3.0], time=[1.0, 2.0, 5.0])
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="time goes backwards: 4 after 5"):
+        model.learn_one((), 1.0, time=4.0)
+    with pytest.raises(ValueError, match="time goes backwards in row 1: 6 after 7"):
+        model.learn_many(np.empty((2, 0)), [1.0, 2.0], time=[7.0, 6.0])
+    with pytest.raises(ValueError, match="time goes backwards: 4.5 after 5"):
+        model.predict_one(time=4.5)
+    with pytest.raises(ValueError, match="TimeGP has no inputs"):
+        sg.TimeGP(sg.Matern(1.5)).learn_one([1.0], 1.0)
+    with pytest.raises(ValueError, match="time is missing"):
+        model.learn_one((), 1.0, time=float("nan"))
+    assert model.to_bytes() == before
