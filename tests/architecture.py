@@ -25,7 +25,7 @@ def modules():
 
 @cache
 def imports():
-    """module -> modules it imports, anywhere in its text but for the sake of types alone."""
+    """module -> modules it imports, anywhere in its text, also for the sake of types alone."""
     known = modules()
     return {name: _imported(path, known) - {name} for name, path in known.items() if name}
 
@@ -36,17 +36,8 @@ def _tree(path):
 
 
 def _imported(path, known):
-    tree = _tree(path)
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
     found = set()
-    for node in ast.walk(tree):
-        if id(node) in for_types:
-            continue
+    for node in ast.walk(_tree(path)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

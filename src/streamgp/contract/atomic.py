@@ -11,24 +11,28 @@ from collections.abc import Callable, Iterator
 from signal import SIGINT
 from threading import get_ident, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract.waiting import Waiting
 
-if TYPE_CHECKING:
-    from streamgp.contract.model import StreamModel
-
 # What signal.signal and signal.getsignal call: these turn handlers into enumerations, in ten times the time.
 _signal: Any = importlib.import_module("_signal")
+
+
+class Family(Protocol):
+    """A model, as far as it is needed here."""
+
+    def _family(self) -> Iterator[Any]:
+        """This model and all within it."""
 
 
 class undone_on_error:  # noqa: N801  used like a function
     """Undo what a block changed of a model if it raises."""
 
-    def __init__(self, model: StreamModel) -> None:
+    def __init__(self, model: Family) -> None:
         self._undo = undo_of(model)
 
     def __enter__(self) -> None:
@@ -64,7 +68,7 @@ class uninterrupted:  # noqa: N801
                 self._before(*self._came)
 
 
-def undo_of(model: StreamModel) -> Callable[[], None]:
+def undo_of(model: Family) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
     held = [(one, dict(vars(one))) for one in model._family()]
     arrays = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]

@@ -7,7 +7,7 @@ of c // p + 1 rows ago.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from streamgp.contract import inputs
 from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
-if TYPE_CHECKING:
-    from streamgp.contract.model import StreamModel
+Model = Any  # a StreamModel, which stands above
 
 # Numbers that trajectories may hold at once (400 MB); more of them run one group after the other.
 ROOM = 5e7
@@ -87,7 +86,7 @@ class Mapped(Trajectories):
 class Independent(Trajectories):
     """Trajectories of a model without a joint posterior: the function is drawn anew at every step."""
 
-    def __init__(self, model: StreamModel, count: int) -> None:
+    def __init__(self, model: Model, count: int) -> None:
         self._models = [model.copy() for _ in range(count)]
 
     def predict(self, X: FloatArray) -> Step:
@@ -105,7 +104,7 @@ class Independent(Trajectories):
             model._recall(y)
 
 
-def simulate(model: StreamModel, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
+def simulate(model: Model, U: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
     """Predict the rows of U, with the lagged targets replaced by its own predictions; see StreamModel.simulate."""
     if why := model._refuses_free_run():
         raise ValueError(why)
@@ -158,7 +157,7 @@ def _spread(variance: FloatArray) -> FloatArray:
     return np.sqrt(np.where(np.isfinite(variance), variance, 0.0))
 
 
-def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> FloatArray:
+def next_rows(model: Model, steps: int, feedback: Any, future: Any) -> FloatArray:
     """The rows after the last one seen, as far as they are known: simulate() fills in the rest."""
     whole("steps", steps)
     if model._d is None or not model._shape.certain:
@@ -191,7 +190,7 @@ def next_rows(model: StreamModel, steps: int, feedback: Any, future: Any) -> Flo
     return rows
 
 
-def _columns(model: StreamModel, feedback: Any, d: int, p: int) -> list[int]:
+def _columns(model: Model, feedback: Any, d: int, p: int) -> list[int]:
     columns = [feedback] if isinstance(feedback, int | np.integer) else list(feedback)
     if not columns and model._feeds_itself:
         return []

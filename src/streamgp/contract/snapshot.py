@@ -12,16 +12,13 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from safetensors.numpy import save as serialize
 
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
-
-if TYPE_CHECKING:
-    from streamgp.contract.saved import Saved
 
 fcntl: Any
 try:
@@ -44,7 +41,16 @@ class SnapshotError(ValueError):
     """A file that is not a whole, unaltered streamgp snapshot of a version this library reads."""
 
 
-def contents(model: Saved) -> Contents:
+class Snapshotted(Protocol):
+    """What can be saved, as far as it is needed here; contract/saved.py has it."""
+
+    _settings: dict[str, Any]
+
+    def _knowledge(self) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
+        """Its shape, its arrays and its structure."""
+
+
+def contents(model: Snapshotted) -> Contents:
     """What the snapshot of a model has; loading.model_of reads it."""
     header, tensors = described(model)
     shape, arrays, structure = model._knowledge()
@@ -71,7 +77,7 @@ def encoded_state(arrays: Mapping[str, np.ndarray], structure: Mapping[str, Any]
     return {"structure": encoded} if encoded else {}, tensors
 
 
-def described(model: Saved) -> Contents:
+def described(model: Snapshotted) -> Contents:
     """Which model it is: its class and its settings, and the arrays among them."""
     settings, tensors = encoded(model._settings)
     return {"model": registered_name(type(model)), "settings": settings}, tensors

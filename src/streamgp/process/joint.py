@@ -9,7 +9,7 @@ where the last two terms cancel for Fourier and linear features.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -24,8 +24,7 @@ from streamgp.kernels import program
 from streamgp.process import features, memory
 from streamgp.settings import FloatArray
 
-if TYPE_CHECKING:
-    from streamgp.process.onlinegp import OnlineGP
+Process = Any  # an OnlineGP, which stands above
 
 # Independent variance that is added to every drawn value: of k(x, x), to whose rounding the covariance is known, or of
 # the posterior variance where features leave no residual. The values of a smooth function determine each other beyond
@@ -40,7 +39,7 @@ class Function:
         model: the process, which has seen a row.
     """
 
-    def __init__(self, model: OnlineGP) -> None:
+    def __init__(self, model: Process) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n = model._features, state, n
         likelihood = model._likelihood
@@ -128,7 +127,7 @@ class Pasts:
         count: number of copies.
     """
 
-    def __init__(self, model: OnlineGP, count: int) -> None:
+    def __init__(self, model: Process, count: int) -> None:
         part, state = model._memory, model._state
         d, p = state.window.shape[1], state.last_target.size
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
@@ -168,7 +167,7 @@ class Draws(Trajectories):
         steps: room for so many rows.
     """
 
-    def __init__(self, model: OnlineGP, count: int, steps: int) -> None:
+    def __init__(self, model: Process, count: int, steps: int) -> None:
         function, p = Function(model), model._state.mu.shape[1]
         q = function.noise.size
         self._function, self._pasts, self._steps = function, Pasts(model, count), 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
@@ -22,9 +22,6 @@ from streamgp.vocabulary import (
     SpectralOrder,
     Variance,
 )
-
-if TYPE_CHECKING:
-    from streamgp.batch import SSGPR
 
 
 class ISSGPR(OnlineGP):
@@ -79,7 +76,7 @@ class ISSGPR(OnlineGP):
         )
 
     @classmethod
-    def from_batch(cls, batch: SSGPR, **settings: Any) -> ISSGPR:
+    def from_batch(cls, batch: Any, **settings: Any) -> ISSGPR:
         """Return a model that has learned nothing, with the tuned settings of a fitted SSGPR.
 
         Args:
