@@ -248,3 +248,17 @@ def test_times_that_go_backwards_are_refused_and_change_nothing():
     with pytest.raises(ValueError, match="time is missing"):
         model.learn_one((), 1.0, time=float("nan"))
     assert model.to_bytes() == before
+
+
+def test_wrappers_and_fleets_take_a_model_without_inputs():
+    kernel = sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(24.0)
+    y = 1000 + 50 * np.sin(2 * np.pi * np.arange(300.0) / 24)
+    model = sg.Calibrated(sg.Standardize(sg.TimeGP(kernel)))
+    p = model.track(np.empty((300, 0)), y, time=np.arange(300.0))
+    assert np.abs(p.mean - y)[200:].max() < 5.0
+    fleet = sg.Fleet(sg.TimeGP(kernel), size=2)
+    Y = np.random.default_rng(4).normal(size=(6, 2))
+    q = fleet.track(np.empty((6, 2, 0)), Y, time=np.arange(6.0))
+    for i in range(2):
+        alone = sg.TimeGP(kernel).track(np.empty((6, 0)), Y[:, i], time=np.arange(6.0))
+        np.testing.assert_array_equal(q.mean[:, i], alone.mean)

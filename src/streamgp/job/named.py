@@ -30,6 +30,7 @@ def _models() -> dict[str, type[StreamModel]]:
         and issubclass(kind, StreamModel)
         and not issubclass(kind, Auto | Staged | Wrapper | Naive)
         and not inspect.isabstract(kind)
+        and not kind._without_inputs
         and "models" not in kind.setting_names()
     }
 

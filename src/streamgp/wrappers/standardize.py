@@ -339,7 +339,9 @@ class Standardize(StackableWrapper, Mapped):
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
     """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
     columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
-    (input_shift, input_scale), (target_shift, target_scale) = (np.array(found).T.copy() for found in columns)
+    (input_shift, input_scale), (target_shift, target_scale) = (
+        np.reshape(found, (-1, 2)).T.copy() for found in columns
+    )
     return Scaling(input_shift, input_scale, target_shift, target_scale)
 
 
