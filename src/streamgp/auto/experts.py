@@ -32,6 +32,7 @@ from streamgp.wrappers import drift
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
+from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.standardize import Standardize
 
 LINES_FROM = 20  # rows from which least squares takes part
@@ -41,10 +42,9 @@ MOST_PROCESSES = {1: 8, 2: 6, 4: 4}  # how many Gaussian processes stay after so
 JUDGED = 3
 ALARM = 1e4  # evidence of larger errors: without a change it takes this many rows on average
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
-MOST_FALSE_ALARMS = 6  # each false alarm squares the evidence that the next one needs; at most this often
-# A new generation stays for the time being if its error is at most TOLERATED times that of the others; it is reported
-# as a change of the stream if it is at most REPORTED times.
-TOLERATED, REPORTED = 1.1, 0.9
+# A new generation stays for the time being if its error is at most 1.1 times that of the others; it is reported as a
+# change of the stream if it is at most 0.9 times. As shares of the sum of both:
+TOLERATED, REPORTED = share(1.1, 1.0), share(0.9, 1.0)
 REACH = 3.0  # a prediction is at most so many of the largest steps from the last target, or near the range of all
 RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
@@ -82,6 +82,9 @@ class Clock(NamedTuple):
     generation: int = 0
     settled: int = 0
     refuted: int = 0
+
+
+REFUTED = Clock._fields.index("refuted")
 
 
 class Experts(Staged):
@@ -227,49 +230,49 @@ class Experts(Staged):
         self._unit[:] = sums[:, -1]
         if self.chosen is None:
             return
-        unit, start, seen = sums[0] / sums[1], 0, int(self._seen[0])
-        said, unit, none, targets = (c[:, None].copy() for c in (mean[known], unit, np.zeros_like(unit), y[known]))
+        start, seen = 0, int(self._seen[0])
+        said, unit, none, targets = (
+            part[:, None] for part in (mean[known], sums[0] / sums[1], np.zeros(len(rows)), y[known])
+        )
         while start < len(rows):  # those after an alarm are ranked among themselves
-            clock = self._now
-            ready = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
-            enough = ALARM**2.0**clock.refuted if ready else np.inf
-            left = slice(start, None)
-            at = drift.watch(
-                said[left], unit[left], none[left], targets[left], False, enough, self._ranks, self._evidence
-            )
-            if not ready:
-                self._evidence[:] = 0.0
+            clock, left = self._now, slice(start, None)
+            armed = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
+            at = self._detector.watch(said[left], unit[left], none[left], targets[left], plain=False, armed=armed)
             if at < 0:
                 break
             start += at + 1
             self._end_generation()
             self._set(generation=seen + int(rows[start - 1]) + 1)
 
+    @property
+    def _detector(self) -> Detector:
+        return Detector(ALARM, self._ranks, self._evidence, self._clock[REFUTED:])
+
     def _end_generation(self) -> None:
         """There is no new generation any more; one that was not clearly better makes the next alarm harder."""
-        clock = self._now
-        if clock.generation >= 0:
-            better = clock.generation in (0, *self.events)
-            self._set(generation=-1, refuted=0 if better else min(clock.refuted + 1, MOST_FALSE_ALARMS))
-        self._ranks[:], self._evidence[:] = 0.0, 0.0
+        generation = self._now.generation
+        if generation > 0:
+            self._detector.conclude(confirmed=generation in self.events)
+        self._set(generation=-1)
+        self._detector.restart()
 
     def _judge(self, committee: Committee, rows: Rows) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
-        ratio = self._error_ratio(committee)
-        if ratio > TOLERATED:
+        young = self._share(committee)
+        if young > TOLERATED:
             for name in self._processes():
                 self._retire(committee, name)
             self._end_generation()
         else:
-            self._report_if_better(ratio)
+            self._report_if_better(young)
 
-    def _error_ratio(self, committee: Committee) -> float:
-        """The lowest error of the new generation over that of all others, on the rows since it joined."""
+    def _share(self, committee: Committee) -> float:
+        """The lowest error of the new generation beside that of all others, on the rows since it joined."""
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
         young = [name for name in now if name in self._processes()]
         if not young:
-            return np.inf
+            return 1.0
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
         memory = 1.0 / (1.0 - committee._discount[0])
         left = (memory - now[young[0]][1]) / (memory - self._at_start[young[0]][1])
@@ -280,11 +283,11 @@ class Experts(Staged):
             since[name] = (total - left * squares_before) / seen if seen > 1 else np.inf  # asleep
         new, old = (min(since[name] for name in names) for names in (young, since.keys() - set(young)))
         # Where rounding leaves no error there is none that could be less.
-        return float(np.sqrt(new / old)) if new > 0 and old > 0 else np.inf
+        return share(np.sqrt(new), np.sqrt(old)) if 0 < new < np.inf and old > 0 else 1.0
 
-    def _report_if_better(self, ratio: float) -> None:
+    def _report_if_better(self, young: float) -> None:
         generation = self._now.generation
-        if ratio < REPORTED and generation not in self.events:
+        if young < REPORTED and generation not in self.events:
             self.events = (*self.events, generation)[-MOST_EVENTS:]
 
     # Members.
@@ -386,7 +389,7 @@ class Experts(Staged):
             self._add_lines(committee, rows)
         else:
             tuned = tuned[:RETUNED]
-            self._report_if_better(self._error_ratio(committee))
+            self._report_if_better(self._share(committee))
         self._renew(committee, self._tuned(tuned, rows), rows)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
@@ -437,9 +440,9 @@ class Experts(Staged):
             raise SnapshotError("the snapshot does not name all members of its committee")
 
     def _check_restored(self) -> None:
-        for name in ("ranks", "evidence", "unit"):
-            require(name, getattr(self, f"_{name}"), at_least=0)
+        require("unit", self._unit, at_least=0)
         require("clock", self._clock, at_least=-1)
+        self._detector.check()
         super()._check_restored()
 
     # What can be read.
