@@ -19,25 +19,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.signal import lfilter
 
+from streamgp.auto import search
+from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
-from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, hyperparameters
-from streamgp.batch import SSGPR, FullGP
+from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged
+from streamgp.batch import FullGP
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
-from streamgp.tuning.tune import with_hyperparameters
 from streamgp.wrappers import drift
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.wrapper import Wrapper
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
-MOST_PROCESSES = {1: 8, 2: 6, 4: 4}  # how many Gaussian processes stay after so many times the warm-up
+# After so many times the warm-up: how many Gaussian processes stay at most, and how often the budget they may take.
+MOST_PROCESSES, MOST_TIME = {1: 8, 2: 6, 4: 4}, {1: 3.0, 2: 2.0, 4: 1.0}
 # A new generation joins after as many rows as an early tuning needs, and is judged after three times as many.
 JUDGED = 3
 ALARM = 1e4  # evidence of larger errors: without a change it takes this many rows on average
@@ -100,6 +103,7 @@ class Experts(Staged):
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes.
         screen: whether fill values among the first targets are struck out.
+        budget: the time that a row may take; None: any.
         candidates: settings of the candidates by name.
     """
 
@@ -121,11 +125,12 @@ class Experts(Staged):
         tune: bool,
         drift: bool,
         screen: bool,
+        budget: Any,
         candidates: dict[str, Any],
     ) -> None:
         self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
-        self._candidates = candidates
+        self._candidates, self._budget = candidates, Budget.of(budget)
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
@@ -199,9 +204,9 @@ class Experts(Staged):
             stages = {row: stage for row, stage in stages.items() if row < begin + warmup}
             stages[begin + warmup] = self._choose
         if self.chosen is not None:
-            for times, most in MOST_PROCESSES.items():
+            for times in MOST_PROCESSES:
                 if times > 1:
-                    stages.setdefault(clock.settled + times * warmup, partial(self._drop_worst, most=most))
+                    stages.setdefault(clock.settled + times * warmup, partial(self._drop_worst, times=times))
         return stages
 
     def _change(self) -> None:
@@ -314,26 +319,42 @@ class Experts(Staged):
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
-    def _tuned(self, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
+    def _tuned(self, committee: Committee, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
-        found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
+        found: dict[tuple[str, bool], FullGP | None] = {}
         processes, X, y = self._processes(), rows.X, rows.Y[:, 0]
         what = "tuning" if self._tune else "building"
         self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
             view, kind = processes[name]
             columns = list(range(X.shape[1])) if view.columns is None else view.columns
-            model = candidate(kind, len(columns), self._candidates)
+            model = self._candidate(kind, len(columns))
             if self._tune and np.count_nonzero(~np.isnan(y)) >= FEWEST:
-                key = view.label, CANDIDATES[kind].family
+                key = view.label, kind in ROBUST
                 if key not in found:
                     target = y - X[:, self._own] if view.change else y
                     if kind in ROBUST:  # the search itself is not robust
                         target = np.where(_outliers(rows), np.nan, target)
-                    found[key] = hyperparameters(model, np.ascontiguousarray(X[:, columns]), target)
+                    start = self._candidate(kind if kind in ROBUST else "KRLST", len(columns))
+                    known = self._like(committee, view)
+                    found[key] = search.exact(start, known, np.ascontiguousarray(X[:, columns]), target)
                 batch = found[key]
-                model = model if batch is None else with_hyperparameters(model, batch)
+                model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
+
+    def _candidate(self, kind: str, d: int) -> StreamModel:
+        return candidate(kind, d, self._candidates, self._budget.sizes)
+
+    def _like(self, committee: Committee, view: View) -> StreamModel | None:
+        """A member of this generation with the same kernel that sees the same: a search goes on from what it has."""
+        processes, given = self._processes(), committee._settings["models"]
+        for name, member in zip(self.names, given, strict=True):
+            seen, kind = processes.get(name, (None, ""))
+            if seen == view and CANDIDATES[kind].family == "kernel":
+                while isinstance(member, Wrapper):
+                    member = member._pristine
+                return member  # type: ignore[no-any-return]
+        return None
 
     def _renew(self, committee: Committee, members: Iterator[tuple[str, StreamModel]], rows: Rows) -> None:
         """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
@@ -367,7 +388,7 @@ class Experts(Staged):
                 if _named(kind, view) in stayed
             }
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
-        self._renew(committee, self._tuned(list(processes), rows), rows)
+        self._renew(committee, self._tuned(committee, list(processes), rows), rows)
         self._at_start = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
 
     def _choose(self, committee: Committee, rows: Rows) -> None:
@@ -379,10 +400,11 @@ class Experts(Staged):
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
         order = order or [name for name in processes if name not in robust]  # no earlier row at which one joined
-        stay = order[: MOST_PROCESSES[1]]
+        stay = self._affordable(committee, order, 1)
+        gone = [name for name in order if name not in stay]
         if self._now.generation == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
-        for name in order[MOST_PROCESSES[1] :]:
+        for name in gone:
             self._retire(committee, name)
         tuned = [name for name in stay if name in processes]
         if self._now.generation == 0:
@@ -390,22 +412,36 @@ class Experts(Staged):
         else:
             tuned = tuned[:RETUNED]
             self._report_if_better(self._share(committee))
-        self._renew(committee, self._tuned(tuned, rows), rows)
+        self._renew(committee, self._tuned(committee, tuned, rows), rows)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
         self._set(settled=self._now.generation)
         self._end_generation()
 
-    def _drop_worst(self, committee: Committee, rows: Rows, most: int) -> None:
+    def _drop_worst(self, committee: Committee, rows: Rows, times: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""
         if self.chosen is None:
             return
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         order = sorted((name for name in self.chosen.names if name in self.names), key=errors.__getitem__)
-        for name in order[most:]:
-            self._retire(committee, name)
-        self.chosen = self.chosen._replace(names=order[:most])
+        stay = self._affordable(committee, order, times)
+        for name in order:
+            if name not in stay:
+                self._retire(committee, name)
+        self.chosen = self.chosen._replace(names=stay)
+
+    def _affordable(self, committee: Committee, order: list[str], times: int) -> list[str]:
+        """Of processes, the best first, at least one and what the budget pays for after so many times the warm-up."""
+        members = dict(zip(self.names, committee._models, strict=True))
+        left = MOST_TIME[times] * self._budget.left([model for name, model in members.items() if name not in order])
+        stay: list[str] = []
+        for name in order:
+            price = cost(members[name]) if name in members else 0.0
+            if not stay or (len(stay) < MOST_PROCESSES[times] and price <= left):
+                stay.append(name)
+                left -= price
+        return stay
 
     def _retire(self, committee: Committee, name: str) -> None:
         if name in self.names:

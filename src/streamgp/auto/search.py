@@ -1,0 +1,68 @@
+"""Search: hyperparameters of Gaussian processes on the first rows, one search for all that see the same.
+
+The search is for the exact process under the kernel, on few rows while there are few and from what was found before.
+Fourier features take its lengthscales; for their own variance and noise one eigendecomposition of the covariance of
+the rows gives the evidence of every pair of them. How long a search takes is limited by counts, never by a clock: the
+same rows give the same hyperparameters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.batch import FullGP
+from streamgp.batch.evidence import Evidence
+from streamgp.contract.model import StreamModel
+from streamgp.process.features import Fourier
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparameters
+from streamgp.wrappers.standardize import Standardize
+
+# Of so many rows at most how many count, and the iterations from a start of no knowledge, and from an earlier result.
+EFFORT = ((150, 100, 30, 30), (600, 150, 30, 20), (np.inf, 250, 40, 25))
+# Where Fourier features look for their noise and their variance, in variances of the targets.
+NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
+
+
+def exact(model: StreamModel, known: StreamModel | None, X: FloatArray, y: FloatArray) -> FullGP | None:
+    """The exact process of a model for standard units on these rows; None where the evidence says nothing of it.
+
+    Args:
+        model: from which the search starts.
+        known: the same with hyperparameters that were found before, from which it starts rather.
+        X: (n, d) rows.
+        y: (n,) targets, NaN where missing.
+    """
+    _, rows, cold, warm = next(effort for effort in EFFORT if len(y) <= effort[0])
+    start, iterations = (model, cold) if known is None else (known, warm)
+    evidence = Evidence(restarts=0, iterations=iterations)
+    try:
+        found = fit_prefix(Standardize(start, warmup=max(len(y), 2)), X, y, evidence, rows=rows)
+    except NoEvidenceError:
+        return None
+    return found if isinstance(found, FullGP) else None
+
+
+def tuned(model: StreamModel, found: FullGP) -> StreamModel:
+    """A model that has learned nothing, with the hyperparameters of an exact process."""
+    if not (isinstance(model, OnlineGP) and isinstance(parts := model._features, Fourier)):
+        return with_hyperparameters(model, found)
+    lengths = [np.ravel(value) for name, value in found.hyperparameters.items() if name.endswith("lengthscale")]
+    X, Y = found._solution.X, found._solution.L @ found._solution.z
+    if not lengths or lengths[0].size not in (1, X.shape[1]) or parts.given is not None:
+        return model  # another kernel, or frequencies that were given
+    lengthscale = np.resize(lengths[0], X.shape[1])
+    angles = X @ parts.replaced(lengthscale=lengthscale).frequencies(X.shape[1], 1).T
+    variance, noise = _scales(np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(parts.features), Y)
+    return model.replaced(lengthscale=lengthscale, variance=variance, noise=noise)  # type: ignore[no-any-return]
+
+
+def _scales(Phi: FloatArray, Y: FloatArray) -> tuple[float, float]:
+    """The variance of features Phi (n, 2 D), whose prior variance is 1, and the noise under which Y is likeliest."""
+    values, vectors = np.linalg.eigh(Phi @ Phi.T)
+    z2 = np.sum((vectors.T @ Y) ** 2, axis=1)
+    s = VARIANCES[:, None, None] * np.maximum(values, 0.0) + NOISES[:, None]
+    evidence = -0.5 * np.sum(z2 / s + np.log(s), axis=2)
+    best = np.unravel_index(np.argmax(evidence), evidence.shape)
+    return float(VARIANCES[best[0]]), float(NOISES[best[1]])
