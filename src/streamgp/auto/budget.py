@@ -1,8 +1,8 @@
 """Budget: how much of the processor's time a row may take, and what that pays for.
 
 Times come from a fixed table, not from the machine: the same setting gives the same members, and so the same numbers,
-everywhere. The table was measured on one core of a server of 2023 (benchmarks/auto_cost.py); a machine that is twice
-as fast takes half of each.
+everywhere. The table is what benchmarks/auto_cost.py measures on one core of a server, rounded; a machine that is
+twice as fast takes half of each.
 """
 
 from __future__ import annotations
