@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 # Microseconds a row from which sizes are affordable.
 LADDER = {
     1000.0: Sizes(200, 100, 200, True, 50),
-    200.0: Sizes(200, 100, 150, False, 50),
+    200.0: Sizes(200, 100, 200, False, 50),
     100.0: Sizes(100, 50, 100, False, 450),
     0.0: Sizes(50, 30, 50, False, None),
 }

@@ -159,20 +159,29 @@ class Experts(Staged):
         super()._start(d, p)
 
     def _said(self, prediction: Prediction) -> Prediction:
-        """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance."""
-        unknown = np.isnan(prediction.mean)
-        if not unknown.any() or not isinstance(prediction, CalibratedPrediction):
+        """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance.
+
+        While no expert has erred, no scale is known but the size of the first target.
+        """
+        if not isinstance(prediction, CalibratedPrediction):
             return prediction
-        mean, lower, upper = (
-            np.where(unknown, nothing, part)
-            for nothing, part in ((0.0, prediction.mean), (-np.inf, prediction.lower), (np.inf, prediction.upper))
+        raw, unknown = prediction.raw, np.isnan(prediction.mean)
+        unscaled = np.isnan(raw.variance + raw.noise) & ~unknown & (prediction.mean != 0.0)
+        if not (unknown | unscaled).any():
+            return prediction
+        scale = np.where(unscaled, np.abs(prediction.mean), 1.0)
+        mean = np.where(unknown, 0.0, prediction.mean)
+        lower, upper = (
+            np.where(unknown, nothing, mean + scale * (part - mean))
+            for nothing, part in ((-np.inf, prediction.lower), (np.inf, prediction.upper))
         )
         (variance, noise), (own, own_noise) = (
-            (np.where(unknown, np.inf, p.variance), np.where(unknown, 0.0, p.noise))
-            for p in (prediction, prediction.raw)
+            (np.where(unknown, np.inf, scale**2 * p.variance), np.where(unknown, 0.0, scale**2 * p.noise))
+            for p in (prediction, raw)
         )
-        raw = Prediction(mean, own, own_noise)
-        return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
+        return CalibratedPrediction(
+            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise)
+        )
 
     # When members change.
 
