@@ -47,7 +47,7 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     taken(pipeline, X[19:20], y[19:20])
     assert [name for name in pipeline.weights if name.startswith("least squares")] == [
         f"least squares {forgetting}{view}"
-        for view in ("", " (change)", " (lags)")
+        for view in ("", " (change)", " (lags)", " (lags, row before)")
         for forgetting in ("1", "0.999", "0.99")
     ]
     assert processes(pipeline) == []

@@ -22,6 +22,7 @@ from scipy.signal import lfilter
 from streamgp.auto import search
 from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
+from streamgp.auto.preceded import Preceded
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged
 from streamgp.batch import FullGP
 from streamgp.contract.model import StreamModel
@@ -321,6 +322,10 @@ class Experts(Staged):
                 for forgetting in LEAST_SQUARES:
                     name = _named(f"least squares {forgetting:g}", view)
                     yield name, self._seeing(view, least_squares(forgetting), rows)
+        if self._own and self._lags and not self._ahead:
+            for forgetting in LEAST_SQUARES:
+                line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
+                yield f"least squares {forgetting:g} (lags, row before)", Preceded(line, columns=self._own)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
