@@ -31,8 +31,8 @@ class Auto(StreamModel):
     committee. It predicts from the second row on. Rows may be empty, ``()``, where the past is all there is. Several
     outputs each have a committee of their own.
 
-    Building and tuning take a second or so after row 20, after a tenth and three tenths of the warm-up and at its end; the
-    snapshot grows and shrinks there as members come and go.
+    Building and tuning take a second or so after row 20, after a tenth and three tenths of the warm-up and at its end;
+    the snapshot grows and shrinks there as members come and go.
 
     Args:
         level: how much of the observations the interval is to hold, above 0 and below 1.

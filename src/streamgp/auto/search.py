@@ -2,8 +2,8 @@
 
 The search is for the exact process under the kernel, on few rows while there are few and from what was found before.
 Fourier features go on from its lengthscales for a few steps; for their own variance and noise one eigendecomposition of
-the covariance of the rows gives the evidence of every pair of them. Counts limit how long a search takes, never a clock:
-the same rows give the same hyperparameters.
+the covariance of the rows gives the evidence of every pair of them. Counts limit how long a search takes, never a
+clock: the same rows give the same hyperparameters.
 """
 
 from __future__ import annotations
