@@ -283,7 +283,7 @@ def number(
 
 
 LARGEST_WHOLE = 2**53  # every whole number up to here is a float
-UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def duration(name: str, value: Any) -> float:

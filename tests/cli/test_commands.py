@@ -44,6 +44,7 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--help",
             "--target",
             "--ticket-column",
+            "--budget",
             "--half-life",
             "--new-source",
         }

@@ -29,6 +29,16 @@ def test_the_second_row_is_predicted_by_the_first_target():
         assert np.isfinite(said[1:]).all()
 
 
+def test_the_first_interval_is_in_the_units_of_the_target():
+    X, y = rows(3)
+    widths = []
+    for scale in (1e-3, 1.0, 1e6):
+        said = taken(Pipeline(schema_of(2), "auto", SMALL, 0), X, scale * (3.0 + y))
+        widths.append((said["upper"] - said["lower"])[1:] / scale)
+    assert widths[0][0] == pytest.approx(2 * 1.6448536 * abs(3.0 + y[0]))
+    np.testing.assert_allclose(widths, np.tile(widths[0], (3, 1)))
+
+
 def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behind():
     X, y = rows(450)
     pipeline = Pipeline(schema_of(2), "auto", SMALL, 2)
@@ -37,7 +47,7 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     taken(pipeline, X[19:20], y[19:20])
     assert [name for name in pipeline.weights if name.startswith("least squares")] == [
         f"least squares {forgetting}{view}"
-        for view in ("", " (change)", " (lags)")
+        for view in ("", " (change)", " (lags)", " (lags, row before)")
         for forgetting in ("1", "0.999", "0.99")
     ]
     assert processes(pipeline) == []

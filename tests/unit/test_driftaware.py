@@ -175,11 +175,11 @@ def test_every_false_alarm_squares_the_evidence_that_the_next_one_needs():
     model.learn_one(0.0, 0.0)
     for refuted, enough in enumerate((1e2, 1e4, 1e8, 1e16, 1e32)):
         model._numbers.counters["refuted"] = refuted
-        assert model._enough() == pytest.approx(enough, rel=1e-10)
+        assert model._detector.enough == pytest.approx(enough, rel=1e-10)
     rare = sg.DriftAware(sg.KRLST(), false_alarm_rate=1e-300)
     rare.learn_one(0.0, 0.0)
     rare._numbers.counters["refuted"] = 4
-    assert math.isfinite(rare._enough())
+    assert math.isfinite(rare._detector.enough)
 
 
 @pytest.mark.parametrize("draw", ["normal", "standard_cauchy", "exponential"])

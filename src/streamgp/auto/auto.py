@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.staged import Chosen
@@ -30,8 +31,8 @@ class Auto(StreamModel):
     committee. It predicts from the second row on. Rows may be empty, ``()``, where the past is all there is. Several
     outputs each have a committee of their own.
 
-    Building and tuning take seconds after row 20, after a tenth and three tenths of the warm-up and at its end; the
-    snapshot grows and shrinks there as members come and go.
+    Building and tuning take a second or so after row 20, after a tenth and three tenths of the warm-up and at its end;
+    the snapshot grows and shrinks there as members come and go.
 
     Args:
         level: how much of the observations the interval is to hold, above 0 and below 1.
@@ -42,6 +43,9 @@ class Auto(StreamModel):
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes of the stream.
         screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize).
+        budget: the processor time that a row may take once members are chosen, for each output: "200us", "1ms", a
+            number in seconds or a timedelta; None: any. It decides on members and their sizes by a fixed table of
+            costs, not by the machine, so that results are the same everywhere (docs/models/auto.md).
         ahead: rows between a row and its target; ``Ahead`` sets it.
         candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
 
@@ -72,6 +76,7 @@ class Auto(StreamModel):
         tune: bool = True,
         drift: bool = True,
         screen: bool = True,
+        budget: Any = DEFAULT,
         ahead: int = 0,
         candidates: dict[str, Any] | None = None,
     ) -> None:
@@ -92,6 +97,7 @@ class Auto(StreamModel):
             "tune": switch("tune", tune),
             "drift": switch("drift", drift),
             "screen": switch("screen", screen),
+            "budget": None if budget is None else seconds(budget),
             "candidates": given,
             "seasons": self._seasons,
         }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.auto.budget import LARGEST, Sizes
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import Kernel, LinearKernel, SquaredExponential
 from streamgp.process.adapt.sngd import SNGD
@@ -33,7 +34,7 @@ class Candidate(NamedTuple):
 
     settings: tuple[str, ...]
     family: str
-    build: Callable[[int], StreamModel]
+    build: Callable[[int, Sizes], StreamModel]
 
 
 def scales(d: int) -> list[float]:
@@ -55,19 +56,25 @@ def _settings(kind: type[Configured]) -> tuple[str, ...]:
 # the last thousand those that are no outliers.
 CANDIDATES = {
     "fast KRLST": Candidate(
-        _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=100, forgetting=0.99, noise=NOISE)
+        _settings(KRLST), "kernel", lambda d, s: KRLST(_bent(d), capacity=s.fewer, forgetting=0.99, noise=NOISE)
     ),
     "KRLST": Candidate(
-        _settings(KRLST), "kernel", lambda d: KRLST(_bent(d), capacity=200, forgetting=0.999, noise=NOISE)
+        _settings(KRLST), "kernel", lambda d, s: KRLST(_bent(d), capacity=s.capacity, forgetting=0.999, noise=NOISE)
     ),
-    "SOGP": Candidate(_settings(SOGP), "kernel", lambda d: SOGP(_bent(d), capacity=100, noise=NOISE, adapt=SNGD())),
+    "SOGP": Candidate(
+        _settings(SOGP),
+        "kernel",
+        lambda d, s: SOGP(_bent(d), capacity=s.fewer, noise=NOISE, adapt=None if s.rest is None else SNGD(rest=s.rest)),
+    ),
     "ISSGPR": Candidate(
-        ISSGPR.setting_names(), "spectrum", lambda d: ISSGPR(200, lengthscale=scales(d), noise=NOISE, adapt=SNGD())
+        ISSGPR.setting_names(),
+        "spectrum",
+        lambda d, s: ISSGPR(s.features, lengthscale=scales(d), noise=NOISE, adapt=SNGD() if s.adapts else None),
     ),
     "robust KRLST": Candidate(
         tuple(name for name in _settings(KRLST) if name not in ("noise", "likelihood")),
         "robust kernel",
-        lambda d: KRLST(_bent(d), capacity=100, forgetting=0.999, likelihood=StudentT(NOISE**0.5)),
+        lambda d, s: KRLST(_bent(d), capacity=s.fewer, forgetting=0.999, likelihood=StudentT(NOISE**0.5)),
     ),
 }
 ROBUST = ("robust KRLST",)  # those that only join where there are outliers
@@ -80,10 +87,10 @@ def least_squares(forgetting: float) -> StreamModel:
     return OnlineGP(Linear(0.01), noise=1.0, forgetting=fading, form="cholesky")
 
 
-def candidate(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
-    """A candidate, with those of the settings that it has."""
+def candidate(name: str, d: int, settings: dict[str, Any], sizes: Sizes = LARGEST) -> StreamModel:
+    """A candidate of some size, with those of the settings that it has."""
     entry = CANDIDATES[name]
     own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
     if own.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
         own = {"forgetting": FACTOR} | own
-    return entry.build(d).replaced(**own)
+    return entry.build(d, sizes).replaced(**own)

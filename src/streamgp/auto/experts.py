@@ -19,32 +19,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.signal import lfilter
 
+from streamgp.auto import search
+from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
-from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, hyperparameters
-from streamgp.batch import SSGPR, FullGP
+from streamgp.auto.preceded import Preceded
+from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged
+from streamgp.batch import FullGP
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
-from streamgp.tuning.tune import with_hyperparameters
 from streamgp.wrappers import drift
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
+from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.wrapper import Wrapper
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
-MOST_PROCESSES = {1: 8, 2: 6, 4: 4}  # how many Gaussian processes stay after so many times the warm-up
+# After so many times the warm-up: how many Gaussian processes stay at most, and how often the budget they may take.
+MOST_PROCESSES, MOST_TIME = {1: 8, 2: 6, 4: 4}, {1: 3.0, 2: 2.0, 4: 1.0}
 # A new generation joins after as many rows as an early tuning needs, and is judged after three times as many.
 JUDGED = 3
 ALARM = 1e4  # evidence of larger errors: without a change it takes this many rows on average
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
-MOST_FALSE_ALARMS = 6  # each false alarm squares the evidence that the next one needs; at most this often
-# A new generation stays for the time being if its error is at most TOLERATED times that of the others; it is reported
-# as a change of the stream if it is at most REPORTED times.
-TOLERATED, REPORTED = 1.1, 0.9
+# A new generation stays for the time being if its error is at most 1.1 times that of the others; it is reported as a
+# change of the stream if it is at most 0.9 times. As shares of the sum of both:
+TOLERATED, REPORTED = share(1.1, 1.0), share(0.9, 1.0)
 REACH = 3.0  # a prediction is at most so many of the largest steps from the last target, or near the range of all
 RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
@@ -84,6 +88,9 @@ class Clock(NamedTuple):
     refuted: int = 0
 
 
+REFUTED = Clock._fields.index("refuted")
+
+
 class Experts(Staged):
     """Committee of experts for one output that sees columns and past targets.
 
@@ -97,6 +104,7 @@ class Experts(Staged):
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes.
         screen: whether fill values among the first targets are struck out.
+        budget: the time that a row may take; None: any.
         candidates: settings of the candidates by name.
     """
 
@@ -118,11 +126,12 @@ class Experts(Staged):
         tune: bool,
         drift: bool,
         screen: bool,
+        budget: Any,
         candidates: dict[str, Any],
     ) -> None:
         self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
-        self._candidates = candidates
+        self._candidates, self._budget = candidates, Budget.of(budget)
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
@@ -151,20 +160,29 @@ class Experts(Staged):
         super()._start(d, p)
 
     def _said(self, prediction: Prediction) -> Prediction:
-        """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance."""
-        unknown = np.isnan(prediction.mean)
-        if not unknown.any() or not isinstance(prediction, CalibratedPrediction):
+        """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance.
+
+        While no expert has erred, no scale is known but the size of the first target.
+        """
+        if not isinstance(prediction, CalibratedPrediction):
             return prediction
-        mean, lower, upper = (
-            np.where(unknown, nothing, part)
-            for nothing, part in ((0.0, prediction.mean), (-np.inf, prediction.lower), (np.inf, prediction.upper))
+        raw, unknown = prediction.raw, np.isnan(prediction.mean)
+        unscaled = np.isnan(raw.variance + raw.noise) & ~unknown & (prediction.mean != 0.0)
+        if not (unknown | unscaled).any():
+            return prediction
+        scale = np.where(unscaled, np.abs(prediction.mean), 1.0)
+        mean = np.where(unknown, 0.0, prediction.mean)
+        lower, upper = (
+            np.where(unknown, nothing, mean + scale * (part - mean))
+            for nothing, part in ((-np.inf, prediction.lower), (np.inf, prediction.upper))
         )
         (variance, noise), (own, own_noise) = (
-            (np.where(unknown, np.inf, p.variance), np.where(unknown, 0.0, p.noise))
-            for p in (prediction, prediction.raw)
+            (np.where(unknown, np.inf, scale**2 * p.variance), np.where(unknown, 0.0, scale**2 * p.noise))
+            for p in (prediction, raw)
         )
-        raw = Prediction(mean, own, own_noise)
-        return CalibratedPrediction(mean, variance, noise, lower, upper, prediction.level, raw)
+        return CalibratedPrediction(
+            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise)
+        )
 
     # When members change.
 
@@ -196,9 +214,9 @@ class Experts(Staged):
             stages = {row: stage for row, stage in stages.items() if row < begin + warmup}
             stages[begin + warmup] = self._choose
         if self.chosen is not None:
-            for times, most in MOST_PROCESSES.items():
+            for times in MOST_PROCESSES:
                 if times > 1:
-                    stages.setdefault(clock.settled + times * warmup, partial(self._drop_worst, most=most))
+                    stages.setdefault(clock.settled + times * warmup, partial(self._drop_worst, times=times))
         return stages
 
     def _change(self) -> None:
@@ -227,49 +245,49 @@ class Experts(Staged):
         self._unit[:] = sums[:, -1]
         if self.chosen is None:
             return
-        unit, start, seen = sums[0] / sums[1], 0, int(self._seen[0])
-        said, unit, none, targets = (c[:, None].copy() for c in (mean[known], unit, np.zeros_like(unit), y[known]))
+        start, seen = 0, int(self._seen[0])
+        said, unit, none, targets = (
+            part[:, None] for part in (mean[known], sums[0] / sums[1], np.zeros(len(rows)), y[known])
+        )
         while start < len(rows):  # those after an alarm are ranked among themselves
-            clock = self._now
-            ready = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
-            enough = ALARM**2.0**clock.refuted if ready else np.inf
-            left = slice(start, None)
-            at = drift.watch(
-                said[left], unit[left], none[left], targets[left], False, enough, self._ranks, self._evidence
-            )
-            if not ready:
-                self._evidence[:] = 0.0
+            clock, left = self._now, slice(start, None)
+            armed = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
+            at = self._detector.watch(said[left], unit[left], none[left], targets[left], plain=False, armed=armed)
             if at < 0:
                 break
             start += at + 1
             self._end_generation()
             self._set(generation=seen + int(rows[start - 1]) + 1)
 
+    @property
+    def _detector(self) -> Detector:
+        return Detector(ALARM, self._ranks, self._evidence, self._clock[REFUTED:])
+
     def _end_generation(self) -> None:
         """There is no new generation any more; one that was not clearly better makes the next alarm harder."""
-        clock = self._now
-        if clock.generation >= 0:
-            better = clock.generation in (0, *self.events)
-            self._set(generation=-1, refuted=0 if better else min(clock.refuted + 1, MOST_FALSE_ALARMS))
-        self._ranks[:], self._evidence[:] = 0.0, 0.0
+        generation = self._now.generation
+        if generation > 0:
+            self._detector.conclude(confirmed=generation in self.events)
+        self._set(generation=-1)
+        self._detector.restart()
 
     def _judge(self, committee: Committee, rows: Rows) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
-        ratio = self._error_ratio(committee)
-        if ratio > TOLERATED:
+        young = self._share(committee)
+        if young > TOLERATED:
             for name in self._processes():
                 self._retire(committee, name)
             self._end_generation()
         else:
-            self._report_if_better(ratio)
+            self._report_if_better(young)
 
-    def _error_ratio(self, committee: Committee) -> float:
-        """The lowest error of the new generation over that of all others, on the rows since it joined."""
+    def _share(self, committee: Committee) -> float:
+        """The lowest error of the new generation beside that of all others, on the rows since it joined."""
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
         young = [name for name in now if name in self._processes()]
         if not young:
-            return np.inf
+            return 1.0
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
         memory = 1.0 / (1.0 - committee._discount[0])
         left = (memory - now[young[0]][1]) / (memory - self._at_start[young[0]][1])
@@ -280,11 +298,11 @@ class Experts(Staged):
             since[name] = (total - left * squares_before) / seen if seen > 1 else np.inf  # asleep
         new, old = (min(since[name] for name in names) for names in (young, since.keys() - set(young)))
         # Where rounding leaves no error there is none that could be less.
-        return float(np.sqrt(new / old)) if new > 0 and old > 0 else np.inf
+        return share(np.sqrt(new), np.sqrt(old)) if 0 < new < np.inf and old > 0 else 1.0
 
-    def _report_if_better(self, ratio: float) -> None:
+    def _report_if_better(self, young: float) -> None:
         generation = self._now.generation
-        if ratio < REPORTED and generation not in self.events:
+        if young < REPORTED and generation not in self.events:
             self.events = (*self.events, generation)[-MOST_EVENTS:]
 
     # Members.
@@ -304,6 +322,10 @@ class Experts(Staged):
                 for forgetting in LEAST_SQUARES:
                     name = _named(f"least squares {forgetting:g}", view)
                     yield name, self._seeing(view, least_squares(forgetting), rows)
+        if self._own and self._lags and not self._ahead:
+            for forgetting in LEAST_SQUARES:
+                line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
+                yield f"least squares {forgetting:g} (lags, row before)", Preceded(line, columns=self._own)
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
@@ -311,26 +333,42 @@ class Experts(Staged):
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
-    def _tuned(self, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
+    def _tuned(self, committee: Committee, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
-        found: dict[tuple[str, str], FullGP | SSGPR | None] = {}
+        found: dict[tuple[str, bool], FullGP | None] = {}
         processes, X, y = self._processes(), rows.X, rows.Y[:, 0]
         what = "tuning" if self._tune else "building"
         self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
         for name in names:
             view, kind = processes[name]
             columns = list(range(X.shape[1])) if view.columns is None else view.columns
-            model = candidate(kind, len(columns), self._candidates)
+            model = self._candidate(kind, len(columns))
             if self._tune and np.count_nonzero(~np.isnan(y)) >= FEWEST:
-                key = view.label, CANDIDATES[kind].family
+                key = view.label, kind in ROBUST
                 if key not in found:
                     target = y - X[:, self._own] if view.change else y
                     if kind in ROBUST:  # the search itself is not robust
                         target = np.where(_outliers(rows), np.nan, target)
-                    found[key] = hyperparameters(model, np.ascontiguousarray(X[:, columns]), target)
+                    start = self._candidate(kind if kind in ROBUST else "KRLST", len(columns))
+                    known = self._like(committee, view)
+                    found[key] = search.exact(start, known, np.ascontiguousarray(X[:, columns]), target)
                 batch = found[key]
-                model = model if batch is None else with_hyperparameters(model, batch)
+                model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
+
+    def _candidate(self, kind: str, d: int) -> StreamModel:
+        return candidate(kind, d, self._candidates, self._budget.sizes)
+
+    def _like(self, committee: Committee, view: View) -> StreamModel | None:
+        """A member of this generation with the same kernel that sees the same: a search goes on from what it has."""
+        processes, given = self._processes(), committee._settings["models"]
+        for name, member in zip(self.names, given, strict=True):
+            seen, kind = processes.get(name, (None, ""))
+            if seen == view and CANDIDATES[kind].family == "kernel":
+                while isinstance(member, Wrapper):
+                    member = member._pristine
+                return member  # type: ignore[no-any-return]
+        return None
 
     def _renew(self, committee: Committee, members: Iterator[tuple[str, StreamModel]], rows: Rows) -> None:
         """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
@@ -364,7 +402,7 @@ class Experts(Staged):
                 if _named(kind, view) in stayed
             }
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
-        self._renew(committee, self._tuned(list(processes), rows), rows)
+        self._renew(committee, self._tuned(committee, list(processes), rows), rows)
         self._at_start = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
 
     def _choose(self, committee: Committee, rows: Rows) -> None:
@@ -376,33 +414,48 @@ class Experts(Staged):
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
         order = order or [name for name in processes if name not in robust]  # no earlier row at which one joined
-        stay = order[: MOST_PROCESSES[1]]
+        stay = self._affordable(committee, order, 1)
+        gone = [name for name in order if name not in stay]
         if self._now.generation == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
-        for name in order[MOST_PROCESSES[1] :]:
+        for name in gone:
             self._retire(committee, name)
         tuned = [name for name in stay if name in processes]
         if self._now.generation == 0:
             self._add_lines(committee, rows)
         else:
             tuned = tuned[:RETUNED]
-            self._report_if_better(self._error_ratio(committee))
-        self._renew(committee, self._tuned(tuned, rows), rows)
+            self._report_if_better(self._share(committee))
+        self._renew(committee, self._tuned(committee, tuned, rows), rows)
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self.chosen = Chosen(stay, "", reason, scores)
         self._set(settled=self._now.generation)
         self._end_generation()
 
-    def _drop_worst(self, committee: Committee, rows: Rows, most: int) -> None:
+    def _drop_worst(self, committee: Committee, rows: Rows, times: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""
         if self.chosen is None:
             return
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         order = sorted((name for name in self.chosen.names if name in self.names), key=errors.__getitem__)
-        for name in order[most:]:
-            self._retire(committee, name)
-        self.chosen = self.chosen._replace(names=order[:most])
+        stay = self._affordable(committee, order, times)
+        for name in order:
+            if name not in stay:
+                self._retire(committee, name)
+        self.chosen = self.chosen._replace(names=stay)
+
+    def _affordable(self, committee: Committee, order: list[str], times: int) -> list[str]:
+        """Of processes, the best first, at least one and what the budget pays for after so many times the warm-up."""
+        members = dict(zip(self.names, committee._models, strict=True))
+        left = MOST_TIME[times] * self._budget.left([model for name, model in members.items() if name not in order])
+        stay: list[str] = []
+        for name in order:
+            price = cost(members[name]) if name in members else 0.0
+            if not stay or (len(stay) < MOST_PROCESSES[times] and price <= left):
+                stay.append(name)
+                left -= price
+        return stay
 
     def _retire(self, committee: Committee, name: str) -> None:
         if name in self.names:
@@ -437,9 +490,9 @@ class Experts(Staged):
             raise SnapshotError("the snapshot does not name all members of its committee")
 
     def _check_restored(self) -> None:
-        for name in ("ranks", "evidence", "unit"):
-            require(name, getattr(self, f"_{name}"), at_least=0)
+        require("unit", self._unit, at_least=0)
         require("clock", self._clock, at_least=-1)
+        self._detector.check()
         super()._check_restored()
 
     # What can be read.

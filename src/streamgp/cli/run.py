@@ -51,6 +51,13 @@ HalfLife = Annotated[
         "For KRLST, RLSESN and auto's KRLST members.",
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Processor time that a row of auto may take once models are chosen: 100us, 1ms...; 300us if not given.",
+    ),
+]
 OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
 
 
@@ -66,6 +73,7 @@ def run(
     ticket: Ticket = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
+    budget: Budget = None,
     half_life: HalfLife = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
@@ -111,7 +119,8 @@ def run(
                 horizon=horizon,
                 ticket=ticket,
                 model=model,
-                settings=parse_settings(set_) | ({} if half_life is None else {"half_life": half_life}),
+                settings=parse_settings(set_)
+                | {k: v for k, v in (("budget", budget), ("half_life", half_life)) if v is not None},
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,

@@ -10,6 +10,7 @@ from streamgp.contract import checks
 from streamgp.kernels import program
 from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
+from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
@@ -57,6 +58,8 @@ def needed(model: str) -> list[Any]:
             sngd.finish_interval,
             aggregation.combine,
             aggregation.learn_issued,
+            aggregation.limit,
+            naive.average,
         ]
     if model in FOURIER or model in UNTUNED:
         return [*around, *([spectrum.features_of] if model in FOURIER else [])]

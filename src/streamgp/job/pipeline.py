@@ -119,7 +119,8 @@ class Pipeline:
         common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
         if request.model == AUTO:
             candidates = request.own or None
-            model = Auto(lags=self.lags, seasons=list(self.schema.seasons), candidates=candidates, **common)
+            own_settings = {"seasons": list(self.schema.seasons), "budget": run.budget, "candidates": candidates}
+            model = Auto(lags=self.lags, **own_settings, **common)
         else:
             built = request.build(own + self.lags)
             model = Tuned(built, made_up=max(self.lags - 1, 0), **common)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
+from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
@@ -35,6 +36,14 @@ class RunSettings(Configured):
         screen: Annotated[
             bool, Setting("whether targets that look like fill values count as missing", check=switch)
         ] = True,
+        budget: Annotated[
+            Any,
+            Setting(
+                'processor time that a row of auto may take once models are chosen, "200us", "1ms"...; None: any',
+                "seconds",
+                optional(lambda _, value: seconds(value)),
+            ),
+        ] = DEFAULT,
         pending: Annotated[
             int,
             Setting(
@@ -52,7 +61,7 @@ class RunSettings(Configured):
         ] = None,
     ) -> None:
         self.level, self.warmup, self.tune, self.drift = level, warmup, tune, drift
-        self.screen, self.pending, self.decimal = screen, pending, decimal
+        self.screen, self.budget, self.pending, self.decimal = screen, budget, pending, decimal
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,11 @@ class Request:
         object.__setattr__(self, "run", RunSettings(**given))
         if "pending" in given and not self.late:
             raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
+        if "budget" in given and self.model != AUTO:
+            raise ValueError(
+                f"`budget` is for auto, which chooses its models by it; {self.model} takes the time that its settings "
+                "need, such as its capacity"
+            )
         known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(

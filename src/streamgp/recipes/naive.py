@@ -6,6 +6,7 @@ import abc
 
 import numpy as np
 
+from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
@@ -178,6 +179,7 @@ class RunningMean(Naive):
 
     def __init__(self, forgetting: float = 1.0) -> None:
         self._forgetting = number("forgetting", forgetting, above=0, at_most=1)
+        compile_now(average)
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
@@ -192,11 +194,7 @@ class RunningMean(Naive):
 
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         means = np.empty(Y.shape)
-        for t, y in enumerate(Y):
-            means[t] = self._present()
-            known = ~np.isnan(y)
-            self._count[known] = self._forgetting * self._count[known] + 1.0
-            self._mean[known] += (y[known] - self._mean[known]) / self._count[known]
+        average(self._forgetting, np.ascontiguousarray(Y), self._mean, self._count, means)
         return means
 
     def _present(self) -> FloatArray:
@@ -207,6 +205,17 @@ class RunningMean(Naive):
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""
+
+
+@entry(NUMBER, MATRIX, VECTOR, VECTOR, MATRIX)
+def average(forgetting: float, Y: FloatArray, mean: FloatArray, count: FloatArray, before: FloatArray) -> None:
+    """Running means of targets (n, p), and what they were before each of them; NaN before the first."""
+    for t in range(Y.shape[0]):
+        for j in range(mean.size):
+            before[t, j] = mean[j] if count[j] > 0.0 else np.nan
+            if not np.isnan(Y[t, j]):
+                count[j] = forgetting * count[j] + 1.0
+                mean[j] += (Y[t, j] - mean[j]) / count[j]
 
 
 def _certain(mean: FloatArray) -> Prediction:

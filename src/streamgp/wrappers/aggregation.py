@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import CUBE, MATRIX, VECTOR, WHOLE, compiled, entry
+from streamgp.compiled import CUBE, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
 from streamgp.linalg import vector
 
 Array = NDArray
@@ -39,6 +39,13 @@ PRIOR = 0.3  # standard deviation of a regression's coefficients
 FAR = 10.0
 LONG = 0.999  # discount of the errors by which members are compared in the long run
 SCALE = 0.99  # discount of the mean squared errors that are units
+# Of the targets of an output the lowest, the highest, the last, the largest step from one to the next, how many there
+# were, and for how many rows a member was beyond the limits.
+LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
+RANGE = LIMITED + 1
+MARGIN = 0.1  # of the range, by which it is widened
+FEWEST = 20  # targets before which there are no limits
+LARGEST = np.finfo(float).max
 
 
 @entry(WHOLE, VECTOR, VECTOR, MATRIX, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
@@ -128,6 +135,32 @@ def learn_issued(
     for t in range(y.size):
         deviate(means[t], spoken[t, FIRST], spoken[t, UNIT], deviations)
         judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+
+
+@entry(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
+def limit(reach: float, y: Array, seen: Array, low: Array, high: Array) -> None:
+    """One output: between which numbers the targets of rows are to be expected, each before it comes.
+
+    Args:
+        reach: how many of the largest steps a target may be from the last one, if it is not near the range of all.
+        y: (n,) targets; NaN where missing.
+        seen: (RANGE,) what is known of the targets.
+        low: (n,) lower limits; high (n,) upper ones.
+    """
+    for t in range(y.size):
+        low[t], high[t] = -np.inf, np.inf
+        if seen[COUNT] >= FEWEST:
+            margin, far = MARGIN * (seen[HIGHEST] - seen[LOWEST]), reach * seen[STEP]
+            low[t] = min(seen[LOWEST] - margin, seen[LAST] - far)
+            high[t] = max(seen[HIGHEST] + margin, seen[LAST] + far)
+        if np.isnan(y[t]):
+            continue
+        if seen[COUNT] == 0.0:
+            seen[LOWEST] = seen[HIGHEST] = seen[LAST] = y[t]
+        seen[STEP] = max(seen[STEP], min(abs(y[t] - seen[LAST]), LARGEST))
+        seen[LOWEST], seen[HIGHEST] = min(seen[LOWEST], y[t]), max(seen[HIGHEST], y[t])
+        seen[LAST] = y[t]
+        seen[COUNT] += 1.0
 
 
 @compiled

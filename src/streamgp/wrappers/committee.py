@@ -17,8 +17,18 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, option, whole
 from streamgp.wrappers import aggregation
-from streamgp.wrappers.aggregation import PREDICTION, PRIOR, RULES, SPOKEN, STACKED, VOICES
-from streamgp.wrappers.lagged import bridged
+from streamgp.wrappers.aggregation import (
+    COUNT,
+    LIMITED,
+    PREDICTION,
+    PRIOR,
+    RANGE,
+    RULES,
+    SPOKEN,
+    STACKED,
+    STEP,
+    VOICES,
+)
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
@@ -26,12 +36,6 @@ NEWCOMER, BEHIND = 10.0, 2.0
 # Of a row that waits for its target: the numbers and means of so many members, and what was said.
 ROOM = 48
 ISSUED = 2 * ROOM + SPOKEN
-# With a reach: of the targets of an output the lowest, the highest, the last, the largest step from one to the next,
-# how many there were, and for how many rows a member was beyond the limits.
-LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
-RANGE = LIMITED + 1
-MARGIN = 0.1  # of the range, by which it is widened
-FEWEST = 20  # targets before which there are no limits
 # A mean beyond this is no prediction: its square would not be a number.
 FAR = 1e75
 
@@ -93,7 +97,7 @@ class Committee(Composite):
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
         self._reach = None if reach is None else number("reach", reach, above=0)
-        compile_now(aggregation.combine, aggregation.learn_issued)
+        compile_now(aggregation.combine, aggregation.learn_issued, aggregation.limit)
 
     # Members come and go.
 
@@ -279,10 +283,9 @@ class Committee(Composite):
         """What each member says, and how much it counts."""
         p = self._scale.shape[0]
         shape = (len(predictions[0].mean), len(predictions), p)
-        mean, variance, noise = (
-            np.stack([np.broadcast_to(getattr(prediction, name), (shape[0], p)) for prediction in predictions], axis=1)
-            for name in ("mean", "variance", "noise")
-        )
+        mean, variance, noise = np.empty((3, *shape))
+        for k, prediction in enumerate(predictions):
+            mean[:, k], variance[:, k], noise[:, k] = prediction.mean, prediction.variance, prediction.noise
         with np.errstate(invalid="ignore"):
             mean = np.where(np.abs(mean) < FAR, mean, np.nan)
         targets = np.full((shape[0], p), np.nan) if Y is None else Y
@@ -300,26 +303,13 @@ class Committee(Composite):
 
     def _limits(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Between which numbers the targets of rows are to be expected, (n, p), each before it comes."""
-        if self._reach is None:
-            return np.full(Y.shape, -np.inf), np.full(Y.shape, np.inf)
-        lowest, highest, last, step, count, _ = self._range.T
-        known = ~np.isnan(Y)
-        counts = np.cumsum(np.vstack([count, known]), axis=0)
-        before = np.where(count > 0, 0.0, np.nan)
-        low = np.fmin.accumulate(np.vstack([lowest + before, Y]))
-        high = np.fmax.accumulate(np.vstack([highest + before, Y]))
-        latest = bridged(np.vstack([last + before, Y]))
-        steps = np.fmax.accumulate(np.vstack([step, np.abs(np.diff(latest, axis=0))]))
-        if known.any():
-            newest = [part[-1] for part in (low, high, latest, steps, counts)]
-            self._range[:, :LIMITED] = np.nan_to_num(np.stack(newest, axis=1))
-        low, high, latest, steps, counts = (part[:-1] for part in (low, high, latest, steps, counts))
-        margin, far = MARGIN * (high - low), self._reach * steps
-        few = counts < FEWEST
-        return (
-            np.where(few, -np.inf, np.fmin(low - margin, latest - far)),
-            np.where(few, np.inf, np.fmax(high + margin, latest + far)),
-        )
+        low, high = np.full(Y.shape, -np.inf), np.full(Y.shape, np.inf)
+        if self._reach is not None:
+            for j, seen in enumerate(self._range):
+                y, lower, upper = np.ascontiguousarray(Y[:, j]), np.empty(len(Y)), np.empty(len(Y))
+                aggregation.limit(self._reach, y, seen, lower, upper)
+                low[:, j], high[:, j] = lower, upper
+        return low, high
 
     def _limited(self, mean: FloatArray, limited: FloatArray, *, learn: bool) -> FloatArray:
         """What members say, (n, members, p); those beyond the limits sleep, or are brought back where all are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
+from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 WARMING, WATCHING, TRIAL = range(3)
@@ -44,8 +44,6 @@ BLOCK = 128
 RELAXED = 0.05
 # The first quarter of a trial does not count for the verdict: the model that forgot has yet to learn again.
 UNCOUNTED = 4
-# Every false alarm squares the evidence that the next one needs, at most so many times; a real change halves the count.
-MOST_REFUTED = 4
 # The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
 DISCOUNT = 0.9
 # The model that forgot is ahead below this share of the errors: ties, also up to rounding, go to the other one.
@@ -161,11 +159,11 @@ class DriftAware(Wrapper):
         if phase not in (WARMING, WATCHING, TRIAL) or left < (phase == TRIAL):
             raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
         require("noted", self._numbers.counters["noted"], at_least=0)
-        for name in ("counts", "evidence", "relaxing", "errors"):
+        self._detector.check()
+        for name in ("relaxing", "errors"):
             require(name, getattr(self._state, name), at_least=0)
         require("events", self._state.events, at_least=0)
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
-        require("refuted", self._numbers.counters["refuted"], at_least=0, at_most=MOST_REFUTED)
         super()._check_restored()
 
     def _advance(
@@ -211,7 +209,7 @@ class DriftAware(Wrapper):
         undo = undo_of(self._within) if len(X) > 1 else None
         prediction = self._within._advance(X, Y, True, conditions)
         assert prediction is not None
-        at = self._rank(prediction, Y, conditions, self._enough(), self._state.evidence)
+        at = self._rank(prediction, Y, conditions, armed=True)
         if at < 0:
             return prediction, len(X)
         rows = at + 1
@@ -222,30 +220,23 @@ class DriftAware(Wrapper):
         self._raise_forgetting()
         return prediction, rows
 
-    def _enough(self) -> float:
-        """The evidence that makes an alarm."""
-        return math.exp(min(2.0 ** self._numbers.count("refuted") * math.log(self._stop), 700.0))  # a float
+    @property
+    def _detector(self) -> Detector:
+        state = self._state
+        return Detector(self._stop, state.counts, state.evidence, self._numbers.counters["refuted"])
 
-    def _rank(
-        self, prediction: Prediction, Y: FloatArray, conditions: FloatArray | None, stop: float, evidence: FloatArray
-    ) -> int:
-        """Rank the errors of predictions; return the row at which the evidence reached stop, or -1."""
+    def _rank(self, prediction: Prediction, Y: FloatArray, conditions: FloatArray | None, *, armed: bool) -> int:
+        """Rank the errors of predictions; return the row that gives the alarm, or -1."""
         noise = noise_of(conditions, prediction.noise)
-        shape = np.broadcast_shapes(prediction.variance.shape, noise.shape)
-        # A copy: the compiled code is for arrays that can be written.
-        variance = np.array(np.broadcast_to(prediction.variance, shape))
-        mean, noise = np.ascontiguousarray(prediction.mean), np.ascontiguousarray(noise)
-        at: int = drift.watch(mean, variance, noise, Y, not self.has_variance, stop, self._state.counts, evidence)
-        return at
+        plain = not self.has_variance
+        return self._detector.watch(prediction.mean, prediction.variance, noise, Y, plain=plain, armed=armed)
 
     # The trial.
 
     def _raise_forgetting(self) -> None:
         state = self._state
-        self._note("raised", state.evidence[0])
-        state.evidence[0] = 0.0
         # Errors have grown, whether forgetting helps or not: what comes is compared with those of the trial.
-        state.counts[:] = 0.0
+        self._note("raised", self._detector.restart())
         self._shadow = self._within.copy()
         state.errors[:] = 0.0
         self._within.forget(self._factor)
@@ -279,7 +270,7 @@ class DriftAware(Wrapper):
             self._within.forget(self._factor ** float(state.relaxing[0]))
             state.relaxing[0] *= self._relax
         # Should it go on, its errors are among those to compare with.
-        self._rank(other, Y, conditions, np.inf, np.zeros(1))
+        self._rank(other, Y, conditions, armed=False)
         self._numbers.counters["left"] -= 1
         if self._numbers.count("left") == 0:
             self._conclude()
@@ -291,20 +282,18 @@ class DriftAware(Wrapper):
 
     def _share(self, span: int) -> float:
         """The share of the errors made by the model that forgot, averaged over outputs; for the verdict or of late."""
-        mine, both = self._state.errors[span, 0], self._state.errors[span].sum(0)
-        return float(np.mean(np.where(both > 0, mine / np.where(both > 0, both, 1.0), 0.5)))
+        return share(*self._state.errors[span])
 
     def _conclude(self) -> None:
         """Keep the model that erred less."""
-        share, refuted = self._share(0), self._numbers.count("refuted")
-        if share < AHEAD:
-            self._note("kept", share)
-            self._numbers.counters["refuted"] = refuted // 2
-            self._state.counts[:] = 0.0
+        forgot = self._share(0)
+        confirmed = forgot < AHEAD
+        self._note("kept" if confirmed else "reverted", forgot)
+        self._detector.conclude(confirmed=confirmed)
+        if confirmed:
+            self._detector.restart()
             self._enter(WARMING, self._warmup)
         else:
-            self._note("reverted", share)
-            self._numbers.counters["refuted"] = min(refuted + 1, MOST_REFUTED)
             self._within = self._shadow
             self._enter(WATCHING)
         self._state.errors[:] = 0.0

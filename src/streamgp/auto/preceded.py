@@ -1,0 +1,91 @@
+"""Preceded: the inputs of the row before as further inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.contract import freerun
+from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.mapped import Mapped, MappedTrajectories
+
+
+class Preceded(Mapped):
+    """A model that sees the inputs of the row before, too: what a plant answers depends on more than the present.
+
+    Before the first row it repeats that one. With late targets the row before is the last one that was learned.
+
+    Args:
+        model: the stream model, which has learned nothing; its inputs are those of the row, then those before it.
+        columns: how many inputs, the first ones, are seen again.
+    """
+
+    _x: FloatArray  # (columns,) of the last row; NaN before the first
+
+    def __init__(self, model: StreamModel, *, columns: int) -> None:
+        self._wrap(model)
+        self._columns = whole("columns", columns)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        if self._d is None:
+            self._within = self._within.clone()
+            self._x = np.full(self._columns, np.nan)
+        self._within._prepare(Shape(d + self._columns, p, scalar=False, certain=True))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"x": self._x}
+
+    def _check_restored(self) -> None:
+        require("x", self._x[~np.isnan(self._x)])
+        super()._check_restored()
+
+    # Rows.
+
+    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        own = X[:, : self._columns]
+        before = np.repeat(self._x[None], len(X), axis=0) if Y is None else np.vstack([self._x, own[:-1]])
+        return np.hstack([X, np.where(np.isnan(before), own, before)])
+
+    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
+        self._x[:] = X[-1, : self._columns]
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        super()._resolve(X, Y, issued, conditions)
+        self._note(X, Y)
+
+    def _memory_arrays(self) -> list[FloatArray]:
+        return [self._x, *super()._memory_arrays()]
+
+    def _remember(self, X: FloatArray) -> None:
+        super()._remember(X)
+        self._note(X, None)
+
+    def reset_memory(self) -> None:
+        """Begin a new sequence: there is no row before."""
+        if self._d is not None:
+            self._x[:] = np.nan
+        super().reset_memory()
+
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return _Preceded(self, self._within._trajectories(count, steps))
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        x, y = self._within._last_row()
+        return x[: self._d], y
+
+
+class _Preceded(MappedTrajectories):
+    """Trajectories in which the row before is the one of the step before."""
+
+    def __init__(self, model: Preceded, within: freerun.Trajectories) -> None:
+        super().__init__(model, within)
+        self._columns, self._before = model._columns, model._x[None]
+
+    def _inputs(self, X: FloatArray) -> FloatArray:
+        own = X[:, : self._columns]
+        before = np.broadcast_to(self._before, own.shape)
+        self._before = own.copy()
+        return np.hstack([X, np.where(np.isnan(before), own, before)])

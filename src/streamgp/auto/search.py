@@ -1,0 +1,76 @@
+"""Search: hyperparameters of Gaussian processes on the first rows, one search for all that see the same.
+
+The search is for the exact process under the kernel, on few rows while there are few and from what was found before.
+Fourier features go on from its lengthscales for a few steps; for their own variance and noise one eigendecomposition of
+the covariance of the rows gives the evidence of every pair of them. Counts limit how long a search takes, never a
+clock: the same rows give the same hyperparameters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.batch import SSGPR, FullGP
+from streamgp.batch.evidence import Evidence
+from streamgp.contract.model import StreamModel
+from streamgp.process.features import Fourier
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+from streamgp.tuning.tune import NoEvidenceError, fit_prefix, with_hyperparameters
+from streamgp.wrappers.standardize import Standardize
+
+# Of so many rows at most how many count, and the iterations from a start of no knowledge, and from an earlier result.
+EFFORT = ((150, 100, 15, 15), (600, 150, 15, 15), (np.inf, 350, 40, 20))
+# Fourier features, which have no linear part, go on with the search for lengthscales: so many of them, and iterations.
+FEATURES, ITERATIONS = 100, 12
+# Where Fourier features look for their noise and their variance, in variances of the targets.
+NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)
+
+
+def exact(model: StreamModel, known: StreamModel | None, X: FloatArray, y: FloatArray) -> FullGP | None:
+    """The exact process of a model for standard units on these rows; None where the evidence says nothing of it.
+
+    Args:
+        model: from which the search starts.
+        known: the same with hyperparameters that were found before, from which it starts rather.
+        X: (n, d) rows.
+        y: (n,) targets, NaN where missing.
+    """
+    _, rows, cold, warm = next(effort for effort in EFFORT if len(y) <= effort[0])
+    start, iterations = (model, cold) if known is None else (known, warm)
+    evidence = Evidence(restarts=0, iterations=iterations)
+    try:
+        found = fit_prefix(Standardize(start, warmup=max(len(y), 2)), X, y, evidence, rows=rows)
+    except NoEvidenceError:
+        return None
+    return found if isinstance(found, FullGP) else None
+
+
+def tuned(model: StreamModel, found: FullGP) -> StreamModel:
+    """A model that has learned nothing, with the hyperparameters of an exact process."""
+    if not (isinstance(model, OnlineGP) and isinstance(parts := model._features, Fourier)):
+        return with_hyperparameters(model, found)
+    lengths = [np.ravel(value) for name, value in found.hyperparameters.items() if name.endswith("lengthscale")]
+    X, Y = found._solution.X, found._solution.L @ found._solution.z
+    if not lengths or lengths[0].size not in (1, X.shape[1]) or parts.given is not None:
+        return model  # another kernel, or frequencies that were given
+    shared = np.resize(lengths[0], X.shape[1])
+    starts = [shared] if parts.lengthscale is None else [shared, np.resize(parts.lengthscale, X.shape[1])]
+    few = [parts.replaced(features=min(parts.features, FEATURES), lengthscale=one) for one in starts]
+    best, (variance, noise, _) = max(((one, _scales(one, X, Y)) for one in few), key=lambda pair: pair[1][2])
+    start = SSGPR(best.features, lengthscale=best.lengthscale, variance=variance, noise=noise, seed=parts.seed)
+    lengthscale = start.fit(X, Y, Evidence(restarts=0, iterations=ITERATIONS)).hyperparameters["lengthscale"]
+    variance, noise, _ = _scales(parts.replaced(lengthscale=lengthscale), X, Y)
+    return model.replaced(lengthscale=lengthscale, variance=variance, noise=noise)  # type: ignore[no-any-return]
+
+
+def _scales(features: Fourier, X: FloatArray, Y: FloatArray) -> tuple[float, float, float]:
+    """The variance of features and the noise under which the targets are likeliest, and the evidence but a constant."""
+    angles = X @ features.frequencies(X.shape[1], 1).T
+    Phi = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(features.features)
+    values, vectors = np.linalg.eigh(Phi @ Phi.T)
+    z2 = np.sum((vectors.T @ Y) ** 2, axis=1)
+    s = VARIANCES[:, None, None] * np.maximum(values, 0.0) + NOISES[:, None]
+    evidence = -0.5 * np.sum(z2 / s + np.log(s), axis=2)
+    best = np.unravel_index(np.argmax(evidence), evidence.shape)
+    return float(VARIANCES[best[0]]), float(NOISES[best[1]]), float(evidence[best])
