@@ -61,7 +61,7 @@ def tuned(model: StreamModel, found: FullGP) -> StreamModel:
     start = SSGPR(best.features, lengthscale=best.lengthscale, variance=variance, noise=noise, seed=parts.seed)
     lengthscale = start.fit(X, Y, Evidence(restarts=0, iterations=ITERATIONS)).hyperparameters["lengthscale"]
     variance, noise, _ = _scales(parts.replaced(lengthscale=lengthscale), X, Y)
-    return model.replaced(lengthscale=lengthscale, variance=variance, noise=noise)  # type: ignore[no-any-return]
+    return model.replaced(lengthscale=lengthscale, variance=variance, noise=noise)
 
 
 def _scales(features: Fourier, X: FloatArray, Y: FloatArray) -> tuple[float, float, float]:

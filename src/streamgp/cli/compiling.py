@@ -20,6 +20,7 @@ MODULES = (
     "filters.rules",
     "local.localgp",
     "local.lwpr",
+    "recipes.naive",
     "wrappers.aggregation",
     "wrappers.conformal",
     "wrappers.drift",
