@@ -245,7 +245,7 @@ def test_hyperparameters_are_named():
     ("build", "message"),
     [
         (lambda: sg.SquaredExponential(-1.0), "lengthscale must be a positive number"),
-        (lambda: sg.SquaredExponential("long"), "lengthscale must be a positive number or a list"),
+        (lambda: sg.SquaredExponential("long"), "lengthscale must be a length of time such as 3600, '90s'"),
         (lambda: sg.SquaredExponential(variance=0.0), "variance must be a finite number above 0; got 0.0"),
         (lambda: sg.SquaredExponential(variance="1"), "variance must be a finite number above 0; got '1'"),
         (lambda: sg.Matern(2.0), "order must be 0.5, 1.5 or 2.5; got 2.0"),

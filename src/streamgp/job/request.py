@@ -82,16 +82,16 @@ class Request:
     run: RunSettings = field(init=False, repr=False, compare=False)  # those that are not the model's
 
     def __post_init__(self) -> None:
-        given = {key: value_of(value) for key, value in self.settings.items() if key in RunSettings.setting_names()}
+        given = {key: value_of(value) for key, value in self.settings.items() if key in run_settings(self.model)}
         object.__setattr__(self, "run", RunSettings(**given))
         if "pending" in given and not self.late:
             raise ValueError("pending counts rows whose targets come late; it needs `ticket`")
-        if "budget" in given and self.model != AUTO:
+        known = setting_names(self.model)
+        if "budget" in self.settings and "budget" not in known:
             raise ValueError(
                 f"`budget` is for auto, which chooses its models by it; {self.model} takes the time that its settings "
                 "need, such as its capacity"
             )
-        known = setting_names(self.model)
         if self.by_time and "half_life" not in known:
             raise ValueError(
                 f"{self.model} cannot forget by the time between rows; use `half_life` with KRLST, RLSESN or auto, "
@@ -120,7 +120,7 @@ class Request:
     @property
     def own(self) -> dict[str, Any]:
         """The settings that are the model's."""
-        return {key: value_of(value) for key, value in self.settings.items() if key not in RunSettings.setting_names()}
+        return {key: value_of(value) for key, value in self.settings.items() if key not in run_settings(self.model)}
 
     def build(self, d: int) -> StreamModel:
         """A model as was asked for, which has learned nothing, for d inputs in standard units; of auto a candidate."""
@@ -139,7 +139,12 @@ def setting_names(model: str) -> set[str]:
         own = {name for entry in CANDIDATES.values() for name in entry.settings}
     else:
         own = set(Configured.registry[model].setting_names()) if model in Configured.registry else set()
-    return own.union(RunSettings.setting_names())
+    return own.union(run_settings(model))
+
+
+def run_settings(model: str) -> set[str]:
+    """Those that are not the model's: a budget of time is for auto, and OnlineGP has one of points."""
+    return set(RunSettings.setting_names()) - (set() if model == AUTO else {"budget"})
 
 
 def _remembers(model: StreamModel) -> bool:
