@@ -67,6 +67,7 @@ def test_several_targets_have_a_column_each(rows):
         assert (quantiles[name][0.5] == regressor.predict(X[:3])[name]).all()
 
 
+@pytest.mark.more
 def test_pipelines_and_searches_copy_wrapped_models(rows):
     from sklearn.model_selection import KFold
     from sklearn.preprocessing import StandardScaler

@@ -57,6 +57,7 @@ def test_predictions_and_state_need_two_files(tmp_path):
     assert done.exit_code == 0, done.stderr
 
 
+@pytest.mark.more
 def test_standard_input_and_output_are_files_too(tmp_path):
     source = table(tmp_path / "a.csv")
     before = source.read_bytes()

@@ -162,6 +162,7 @@ def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path
     assert json.loads(streamgp("inspect", saved, "--json").stdout)["scores"] == scores
 
 
+@pytest.mark.more
 def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     terminal, seen_by_run = os.openpty()
     running = process(

