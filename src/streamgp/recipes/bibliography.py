@@ -47,6 +47,7 @@ PUBLISHED = (
     Published("NORMA", ("kivinen2004",), "window", "m d", variance=False),
     Published("LWPR", ("vijayakumar2005", "klanke2008"), "window", "active fields"),
     Published("LocalGP", ("nguyentuong2009",), "window", "m² of one expert"),
+    Published("TimeGP", ("hartikainen2010", "solin2014"), "time alone", "q² for q coordinates"),
     Published("Encoded", ("alshedivat2017",), "trained encoder", "encoder + m²"),
     Published("Committee", ("raftery2010",), "that of its models", "that of all"),
     Published("OnlineGP", (), "any", "m²"),
