@@ -28,4 +28,6 @@ def models(ctx: typer.Context) -> None:
             shown.add_row(entry.name, papers, entry.memory, entry.cost, "yes" if entry.variance else "no")
         console = Console()
         console.print(shown)
-        console.print("m basis points or terms, D frequencies, N units, d inputs, q coordinates. streamgp cite NAME: the papers.")
+        console.print(
+            "m basis points or terms, D frequencies, N units, d inputs, q coordinates. streamgp cite NAME: the papers."
+        )
