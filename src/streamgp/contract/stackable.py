@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import abc
 from threading import get_ident
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
@@ -39,19 +39,20 @@ class Stackable(StreamModel):
 
     _lanes = ALONE
     _bounded = False  # predictions have more than a mean and variances
+    _numbers: Numbers  # of models that hold no other arrays
     _one: Row  # where the last row that went through quickly was predicted
 
-    @abc.abstractmethod
     def _stack(self) -> list[np.ndarray]:
         """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
+        return [self._numbers.records, self._numbers.buffers]
 
-    @abc.abstractmethod
     def _restack(self, arrays: list[np.ndarray]) -> None:
         """Go on with other arrays, for any number of models."""
+        self._numbers.records, self._numbers.buffers = arrays
 
-    @abc.abstractmethod
     def _stacked_arrays(self) -> dict[str, np.ndarray]:
         """The state by name, as _arrays() has it, with the leading axis for models."""
+        return self._numbers.stacked()
 
     def _on(self, lanes: Lanes) -> Self:
         """The same model for rows of these lanes: it shares all numbers, and lasts for one call."""

@@ -140,8 +140,8 @@ def _lengthscale(kernel: Matern | Periodic) -> float:
 
 
 def _harmonics(kernel: Periodic) -> list[Block]:
-    """exp(-2 sin^2(pi dt / period) / l^2) as a sum of cosines, those with the most variance first left in."""
-    # [solin2014] Eq. (27): e^-z I_0(z) + sum_j 2 e^-z I_j(z) cos(j w dt), z = 1 / l^2.
+    """exp(-2 sin^2(pi dt / period) / l^2) as a sum of cosines: as many as carry KEPT of the variance."""
+    # [solin2014]: e^-z I_0(z) + sum_j 2 e^-z I_j(z) cos(j w dt), z = 1 / l^2.
     z = _lengthscale(kernel) ** -2.0
     weights = special.ive(np.arange(MOST_HARMONICS + 1), z) * np.where(np.arange(MOST_HARMONICS + 1) > 0, 2.0, 1.0)
     enough = np.flatnonzero(np.cumsum(weights) >= KEPT)
@@ -156,8 +156,12 @@ def _harmonics(kernel: Periodic) -> list[Block]:
 
 
 def _product(left: list[Block], right: list[Block]) -> list[Block]:
-    """The product of sums of decays and harmonics: cos a cos b = (cos(a + b) + cos(a - b)) / 2, with both decays."""
+    """The product of sums of decays and harmonics: cos a cos b = (cos(a + b) + cos(a - b)) / 2, with both decays.
+
+    Of the side bands of two seasons those are left out that carry least, together up to 1 - KEPT of the variance.
+    """
     found: list[Block] = []
+    bands: list[Block] = []
     for a in left:
         for b in right:
             plain, other = (a, b) if a.kind == DECAY and a.rate == 0.0 else (b, a)
@@ -176,12 +180,10 @@ def _product(left: list[Block], right: list[Block]) -> list[Block]:
                 continue
             for frequency in (a.frequency + b.frequency, abs(a.frequency - b.frequency)):
                 kind = HARMONIC if frequency > 1e-12 * a.frequency else DECAY
-                found.append(Block(kind, 0.5 * variance, rate, frequency if kind == HARMONIC else 0.0))
-    total, kept = sum(block.variance for block in found), 0.0
-    result = []
-    for block in sorted(found, key=lambda one: -one.variance):
-        if kept >= KEPT * total:
-            break
-        result.append(block)
-        kept += block.variance
-    return result
+                bands.append(Block(kind, 0.5 * variance, rate, frequency if kind == HARMONIC else 0.0))
+    spare = (1.0 - KEPT) * sum(block.variance for block in (*found, *bands))
+    for band in sorted(bands, key=lambda one: one.variance):
+        spare -= band.variance
+        if spare < 0.0:
+            found.append(band)
+    return found

@@ -40,15 +40,6 @@ class MemoryModel(Stackable):
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
-    def _stack(self) -> list[np.ndarray]:
-        return [self._numbers.records, self._numbers.buffers]
-
-    def _restack(self, arrays: list[np.ndarray]) -> None:
-        self._numbers.records, self._numbers.buffers = arrays
-
-    def _stacked_arrays(self) -> dict[str, np.ndarray]:
-        return self._numbers.stacked()
-
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         for name, array in named.items():
             counter = name.removeprefix("counters.")

@@ -409,7 +409,7 @@ class OnlineGP(MemoryModel):
         return Function(self).prediction(Pasts(self, len(X)).advance(X))
 
     def _quick(self) -> bool:
-        return self._direct and self._shape.p == 1
+        return self._direct and self._shape.p == 1 and not self._needs_time
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         numbers, advance = self._numbers, Y is not None

@@ -11,6 +11,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
+from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import TIME
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -86,7 +87,7 @@ class TimeGP(StreamModel):
     """
 
     _without_inputs = True
-    _one_step = False
+    _largest = LARGEST
     _numbers: Numbers
 
     def __init__(self, time: TimeKernel, *, noise: ObservationNoise = DEFAULT_NOISE) -> None:
@@ -104,8 +105,7 @@ class TimeGP(StreamModel):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        if d:
-            raise ValueError(f"TimeGP has no inputs, only times: x is (); got {d} columns")
+        _refuse_inputs(d)
         before = None if self._d is None else self._numbers
         blocks = [(block, g) for g, one in enumerate(self._components) for block in one.blocks]
         sizes = [COORDINATES[block.kind] for block, _ in blocks]
@@ -134,6 +134,7 @@ class TimeGP(StreamModel):
             require(name, getattr(state, name))
         require("the diagonal of covariance", np.diag(state.covariance), at_least=-1e-9)
         require("innovation", state.innovation, at_least=0)
+        require("clock", state.clock[~np.isnan(state.clock)])
         for name in self._numbers.counted:
             require(name, self._numbers.counters[name], at_least=0)
 
@@ -150,12 +151,9 @@ class TimeGP(StreamModel):
         p = self._p or 1
         out = np.empty((p + 1, len(X) if report else 0))
         targets = np.empty((0, p)) if Y is None else Y
-        prediction = None
-        if report and Y is None:
-            prediction = self._at(times)
-        numbers, said = self._numbers, np.empty((0, 3)) if conditions is None else conditions
-        temporal.run(numbers.records, numbers.buffer, np.ascontiguousarray(times), targets, said, out)
-        return prediction if prediction is not None else self._prediction(out) if report else None
+        numbers, own = self._numbers, np.empty((0, 3)) if conditions is None else conditions
+        temporal.run(numbers.records, numbers.buffer, np.ascontiguousarray(times), targets, own, out)
+        return self._prediction(out) if report else None
 
     def _times(self, given: FloatArray | None, n: int, *, follow: bool) -> FloatArray:
         """The times of rows, checked: at or after the posterior's own; those that follow each other in order."""
@@ -189,8 +187,7 @@ class TimeGP(StreamModel):
         return Prediction(out[:p].T, variance, np.full_like(variance, self._noise))
 
     def _predict(self, X: FloatArray) -> Prediction:
-        if X.shape[1]:
-            self._start(X.shape[1], 1)  # refuses
+        _refuse_inputs(X.shape[1])
         return self._at(self._times(None, len(X), follow=False))
 
     def _at(self, times: FloatArray) -> TimePrediction:
@@ -300,6 +297,11 @@ class TimeGP(StreamModel):
         for prefix, leaf in kernel.leaves():
             named |= {prefix + name: float(np.ravel(value)[0]) for name, value in leaf._hyperparameters(1, 1)}
         return named
+
+
+def _refuse_inputs(d: int) -> None:
+    if d:
+        raise ValueError(f"TimeGP has no inputs, only times: x is (); got {d} columns")
 
 
 def _refuse_missing(times: FloatArray) -> None:
