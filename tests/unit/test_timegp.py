@@ -234,7 +234,7 @@ def test_lengths_of_time_have_units_and_names():
         (lambda: sg.TimeGP(sg.Trend() * sg.Trend()), "products are of Matern"),
         (lambda: sg.TimeGP(sg.Matern(1.5, lengthscale=[1.0, 2.0])), "one lengthscale"),
         (lambda: sg.TimeGP(sg.Matern(1.5), noise=0.0), "noise must be"),
-        (lambda: sg.TimeGP(sg.Matern(1.5)).learn_one((), 1e300), "too large"),
+        (lambda: sg.TimeGP(sg.Matern(1.5)).learn_one((), 1e300), "a number beyond"),
         (lambda: sg.TimeGP(sg.Trend("3 moons")), "length of time"),
         (lambda: sg.KRLST(sg.Trend()).learn_one(1.0, 2.0), "Trend is a kernel over time"),
     ],
