@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.contract.checks import LARGEST
+from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.lanes import FAST, WARP, WIDE, gpu_lanes
 from streamgp.cuda.ptx import cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
@@ -20,7 +22,6 @@ from streamgp.cuda.record import (
     COUNTED,
     COUNTS,
     LARGEST_NUMBERS,
-    PARAMETERS,
     POINTS,
     PREDICTED,
     ROWS,
@@ -43,16 +44,24 @@ def threads_for(points: int) -> int:
 def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
     """The compiled kernel for models of this shape."""
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
-    predict, learn, _ = shape.build(gpu_lanes(lanes, number, scratch["meeting"]))
-    N, D, ABSORBED, SEEN, CLEAR, CLEARED = map(
-        U, (shape.numbers, shape.width, shape.absorbed, scratch["x"], *shape.cleared)
-    )
-    SCALES, threads, each, zero, one = map(U, (len(PARAMETERS), lanes, WIDE // shape.bytes, 0, 1))
+    place, predict, learn, _ = shape.build(gpu_lanes(lanes, number, scratch["meeting"]))
+    N, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, shape.absorbed, *shape.cleared))
+    threads, each, zero, one = map(U, (lanes, WIDE // shape.bytes, 0, 1))
     counted = len(COUNTS)
 
     @cuda.jit(fastmath=FAST)
     def run(
-        records: Any, counts: Any, models: Any, starts: Any, X: Any, Y: Any, out: Any, parameters: Any, mode: Any
+        records: Any,
+        origins: Any,
+        counts: Any,
+        models: Any,
+        starts: Any,
+        X: Any,
+        Y: Any,
+        out: Any,
+        parameters: Any,
+        units: Any,
+        mode: Any,
     ) -> None:
         f = cuda.shared.array(0, number)
         mine = cuda.shared.array(counted, np.int64)
@@ -72,18 +81,14 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             at += threads
         changed, learned = False, False
         for t in range(U(starts[block]) - shift, U(starts[block + one]) - shift):
-            j = me
-            while j < D:
-                f[SEEN + j] = number(X[t, j]) * parameters[SCALES + j]
-                j += threads
-            cuda.syncthreads()
+            known_target = mode != PREDICTED and Y[t] == Y[t]
+            changed = place(f, origins, model, X, t, units, known_target, mine) or changed
             mean, variance, square, known = predict(f, parameters)
             if me == zero:
-                out[0, t], out[1, t] = mean, variance
+                out[0, t], out[1, t] = mean * units[zero], variance * (units[zero] * units[zero])
             if mode != PREDICTED:
-                y = number(Y[t])
-                if y == y:
-                    learned = True
+                if known_target:
+                    learned, y = True, number(Y[t] / units[zero])
                     changed = learn(f, parameters, y, mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
@@ -103,15 +108,15 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
 
 @cache
 def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
-    """The kernel that looks at every model."""
+    """The kernel that looks at some models."""
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
     off = shape.build(gpu_lanes(lanes, number, scratch["meeting"])).off
     N, CLEAR, CLEARED, threads, each = map(U, (shape.numbers, *shape.cleared, lanes, WIDE // shape.bytes))
 
     @cuda.jit(fastmath=FAST)
-    def look(records: Any, counts: Any, parameters: Any, found: Any) -> None:
+    def look(records: Any, counts: Any, models: Any, parameters: Any, found: Any) -> None:
         f = cuda.shared.array(0, number)
-        me, model = U(cuda.threadIdx.x), U(cuda.blockIdx.x)
+        me, model = U(cuda.threadIdx.x), U(models[cuda.blockIdx.x])
         at = me * each
         while at < N:
             fetch(f, at, records, model * N + at)
@@ -125,7 +130,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
         cuda.syncthreads()
         worst = off(f, parameters, U(counts[model, POINTS]))
         if cuda.threadIdx.x == 0:
-            found[model] = worst
+            found[cuda.blockIdx.x] = worst
 
     return look
 
@@ -148,11 +153,12 @@ def scatter(target: Any, source: Any, which: Any) -> None:
 
 
 @cuda.jit
-def find_unfit(X: Any, Y: Any, largest: Any, found: Any) -> None:
-    """Set found[0] where an input is not within the largest number, or a target is beyond it."""
+def find_unfit(X: Any, Y: Any, units: Any, bound: Any, found: Any) -> None:
+    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound, in units."""
     first, step = cuda.grid(1), cuda.gridsize(1)
+    largest = LARGEST
     for i in range(first, X.shape[0], step):
-        fine = not abs(Y[i]) > largest
+        fine = not abs(Y[i]) > bound * units[0]
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:
@@ -173,12 +179,17 @@ class GpuMemory:
         shape: of the records.
         number: the type of numbers.
         parameters: that all models share.
+        units: the unit of targets and those of inputs.
     """
 
-    def __init__(self, shape: BasisShape | SpectralShape, number: type, parameters: np.ndarray) -> None:
+    def __init__(
+        self, shape: BasisShape | SpectralShape, number: type, parameters: np.ndarray, units: np.ndarray
+    ) -> None:
+        refuse_large(shape, cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self._shape, self._number = shape, number
-        self._parameters = cuda.to_device(parameters)
+        self._parameters, self._units = cuda.to_device(parameters), cuda.to_device(units)
         self._records = cuda.device_array((0, shape.numbers), number)
+        self._origins = cuda.device_array((0, shape.width), np.float64)
         self._counts = cuda.device_array((0, len(COUNTS)), np.int64)
         self._room: Room | None = None
         self._stream, self._found = cuda.stream(), cuda.device_array(1, np.int64)
@@ -191,10 +202,15 @@ class GpuMemory:
     def size(self) -> int:
         return int(self._records.shape[0])
 
-    def add(self, count: int, record: np.ndarray, counts: np.ndarray) -> None:
+    @property
+    def _arrays(self) -> tuple[Any, Any, Any]:
+        """What a model has."""
+        return self._records, self._origins, self._counts
+
+    def add(self, count: int, *state: np.ndarray) -> None:
         before = self.size
         self._grow(before + count, np.arange(before))
-        self.write(np.arange(before, before + count), record[None], counts[None])
+        self.write(np.arange(before, before + count), *(array[None] for array in state))
 
     def keep(self, which: np.ndarray) -> None:
         self._grow(len(which), which)
@@ -203,27 +219,27 @@ class GpuMemory:
         """Make room for so many, the first of which are these of the present ones."""
         chosen = cuda.to_device(which)
         arrays = []
-        for array in (self._records, self._counts):
+        for array in self._arrays:
             new = cuda.device_array((size, array.shape[1]), array.dtype)
             if len(which):
                 gather[AT_ONCE, AT_ONCE](new[: len(which)], array, chosen)
             arrays.append(new)
-        self._records, self._counts = arrays
+        self._records, self._origins, self._counts = arrays
 
-    def read(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = []
-        for array in (self._records, self._counts):
+        for array in self._arrays:
             part = cuda.device_array((len(which), array.shape[1]), array.dtype)
             if len(which):
                 gather[AT_ONCE, AT_ONCE](part, array, cuda.to_device(which))
             found.append(part.copy_to_host())
-        return found[0], found[1]
+        return found[0], found[1], found[2]
 
     def counts(self) -> np.ndarray:
         return np.asarray(self._counts.copy_to_host())
 
-    def write(self, which: np.ndarray, records: np.ndarray, counts: np.ndarray) -> None:
-        for array, values in ((self._records, records), (self._counts, counts)):
+    def write(self, which: np.ndarray, *state: np.ndarray) -> None:
+        for array, values in zip(self._arrays, state, strict=True):
             if len(which):
                 source = cuda.to_device(np.ascontiguousarray(values, array.dtype))
                 scatter[AT_ONCE, AT_ONCE](array, source, cuda.to_device(which))
@@ -254,8 +270,10 @@ class GpuMemory:
             target.copy_to_device(source[:n], stream=self._stream)
         self._refuse_unfit(X_there, Y_there)
         records = self._records.reshape(self._records.size)
-        arguments = records, self._counts, chosen, begins, X_there, Y_there, out_there, self._parameters, mode
-        self._launch(kernel(self._shape, self._number), len(models), *arguments)
+        state = records, self._origins, self._counts
+        rows = chosen, begins, X_there, Y_there, out_there
+        compiled = kernel(self._shape, self._number)
+        self._launch(compiled, len(models), *state, *rows, self._parameters, self._units, mode)
         for row in range(2):
             out_there[row, :n].copy_to_host(room.here[2][row, :n], stream=self._stream)
         self._stream.synchronize()
@@ -267,15 +285,16 @@ class GpuMemory:
     def _refuse_unfit(self, X: Any, Y: Any) -> None:
         """Look at rows on the GPU, which takes no time: nothing has changed yet."""
         self._found.copy_to_device(np.zeros(1, np.int64), stream=self._stream)
-        find_unfit[AT_ONCE, AT_ONCE, self._stream](X, Y, LARGEST_NUMBERS[self._shape.bytes], self._found)
+        bound = LARGEST_NUMBERS[self._shape.bytes]
+        find_unfit[AT_ONCE, AT_ONCE, self._stream](X, Y, self._units, bound, self._found)
         if self._found.copy_to_host(stream=self._stream)[0]:
             raise UnfitError
 
     def _make_room(self, rows: int) -> Room:
         if self._room is None or len(self._room.here[0]) < rows:
             shapes = (rows, self._shape.width), (rows,), (2, rows)
-            X, Y, out = (cuda.pinned_array(shape, self._number) for shape in shapes)
-            X_there, Y_there, out_there = (cuda.device_array(shape, self._number) for shape in shapes)
+            X, Y, out = (cuda.pinned_array(shape, np.float64) for shape in shapes)
+            X_there, Y_there, out_there = (cuda.device_array(shape, np.float64) for shape in shapes)
             self._room = Room((X, Y, out), (X_there, Y_there, out_there))
         return self._room
 
@@ -285,21 +304,20 @@ class GpuMemory:
             self._last = models, starts, cuda.to_device(models), cuda.to_device(starts)
         return self._last[2:]
 
-    def off(self) -> np.ndarray:
-        found = cuda.device_array(self.size, self._number)
-        if self.size:
-            records = self._records.reshape(self._records.size)
+    def off(self, which: np.ndarray) -> np.ndarray:
+        found = cuda.device_array(len(which), self._number)
+        if len(which):
+            records, models = self._records.reshape(self._records.size), cuda.to_device(which, stream=self._stream)
             compiled = inspection(self._shape, self._number)
-            self._launch(compiled, self.size, records, self._counts, self._parameters, found)
+            self._launch(compiled, len(which), records, self._counts, models, self._parameters, found)
             self._stream.synchronize()
         return np.asarray(found.copy_to_host())
 
 
 def _stage(pinned: tuple[np.ndarray, ...], part: slice, X: np.ndarray, Y: np.ndarray | None) -> None:
-    """Copy rows into pinned memory, in the GPU's precision."""
-    with np.errstate(over="ignore"):  # what is too large is found there
-        pinned[0][part] = X[part]
-        pinned[1][part] = 0.0 if Y is None else Y[part]
+    """Copy rows into pinned memory."""
+    pinned[0][part] = X[part]
+    pinned[1][part] = 0.0 if Y is None else Y[part]
 
 
 def _collect(pinned: np.ndarray, part: slice, out: np.ndarray) -> None:

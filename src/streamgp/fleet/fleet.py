@@ -212,11 +212,13 @@ class Fleet(Saved):
         grouped = Rows(came.models, came.starts, came.grouped(X))
         if not len(grouped.X):
             return self._shaped(self._prototype._empty(), came)
-        self._refuse(grouped)
+        if self._engine is None or not self._engine.checks_rows:
+            self._refuse(grouped)
         if self._engine is None:  # all models are the prior
             prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
         else:
-            prediction = self._engine.predict(grouped)
+            with self._unfit_rows_named(grouped):
+                prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
@@ -309,16 +311,22 @@ class Fleet(Saved):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            try:
+            with self._unfit_rows_named(rows):
                 prediction = self._engine.advance(rows, report)
-            except UnfitError as error:
-                self._refuse(rows)
-                raise ValueError(str(error)) from None
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
         if prediction is not None and report:
             return self._shaped(self._prototype._shaped(prediction, many=True), came)
         return None
+
+    @contextmanager
+    def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
+        """Where an engine that checks rows itself refuses some: say which."""
+        try:
+            yield
+        except UnfitError as error:
+            self._refuse(rows)
+            raise ValueError(str(error)) from None
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
