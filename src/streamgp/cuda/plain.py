@@ -17,6 +17,7 @@ from streamgp.cuda.record import (
     POINTS,
     PREDICTED,
     ROWS,
+    Look,
     UnfitError,
 )
 from streamgp.cuda.spectral import SpectralShape
@@ -34,6 +35,7 @@ class PlainMemory:
         self._records: np.ndarray = np.empty((0, shape.numbers), number)
         self._origins = np.empty((0, shape.width))
         self._counts = np.empty((0, len(COUNTS)), np.int64)
+        self.suspected = shape.bytes == 4
 
     @property
     def size(self) -> int:
@@ -71,16 +73,26 @@ class PlainMemory:
         f[first:last] = 0
         return f
 
-    def run(self, models: np.ndarray, starts: np.ndarray, X: np.ndarray, Y: np.ndarray | None, mode: int) -> np.ndarray:
+    def run(
+        self,
+        models: np.ndarray,
+        starts: np.ndarray,
+        X: np.ndarray,
+        Y: np.ndarray | None,
+        mode: int,
+        step: int,
+        look: Look,
+    ) -> np.ndarray:
         unit, targets = self._units[0], np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
         if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > LARGEST_NUMBERS[self._shape.bytes] * unit).any():
             raise UnfitError
         out = np.empty((2, len(X)))
         for j, model in enumerate(models.tolist()):
             f, counts = self._fetched(model), self._counts[model]
-            for t in range(starts[j], starts[j + 1]):
+            rows = range(starts[j], starts[j + 1]) if step == 0 else range(j, len(X), step)
+            for t in rows:
                 learned = not np.isnan(targets[t])
-                self._rows.place(f, self._origins, model, X, t, self._units, learned, counts)
+                self._rows.place(f, X[t], self._origins[model], self._units, learned, counts)
                 mean, variance, square, known = self._rows.predict(f, self._parameters)
                 out[:, t] = mean * unit, variance * (unit * unit)
                 if mode == PREDICTED:

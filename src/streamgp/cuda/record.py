@@ -17,6 +17,7 @@ LARGEST_NUMBERS = {8: LARGEST, 4: 1e15}
 # Lengthscales: beyond, the origin follows a row that is learned; and beyond, single precision knows the places of the
 # other points too coarsely.
 FAR, TOO_FAR = 1e3, 1e5
+MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 LINE = 128  # bytes to which records are aligned
 
 # What a launch takes, in this order, in units of the kernel; behind it stand any frequencies.
@@ -55,8 +56,8 @@ class Rows(NamedTuple):
     """What a target runs for one model; f is its record with the scratch behind.
 
     Args:
-        place: (f, origins, model, X, t, units, learned, counts) -> whether the points were moved; puts row t in units
-            of the kernel where predict() and learn() look for it.
+        place: (f, x, origin, units, learned, counts) -> whether the points were moved; puts a row in units of the
+            kernel where predict() and learn() look for it.
         predict: (f, parameters) -> mean, latent variance, |phi|^2, phi'W phi.
         learn: (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed.
         off: (f, parameters, points) -> how far the record is from what it should be; not finite: broken.
@@ -66,6 +67,18 @@ class Rows(NamedTuple):
     predict: Callable[..., Any]
     learn: Callable[..., Any]
     off: Callable[..., Any]
+
+
+class Look(NamedTuple):
+    """Which models a call looks at when their rows are learned, among those that have rows: first, first + every, ...
+
+    Args:
+        first: of them.
+        every: 0: none is looked at.
+    """
+
+    first: int = 0
+    every: int = 0
 
 
 class UnfitError(ValueError):

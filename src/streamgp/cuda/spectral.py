@@ -108,13 +108,11 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
     zero, one, infinite, slack, count = T(0), T(1), T(math.inf), T(-1e-9), T(shape.frequencies)
 
     @jit
-    def place(
-        f: Array, origins: Array, model: Any, X_rows: Array, t: Any, units: Array, learned: Any, counts: Array
-    ) -> Any:
-        """Put row t into ``x``: frequencies have the units, and weights belong to the origin 0."""
+    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
+        """Put a row into ``x``: frequencies have the units, and weights belong to the origin 0."""
         j = lane()
         while j < width:
-            f[SEEN + j] = T(X_rows[t, j])
+            f[SEEN + j] = T(x[j])
             j += lanes
         sync()
         return False

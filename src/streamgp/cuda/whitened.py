@@ -170,10 +170,8 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         return (one + root5 * r + root5 * root5 * r2 * third) * math.exp(-root5 * r)
 
     @jit
-    def place(
-        f: Array, origins: Array, model: Any, X_rows: Array, t: Any, units: Array, learned: Any, counts: Array
-    ) -> Any:
-        """Put row t, in lengthscales from the origin, into ``x``; a row that is learned may move the origin to itself.
+    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
+        """Put a row, in lengthscales from the origin, into ``x``; one that is learned may move the origin to itself.
 
         A stationary kernel does not notice. Each lane has inputs of its own, so that none waits for another.
         """
@@ -183,15 +181,15 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         while j < D:
             scale = units[j + u1]
             if free:
-                origins[model, j] = X_rows[t, j]
-            z = (X_rows[t, j] - origins[model, j]) / scale
+                origin[j] = x[j]
+            z = (x[j] - origin[j]) / scale
             if learned and not abs(z) <= FAR:
                 step = T(min(max(z, -largest), largest))
-                origins[model, j] += step * scale
+                origin[j] += step * scale
                 for i in range(U(counts[POINTS])):
                     f[X + j * M + i] -= step
                 moved, jumped = True, jumped or (single and not abs(z) <= TOO_FAR)
-                z = (X_rows[t, j] - origins[model, j]) / scale
+                z = (x[j] - origin[j]) / scale
             f[SEEN + j] = T(min(max(z, -largest), largest))
             j += lanes
         if not any_lane(moved):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,14 +12,24 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.cuda.exchange import Exchange, Kept
-from streamgp.cuda.record import COUNTED, COUNTS, LARGEST_NUMBERS, LEARNED, POINTS, PREDICTED, ROWS, UnfitError
-from streamgp.fleet.rows import Rows
+from streamgp.cuda.record import (
+    COUNTED,
+    COUNTS,
+    LARGEST_NUMBERS,
+    LEARNED,
+    MOST_DEFECT,
+    POINTS,
+    PREDICTED,
+    ROWS,
+    Look,
+    UnfitError,
+)
+from streamgp.fleet.rows import Arrival, Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
 RECORDS = "records"  # the array that only a GPU's fleet has
 CHECK_EVERY = 256  # calls with one row, in which single precision is looked at once in every model
-MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 
 
 class Memory(Protocol):
@@ -43,11 +53,54 @@ class Memory(Protocol):
     def write(self, which: np.ndarray, *state: np.ndarray) -> None:
         """Replace records, origins and counts of these models."""
 
-    def run(self, models: np.ndarray, starts: np.ndarray, X: np.ndarray, Y: np.ndarray | None, mode: int) -> np.ndarray:
-        """Predict rows, and learn them unless they are only PREDICTED; means and variances, (2, n)."""
+    def run(
+        self,
+        models: np.ndarray,
+        starts: np.ndarray,
+        X: np.ndarray,
+        Y: np.ndarray | None,
+        mode: int,
+        step: int,
+        look: Look,
+    ) -> np.ndarray:
+        """Predict rows, and learn them unless they are only PREDICTED; means and variances, (2, n).
+
+        Rows of a model follow each other from its start on, or are ``step`` apart where that is not 0.
+        """
+
+    @property
+    def suspected(self) -> bool:
+        """Whether one of the models that the last run looked at may be broken."""
 
     def off(self, which: np.ndarray) -> np.ndarray:
         """For each of these, how far |L k(b)|^2 is from k(b, b) over its basis points b, relative; inf: not finite."""
+
+
+@runtime_checkable
+class MemoryThere(Protocol):
+    """Of a GPU that is here."""
+
+    def run_there(
+        self, models: np.ndarray, starts: np.ndarray, X: Any, Y: Any | None, mode: int, step: int, look: Look
+    ) -> tuple[Any, Any]:
+        """As run(), for rows on the GPU; means and variances stay there."""
+
+    def pinned(self, rows: int, number: type) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets in pinned memory."""
+
+
+class DevicePrediction(NamedTuple):
+    """Predictions that stay on the GPU: arrays that torch, CuPy and JAX take over without a copy.
+
+    Args:
+        mean: of the targets, with ``__cuda_array_interface__``.
+        variance: of the latent function.
+        noise: of the observations, a number.
+    """
+
+    mean: Any
+    variance: Any
+    noise: float
 
 
 class CudaEngine:
@@ -79,25 +132,60 @@ class CudaEngine:
         if rows.conditions is not None:
             raise ValueError('device="cuda" knows one noise for all rows; use device="cpu" for noise= and time=')
         Y = np.full(len(rows.X), np.nan) if rows.Y is None else rows.Y[:, 0]
-        out = self._run(rows, Y, mode)
-        if self._single:
-            every = max(1, CHECK_EVERY * len(rows.models) // len(rows.X))
-            self._make_anew(rows.models[self._turn % every :: every])
-            self._turn += 1
+        look = self._look(len(rows.models), len(rows.X))
+        out = self._run(rows, Y, mode, look)
+        self._mend(rows.models, look)
         return self._prediction(out) if report else None
 
-    def predict(self, rows: Rows) -> Prediction:
-        return self._prediction(self._run(rows, None, PREDICTED))
+    def _look(self, models: int, rows: int) -> Look:
+        """Which models are looked at after these rows: in single precision some, others after the next call."""
+        if not self._single:
+            return Look()
+        every = max(1, CHECK_EVERY * models // rows)
+        return Look(self._turn % every, every)
 
-    def _run(self, rows: Rows, Y: np.ndarray | None, mode: int) -> np.ndarray:
+    def _mend(self, models: np.ndarray, look: Look) -> None:
+        """Make those models anew that were looked at and are broken."""
+        self._turn += 1
+        if look.every and self._memory.suspected:
+            self._make_anew(models[look.first :: look.every])
+
+    def predict(self, rows: Rows) -> Prediction:
+        return self._prediction(self._run(rows, None, PREDICTED, Look()))
+
+    def _run(self, rows: Rows, Y: np.ndarray | None, mode: int, look: Look) -> np.ndarray:
         try:
-            return self._memory.run(rows.models, rows.starts, rows.X, Y, mode)
+            return self._memory.run(rows.models, rows.starts, rows.X, Y, mode, rows.step, look)
         except UnfitError:
-            largest = LARGEST_NUMBERS[self._exchange.shape.bytes] * self._exchange.units[0]
-            raise UnfitError(
-                f"inputs must lie within {LARGEST:g}, and targets within {min(largest, LARGEST):g} in this precision "
-                "with this variance"
-            ) from None
+            raise self._unfit() from None
+
+    def _unfit(self) -> UnfitError:
+        largest = LARGEST_NUMBERS[self._exchange.shape.bytes] * self._exchange.units[0]
+        return UnfitError(
+            f"inputs must lie within {LARGEST:g}, and targets within {min(largest, LARGEST):g} in this precision with "
+            "this variance"
+        )
+
+    def there(self, came: Arrival, X: Any, Y: Any | None, learned: bool) -> DevicePrediction:
+        """Predict rows that are on the GPU, as they came, and learn them if they have targets."""
+        n, memory = int(np.prod(came.shape)), self._memory
+        assert isinstance(memory, MemoryThere)
+        mode, flat = COUNTED if learned else PREDICTED, None if Y is None else Y.reshape(n)
+        look, rows = self._look(len(came.models), n) if learned else Look(), X.reshape(n, X.shape[-1])
+        try:
+            mean, variance = memory.run_there(came.models, came.starts, rows, flat, mode, came.step, look)
+        except UnfitError:
+            raise self._unfit() from None
+        if learned:
+            self._mend(came.models, look)
+        return DevicePrediction(
+            mean.reshape(came.shape), variance.reshape(came.shape), float(self._model._state.noise[0])
+        )
+
+    def pinned(self, rows: int, number: type) -> tuple[np.ndarray, np.ndarray]:
+        """Room for rows in memory from which the GPU copies fastest."""
+        assert isinstance(self._memory, MemoryThere)
+        return self._memory.pinned(rows, number)
 
     def held_width(self) -> int:
         return self._exchange.shape.width

@@ -124,7 +124,7 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
     """The engine for models like this one, which is prepared and has learned nothing."""
     if device == "cpu":
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
-    from streamgp.cuda.gpu import GpuMemory
+    from streamgp.cuda.memory import GpuMemory
 
     assert isinstance(model, OnlineGP)
     exchanged = Exchange(model, precision)
