@@ -124,6 +124,8 @@ def whole(precision: str, size: int, m: int) -> dict[str, Any]:
     for _ in range(m // FUSED + 1):
         X = np.resize(3 * rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
         fleet.learn_many(X, np.ones((FUSED, size)))
+    for weight in (100.0, 50.0, 25.0):  # a point near the rows below, which stays
+        fleet.learn_many(np.zeros((size, D)), np.full(size, weight))
     X, Y = np.resize(0.02 * rng.normal(size=(DIFFERENT, D)), (size, D)), rng.normal(size=size)
     there = torch.tensor(X).cuda(), torch.tensor(Y).cuda()
     pinned, halved = fleet.pinned(), fleet.pinned(dtype=np.float32)
@@ -136,6 +138,8 @@ def whole(precision: str, size: int, m: int) -> dict[str, Any]:
         "NumPy": clocked(lambda: fleet.track(X, Y)),
         "NumPy, predict_many": clocked(lambda: fleet.predict_many(X)),
     }
+    change = fleet._engine._memory.counts()[:, CHANGE]  # type: ignore[union-attr]
+    found["share of rows absorbed"] = figures(np.mean(change == 1))
     if size <= MILLION // 10:
         many = np.resize(X, (FUSED, size, D)), np.resize(Y, (FUSED, size))
         found[f"NumPy, {FUSED} rows in a call"] = clocked(lambda: fleet.track(*many))

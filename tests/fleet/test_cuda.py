@@ -86,12 +86,14 @@ def test_rows_on_the_gpu_stay_there():
         np.testing.assert_allclose(torch.as_tensor(p.mean, device="cuda").cpu().numpy(), q.mean, atol=1e-8)
         np.testing.assert_allclose(torch.as_tensor(p.variance, device="cuda").cpu().numpy(), q.variance, atol=1e-8)
     p, q = gpu.track(torch.tensor(X[10:]).cuda(), torch.tensor(Y[10:]).cuda()), cores.track(X[10:], Y[10:])
-    np.testing.assert_allclose(p.mean.copy_to_host(), q.mean, atol=1e-8)
+    np.testing.assert_allclose(np.asarray(p.mean), q.mean, atol=1e-8)
     np.testing.assert_allclose(
-        gpu.predict_many(torch.tensor(X[0]).cuda()).mean.copy_to_host(), cores.predict_many(X[0]).mean, atol=1e-8
+        np.asarray(gpu.predict_many(torch.tensor(X[0]).cuda()).mean), cores.predict_many(X[0]).mean, atol=1e-8
     )
     with pytest.raises(ValueError, match="inputs must lie within"):
         gpu.track(torch.full((50, 2), torch.nan).cuda(), torch.zeros(50).cuda())
+    with pytest.raises(ValueError, match="must be contiguous"):
+        gpu.predict_many(torch.tensor(X[0].T.copy()).cuda().T)
     with pytest.raises(TypeError, match="Y must be there as well"):
         gpu.track(torch.tensor(X[0]).cuda(), Y[0])
     with pytest.raises(ValueError, match="without ids"):

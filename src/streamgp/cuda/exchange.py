@@ -144,8 +144,9 @@ class Exchange:
 
     @property
     def units(self) -> FloatArray:
-        """The unit of targets, then those of inputs."""
-        return np.array([self._unit, *self._scales])
+        """(2, 1 + d): the unit of targets, then those of inputs; and what they are divided into 1."""
+        units = np.array([self._unit, *self._scales])
+        return np.stack([units, 1.0 / units])
 
     @property
     def parameters(self) -> np.ndarray:

@@ -93,11 +93,11 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             changed = place(f, x, origin, units, given, mine) or changed
             mean, variance, square, known = predict(f, parameters)
             if me == zero:
-                out[0, t], out[1, t] = mean * units[zero], variance * (units[zero] * units[zero])
+                out[0, t], out[1, t] = mean * units[zero, zero], variance * (units[zero, zero] * units[zero, zero])
             if mode != PREDICTED:
                 if given:
                     learned = True
-                    changed = learn(f, parameters, number(y / units[zero]), mean, square, known, mine) or changed
+                    changed = learn(f, parameters, number(y * units[one, zero]), mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
                 if me == zero and mode == COUNTED:
@@ -184,7 +184,7 @@ def find_unfit(X: Any, Y: Any, learned: Any, units: Any, bound: Any, found: Any)
     first, step = cuda.grid(1), cuda.gridsize(1)
     largest = LARGEST
     for i in range(first, X.shape[0], step):
-        fine = learned == 0 or not abs(Y[i]) > bound * units[0]
+        fine = learned == 0 or not abs(Y[i]) > bound * units[0, 0]
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from streamgp.cuda.device_array import DeviceArray
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.gpu import AT_ONCE, find_unfit, gather, inspection, kernel, scatter, threads_for
 from streamgp.cuda.ptx import MOST_SHARED, RELAXED, cuda, driver
@@ -17,9 +20,13 @@ from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 
 UNASKED_SHARED = 48 * 1024  # bytes that a block gets without asking
+FLOAT = np.dtype(np.float64).itemsize
 PARTS = 16  # of the rows of a call, which threads copy to pinned memory
 GRAPHS = 8  # that are kept
 BLOCKS = 4  # of predictions in pinned memory that a user may hold; what is more is copied
+
+
+Shown = TypeVar("Shown")
 
 
 class Here(NamedTuple):
@@ -44,7 +51,7 @@ class GpuMemory:
         shape: of the records.
         number: the type of numbers.
         parameters: that all models share.
-        units: the unit of targets and those of inputs.
+        units: as Exchange.units.
     """
 
     def __init__(
@@ -66,7 +73,8 @@ class GpuMemory:
         self._given: dict[int, weakref.ref[np.ndarray]] = {}  # rows in pinned memory that users fill, by address
         self._last: tuple[Any, ...] = (None, None, None, None)
         self._graphs = Graphs(self._stream)
-        self._blocks = Blocks()
+        self._blocks = Blocks(partial(cuda.pinned_array, dtype=np.float64), _shown)
+        self._there_blocks = Blocks(partial(cuda.device_array, dtype=np.float64), DeviceBlock)
         self._pool = ThreadPoolExecutor(PARTS)
 
     # Models.
@@ -139,34 +147,54 @@ class GpuMemory:
         step: int,
         look: Look,
     ) -> np.ndarray:
-        n, which = len(X), self._which(models, starts)
         there = self._upload(X, None if mode == PREDICTED else Y)
+        self._start(models, starts, len(X), there, mode, step, look)
+        numbers = 2 * len(X)
+        out = np.empty(numbers) if self._blocks.lent >= BLOCKS else self._blocks.take(numbers)
+        driver.cuMemcpyDtoHAsync(out.ctypes.data, _address(there.out), out.nbytes, int(self._stream.handle))
+        self._finish()
+        return out.reshape(2, -1)
+
+    def run_there(
+        self,
+        models: np.ndarray,
+        starts: np.ndarray,
+        X: DeviceArray,
+        Y: DeviceArray | None,
+        mode: int,
+        step: int,
+        look: Look,
+    ) -> tuple[DeviceArray, DeviceArray]:
+        """The same for rows that are on the GPU already; means and variances stay there."""
+        n, handle = int(np.prod(X.shape[:-1])), int(self._stream.handle)
+        there = self._room_on_the_gpu(n, X.dtype)
+        for target, source in ((there.X, X), (there.Y, Y)):
+            if source is not None:  # a copy there takes no time, and the work can be the same at every call
+                driver.cuMemcpyDtoDAsync(_address(target), source.address, source.nbytes, handle)
+        self._start(models, starts, n, there, mode, step, look)
+        block = self._there_blocks.take(2 * n)
+        driver.cuMemcpyDtoDAsync(block.address, _address(there.out), 2 * n * FLOAT, handle)
+        self._finish()
+        mean, variance = (
+            DeviceArray(block.address + part * n * FLOAT, X.shape[:-1], np.float64, block) for part in range(2)
+        )
+        return mean, variance
+
+    def _start(
+        self, models: np.ndarray, starts: np.ndarray, n: int, there: There, mode: int, step: int, look: Look
+    ) -> None:
+        """Let the GPU run the rows that are there."""
+        which = self._which(models, starts)
         self._first_here[0] = look.first
         self._copy_up(self._first, self._first_here)
-        self._room_for_looks(len(models), look)
+        if look.every and self._off.shape[0] < self._looks(len(models), look.every):
+            self._off = cuda.device_array(self._looks(len(models), look.every), self._number)
 
         def work() -> None:
             rows = There(there.X[:n], there.Y[:n], there.out[: 2 * n].reshape(2, n))
             self._enqueue(which, rows, mode, step, look.every)
 
-        self._graphs.run((n, mode, step, look.every), (*which, there, self._off), work)
-        out = self._blocks.take(n)
-        driver.cuMemcpyDtoHAsync(out.ctypes.data, _address(there.out), out.nbytes, int(self._stream.handle))
-        self._finish()
-        return out
-
-    def run_there(
-        self, models: np.ndarray, starts: np.ndarray, X: Any, Y: Any | None, mode: int, step: int, look: Look
-    ) -> tuple[Any, Any]:
-        """The same for rows that are on the GPU already; means and variances stay there."""
-        n = X.shape[0]
-        out = cuda.device_array((2, n), np.float64)
-        self._first_here[0] = look.first
-        self._copy_up(self._first, self._first_here)
-        self._room_for_looks(len(models), look)
-        self._enqueue(self._which(models, starts), There(X, X[:, 0] if Y is None else Y, out), mode, step, look.every)
-        self._finish()
-        return out[0], out[1]
+        self._graphs.run((n, mode, step, look.every, there.X.dtype), (*which, there, self._off), work)
 
     def _enqueue(self, which: tuple[Any, Any], rows: There, mode: int, step: int, every: int) -> None:
         """Check rows and run them: where one cannot be taken, none is. Then look at some of the models."""
@@ -201,10 +229,6 @@ class GpuMemory:
     @staticmethod
     def _looks(models: int, every: int) -> int:
         return -(-models // every)
-
-    def _room_for_looks(self, models: int, look: Look) -> None:
-        if look.every and self._off.shape[0] < self._looks(models, look.every):
-            self._off = cuda.device_array(self._looks(models, look.every), self._number)
 
     @property
     def _shared(self) -> int:
@@ -317,29 +341,44 @@ class Graphs:
         driver.cuGraphLaunch(graph, handle)
 
 
-class Blocks:
-    """Pinned memory for predictions, which comes back when the last array that shows it is gone."""
+class DeviceBlock:
+    """Memory of the GPU."""
 
-    def __init__(self) -> None:
-        self._free: list[np.ndarray] = []
-        self._lent = 0
+    def __init__(self, memory: Any) -> None:
+        self.address = _address(memory)
 
-    def take(self, n: int) -> np.ndarray:
-        """An array (2, n)."""
-        fitting = [block for block in self._free if block.size == 2 * n]
-        if not fitting and self._lent >= BLOCKS:
-            return np.empty((2, n))
-        memory = fitting[0] if fitting else cuda.pinned_array(2 * n, np.float64)
-        self._free = [block for block in self._free if block is not memory and block.size == 2 * n]
-        # An array whose base is no array: arrays made from it then keep it alive, and not the memory behind it.
-        shown: np.ndarray = np.frombuffer(memory.data, np.float64)
-        self._lent += 1
+
+class Blocks(Generic[Shown]):
+    """Memory for predictions, which comes back when the last array in it is gone.
+
+    Args:
+        allocate: (n) -> memory for n numbers.
+        show: (memory) -> what users hold; arrays made from it keep it alive.
+    """
+
+    def __init__(self, allocate: Callable[[int], Any], show: Callable[[Any], Shown]) -> None:
+        self._allocate, self._show = allocate, show
+        self._free: list[Any] = []
+        self.lent = 0
+
+    def take(self, n: int) -> Shown:
+        """Room for n numbers."""
+        fitting = [memory for memory in self._free if memory.size == n]
+        memory = fitting[0] if fitting else self._allocate(n)
+        self._free = [other for other in self._free if other is not memory and other.size == n]
+        shown = self._show(memory)
+        self.lent += 1
         weakref.finalize(shown, self._back, memory).atexit = False
-        return shown.reshape(2, n)
+        return shown
 
-    def _back(self, memory: np.ndarray) -> None:
-        self._lent -= 1
+    def _back(self, memory: Any) -> None:
+        self.lent -= 1
         self._free.append(memory)
+
+
+def _shown(memory: np.ndarray) -> np.ndarray:
+    """An array whose base is no array: arrays made from it then keep it alive, and not the memory behind it."""
+    return np.frombuffer(memory.data, np.float64)
 
 
 def _stage(here: Here, part: slice, X: np.ndarray, Y: np.ndarray | None) -> slice:

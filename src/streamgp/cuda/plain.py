@@ -83,7 +83,7 @@ class PlainMemory:
         step: int,
         look: Look,
     ) -> np.ndarray:
-        unit, targets = self._units[0], np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
+        unit, targets = self._units[0, 0], np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
         if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > LARGEST_NUMBERS[self._shape.bytes] * unit).any():
             raise UnfitError
         out = np.empty((2, len(X)))
@@ -98,7 +98,7 @@ class PlainMemory:
                 if mode == PREDICTED:
                     continue
                 if learned:
-                    y = self._number(targets[t] / unit)
+                    y = self._number(targets[t] * self._units[1, 0])
                     self._rows.learn(f, self._parameters, y, mean, square, known, counts)
                 else:
                     counts[CHANGE] = 0

@@ -160,7 +160,7 @@ class CudaEngine:
             raise self._unfit() from None
 
     def _unfit(self) -> UnfitError:
-        largest = LARGEST_NUMBERS[self._exchange.shape.bytes] * self._exchange.units[0]
+        largest = LARGEST_NUMBERS[self._exchange.shape.bytes] * self._exchange.units[0, 0]
         return UnfitError(
             f"inputs must lie within {LARGEST:g}, and targets within {min(largest, LARGEST):g} in this precision with "
             "this variance"
@@ -168,19 +168,16 @@ class CudaEngine:
 
     def there(self, came: Arrival, X: Any, Y: Any | None, learned: bool) -> DevicePrediction:
         """Predict rows that are on the GPU, as they came, and learn them if they have targets."""
-        n, memory = int(np.prod(came.shape)), self._memory
+        memory, mode = self._memory, COUNTED if learned else PREDICTED
         assert isinstance(memory, MemoryThere)
-        mode, flat = COUNTED if learned else PREDICTED, None if Y is None else Y.reshape(n)
-        look, rows = self._look(len(came.models), n) if learned else Look(), X.reshape(n, X.shape[-1])
+        look = self._look(len(came.models), int(np.prod(came.shape))) if learned else Look()
         try:
-            mean, variance = memory.run_there(came.models, came.starts, rows, flat, mode, came.step, look)
+            mean, variance = memory.run_there(came.models, came.starts, X, Y, mode, came.step, look)
         except UnfitError:
             raise self._unfit() from None
         if learned:
             self._mend(came.models, look)
-        return DevicePrediction(
-            mean.reshape(came.shape), variance.reshape(came.shape), float(self._model._state.noise[0])
-        )
+        return DevicePrediction(mean, variance, float(self._model._state.noise[0]))
 
     def pinned(self, rows: int, number: type) -> tuple[np.ndarray, np.ndarray]:
         """Room for rows in memory from which the GPU copies fastest."""

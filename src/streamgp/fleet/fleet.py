@@ -329,15 +329,18 @@ class Fleet(Saved):
             )
         if learned and not is_on_a_gpu(Y):
             raise TypeError("X is on a GPU: Y must be there as well")
-        from streamgp.cuda.ptx import cuda
+        from streamgp.cuda.device_array import DeviceArray
 
-        X, Y = cuda.as_cuda_array(X), cuda.as_cuda_array(Y) if learned else None
+        X, Y = DeviceArray.of(X, "X"), DeviceArray.of(Y, "Y") if learned else None
         came = arrival(None, X, self.size, as_came=True)
         d = self._shape.d
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
-        if Y is not None and Y.shape != came.shape:
-            raise ValueError(f"Y must have one target for each row of X: shape {came.shape}; got {Y.shape}")
+        if Y is not None and (Y.shape != came.shape or Y.dtype != X.dtype):
+            raise ValueError(
+                f"Y must have one target for each row of X, of the same type: shape {came.shape}, {X.dtype}; got "
+                f"{Y.shape}, {Y.dtype}"
+            )
         if not self._shape.covers(learned):
             first = np.zeros((1, X.shape[-1]))
             self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
