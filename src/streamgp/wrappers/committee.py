@@ -224,8 +224,8 @@ class Committee(Composite):
     def _issued_width(self, p: int) -> int:
         return ISSUED * p + sum(member._issued_width(p) for member in self._models)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        predictions, issued = zip(*(member._issue(X) for member in self._models), strict=True)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
         voices = self._weighed(list(predictions), None)
         n, K, p = voices.mean.shape
         own = np.full((n, ISSUED, p), np.nan)
@@ -259,8 +259,8 @@ class Committee(Composite):
         refused = [member._refuses_noise(p) for member in self._models]
         return refused[0] if all(refused) else ""
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._combined([member._predict(X) for member in self._models], None)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._combined([member._predict(X, conditions) for member in self._models], None)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
@@ -321,16 +321,17 @@ class Committee(Composite):
         left = np.where(beyond, np.nan, mean)
         return np.where(np.isnan(left).all(1, keepdims=True), limited, left)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
-            return super()._joint(X)
+            return super()._joint(X, conditions)
         if self._rule == STACKED:
             raise ValueError(
                 'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
                 'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
             )
         joints = [
-            member._joint(X) if member.has_variance else certain(member._predict(X).mean) for member in self._models
+            member._joint(X, conditions) if member.has_variance else certain(member._predict(X, conditions).mean)
+            for member in self._models
         ]
         voices = self._weighed([joint.marginal for joint in joints], None)
         weights = voices.heard[0]  # (members, p)

@@ -82,10 +82,10 @@ class Late(Wrapper):
 
     # Rows that wait.
 
-    def _put(self, X: FloatArray) -> Prediction:
+    def _put(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         """Predict one row, and let it wait for its target under the next ticket."""
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        prediction, row = issued(self._within, X)
+        prediction, row = issued(self._within, X, conditions)
         if self._predicted_width(1):
             row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
@@ -144,13 +144,13 @@ def issued_width(model: StreamModel) -> int:
     return (model._d or 0) + model._issued_width(model._p or 1) + _memory(model).size
 
 
-def issued(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
+def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
     """Predict one row, (1, d), whose target comes later, and advance the memory by it.
 
     Returns:
         The prediction, and what it takes to learn the row: its inputs, what was issued, and the memory before it.
     """
-    prediction, issued = model._issue(X)
+    prediction, issued = model._issue(X, conditions)
     row = np.concatenate([X[0], issued[0], _memory(model)])
     model._remember(X)
     return prediction, row
@@ -298,14 +298,14 @@ class Delayed(Late):
 
     # Predictions.
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._within._predict(X)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._predict(X, conditions)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._within._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         if self._numbers.count("newest") in self._waiting:
@@ -383,12 +383,12 @@ class Ahead(Late):
         known = ~np.isnan(Y[0])
         self._numbers.state.last_y[known] = Y[0, known]
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         ticket = self.rows_seen - self._horizon
         if ticket not in self._waiting:
             p = self._numbers.state.last_y.size
-            return self._within._predict(X)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+            return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
         return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
 
     def _unpacked(self, rows: FloatArray) -> Prediction:
@@ -409,8 +409,8 @@ class Ahead(Late):
     def _issued_width(self, p: int) -> int:
         return p
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        return self._predict(X), np.full((len(X), self._p or 1), float(self.rows_seen))
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._predict(X, conditions), np.full((len(X), self._p or 1), float(self.rows_seen))
 
     def _remember(self, X: FloatArray) -> None:
         self._put(X)
