@@ -17,6 +17,7 @@ from streamgp.linalg.vector import dot
 from streamgp.process.temporal import FREQUENCY, KIND, N32, N52, RATE, SIZES, START, step
 
 Array = NDArray
+Sums = tuple[float, float]
 
 STRETCH = 32  # rows between two checkpoints
 
@@ -100,7 +101,9 @@ def add_rates(table: Array, dt: float, A: Array, A_bar: Array, Q_bar: Array, rat
 
 
 @entry(MATRIX, VECTOR, NUMBER, NUMBER, MATRIX, VECTOR, VECTOR)
-def regular(table: Array, h: Array, noise: float, dt: float, Y: Array, h_bar: Array, rates: Array) -> tuple[float, float]:
+def regular(
+    table: Array, h: Array, noise: float, dt: float, Y: Array, h_bar: Array, rates: Array
+) -> tuple[float, float]:
     """The log evidence of rows (n, p) that are dt apart, and d / d noise; NaN where rounding spoiled the recursion.
 
     Adds its gradients for the features to h_bar and for the logarithms of the blocks' rates to rates.
@@ -286,7 +289,9 @@ def condition(K: Array, v: Array, s: float, m: Array, P: Array) -> None:
 
 
 @entry(MATRIX, VECTOR, NUMBER, VECTOR, MATRIX, VECTOR, VECTOR)
-def irregular(table: Array, h: Array, noise: float, gaps: Array, Y: Array, h_bar: Array, rates: Array) -> tuple[float, float]:
+def irregular(
+    table: Array, h: Array, noise: float, gaps: Array, Y: Array, h_bar: Array, rates: Array
+) -> tuple[float, float]:
     """The same for rows (n, p), each a gap after the one before it; a row with NaN is missing."""
     n, p, q, blocks = Y.shape[0], Y.shape[1], h.size, table.shape[0]
     A, Q = np.zeros((blocks, 3, 3)), np.zeros((blocks, 3, 3))

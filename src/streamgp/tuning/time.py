@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,17 @@ class Series:
         apart = float(np.abs(steps - self.step).max(initial=0.0))
         self.is_regular = self.step > 0 and apart <= max(EQUAL * self.step, 4e-16 * largest)
         self.length = float(self.gaps.sum()) or 1.0
-        self.variance = float(np.var(self.Y, axis=0).max() or np.mean(self.Y**2) or 1.0)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the targets; their mean square where they are constant, 1 where they are 0."""
+        return float(np.var(self.Y, axis=0).max() or np.mean(self.Y**2) or 1.0)
+
+    def replaced(self, Y: FloatArray) -> Series:
+        """The same rows with other targets."""
+        other = copy.copy(self)
+        other.Y = Y
+        return other
 
 
 class TimeEvidence:
