@@ -143,6 +143,11 @@ class Pipeline:
         """The part of the model that is chosen and tuned."""
         return next(one for one in self.model._family() if isinstance(one, Staged))
 
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        look = self.screening.next_look(self.rows)
+        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
+
     @property
     def chosen(self) -> Chosen | None:
         """Which models were chosen on the first rows, and why; None before."""

@@ -6,7 +6,8 @@ Hence the same requests lead to the same state, bit for bit; a snapshot and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -59,6 +60,11 @@ class Op(Struct, omit_defaults=True):
     kind: str
     rows: list[Row] = []
     targets: list[Target] = []
+
+    @property
+    def size(self) -> int:
+        """Rows or targets."""
+        return len(self.rows) + len(self.targets)
 
 
 class Note(Struct):
@@ -120,6 +126,44 @@ class Learner:
                 self.young = None
         return outcome
 
+    def apply_all(self, ops: Sequence[Op]) -> list[Outcome | RefusedError]:
+        """Do requests in their order; rows of several are learned as one block, which gives the same numbers."""
+        outcomes: list[Outcome | RefusedError] = []
+        for kind, group in groupby(ops, key=lambda op: op.kind):
+            alike = list(group)
+            rows = sum(op.size for op in alike)
+            if kind == "rows" and len(alike) > 1 and self.is_calm(rows) and not self._ready().schema.ticket:
+                try:
+                    outcomes += self._together(alike)
+                    continue
+                except RefusedError:  # nothing has changed; one by one it turns out whose row it is
+                    pass
+            outcomes += map(self._outcome, alike)
+        return outcomes
+
+    def _outcome(self, op: Op) -> Outcome | RefusedError:
+        try:
+            return self.apply(op)
+        except RefusedError as problem:
+            return problem
+
+    def _together(self, ops: Sequence[Op]) -> list[Outcome | RefusedError]:
+        """What requests lead to whose rows are learned as one block."""
+        before = seen = self.rows
+        predicted, points, notes = self._take([row for op in ops for row in op.rows])
+        outcomes: list[Outcome | RefusedError] = []
+        for op in ops:
+            own = slice(seen - before, seen - before + len(op.rows))
+            seen += len(op.rows)
+            answer = RowsAnswer(predicted[own], seen)
+            of_it = [note for note in notes if seen - len(op.rows) < note.row <= seen]
+            outcomes.append(Outcome(answer, points[own], of_it))
+        return outcomes
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        return self.young is None and self.pipeline is not None and self.pipeline.is_calm(rows)
+
     def _renewed(self, op: Op, young: list[Op]) -> Learner | None:
         """One that has done the same with the columns as they look now; None where they look as before."""
         schema = self._recognized(op, young)
@@ -163,16 +207,20 @@ class Learner:
         return {"rows": self._rows, "predict": self._predict, "targets": self._targets}[op.kind](op)
 
     def _rows(self, op: Op) -> Outcome:
+        predicted, points, notes = self._take(op.rows)
+        return Outcome(RowsAnswer(predicted, self.rows), points, notes)
+
+    def _take(self, new: list[Row]) -> tuple[list[PredictedRow], FloatArray, list[Note]]:
+        """Predict rows and learn them: the answer, the points and the notes."""
         pipeline = self._ready()
-        rows = self._encoded(pipeline, op.rows)
+        rows = self._encoded(pipeline, new)
         before = pipeline.drift, pipeline.chosen
-        if pipeline.schema.ticket:
-            predicted = pipeline.take(rows, ahead=True)
-        else:
-            predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=True)
+        if not pipeline.schema.ticket:
+            rows = pipeline.encoder.fill(rows)
+        predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
-        answer = RowsAnswer([PredictedRow(int(row), *rest) for row, *rest in _table(predicted)], pipeline.rows)
-        return Outcome(answer, _points(pipeline.scored), _notes(pipeline, *before))
+        answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
+        return answers, _points(pipeline.scored), _notes(pipeline, *before)
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
