@@ -266,7 +266,7 @@ class Hosted:
         if self._journal.trouble is not None:
             self._journal.probe()
         new, repeated = self._without_repeated(part)
-        learner, saved, began = self._loaded(), self._is_snapshot_due(), time.perf_counter()
+        learner, saved, began = self._loaded(), self._is_snapshot_due(), time.thread_time()
         outcomes: list[Outcome | RefusedError]
         try:
             outcomes = learner.apply_all([asked.op for asked in new])
@@ -288,7 +288,7 @@ class Hosted:
                 self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
             else:
                 done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
-        self._note_pace(done, time.perf_counter() - began)
+        self._note_pace(done, time.thread_time() - began)
         answers = {id(one.asked): one.answer for one in done}
         known = [
             (asked, first if isinstance(first, bytes) else answers[id(first)])

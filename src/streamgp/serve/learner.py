@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.waiting import Tickets
 from streamgp.job.expressions import value_of
@@ -75,6 +76,13 @@ class Note(Struct):
     text: str
 
 
+class Noted(NamedTuple):
+    """Changes of a stream, and which models were chosen, so far."""
+
+    drift: list[tuple[int, str]]
+    chosen: Chosen | None
+
+
 class Outcome(Struct):
     """What an op led to.
 
@@ -107,6 +115,7 @@ class Learner:
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self.tickets = Tickets(pending_of(settings))
         self._issued = 0
+        self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
 
     @property
     def rows(self) -> int:
@@ -214,13 +223,13 @@ class Learner:
         """Predict rows and learn them: the answer, the points and the notes."""
         pipeline = self._ready()
         rows = self._encoded(pipeline, new)
-        before = pipeline.drift, pipeline.chosen
+        before = self._noted(pipeline)
         if not pipeline.schema.ticket:
             rows = pipeline.encoder.fill(rows)
         predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
         answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
-        return answers, _points(pipeline.scored), _notes(pipeline, *before)
+        return answers, _points(pipeline.scored), self._notes(pipeline, before)
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
@@ -237,7 +246,7 @@ class Learner:
 
     def _targets(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        before = pipeline.drift, pipeline.chosen
+        before = self._noted(pipeline)
         results, waits, y, times = [], [], [], []
         for target in op.targets:
             waited = self.tickets.resolve(target.ticket)
@@ -254,7 +263,22 @@ class Learner:
         if waits:
             points = _points(pipeline.resolve(np.array(waits), np.array(y), times))
             self._detach(pipeline)
-        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
+        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, self._notes(pipeline, before))
+
+    def _noted(self, pipeline: Pipeline) -> Noted:
+        """The changes and the choice of models so far."""
+        if self._known is None or self._known[0] is not pipeline:
+            self._known = pipeline, Noted(pipeline.drift, pipeline.chosen)
+        return self._known[1]
+
+    def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
+        """What has happened since."""
+        drift, chosen = now = Noted(pipeline.drift, pipeline.chosen)
+        self._known = pipeline, now
+        notes = [Note("drift", row, event) for row, event in drift if (row, event) not in before.drift]
+        if chosen is not None and before.chosen is None:
+            notes.append(Note("model", pipeline.rows, f"{chosen.name} ({chosen.reason})"))
+        return notes
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
@@ -434,10 +458,3 @@ def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
 
 def _points(scored: PredictedRows) -> FloatArray:
     return np.column_stack([scored.row.astype(np.float64), scored.observed, scored.mean, scored.lower, scored.upper])
-
-
-def _notes(pipeline: Pipeline, drift: list[tuple[int, str]], chosen: Any) -> list[Note]:
-    notes = [Note("drift", row, event) for row, event in pipeline.drift if (row, event) not in drift]
-    if pipeline.chosen is not None and chosen is None:
-        notes.append(Note("model", pipeline.rows, f"{pipeline.chosen.name} ({pipeline.chosen.reason})"))
-    return notes

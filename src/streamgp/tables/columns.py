@@ -38,6 +38,7 @@ DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])") 
 DAY, WEEK = 86400.0, 7 * 86400.0
 # The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
 # hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
+PLAIN = frozenset({float, int, type(None)})
 MOST_SEASON = 10_080  # rows of a week of minutes
 CYCLES = {"time of day": (DAY, 60.0, 0.5 * DAY), "day of week": (WEEK, 600.0, 2 * DAY)}
 
@@ -291,13 +292,18 @@ class RowEncoder:
         n = len(chunk)
         wrong: dict[int, str] = {}
         parts: list[FloatArray] = []
+        numbers = self._plain(chunk)
         for name in schema.inputs:
-            column, values = schema.column(name), _values(chunk, name)
-            if column.kind == "number":
-                parts.append(self._numbers(name, values, wrong)[:, None])
+            if name in numbers:
+                parts.append(numbers[name][:, None])
+            elif (column := schema.column(name)).kind == "number":
+                parts.append(self._numbers(name, _values(chunk, name), wrong)[:, None])
             else:
-                parts.append(_indicators(column, values))
-        y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
+                parts.append(_indicators(column, _values(chunk, name)))
+        if schema.target in numbers:
+            y = numbers[schema.target]
+        else:
+            y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
         times = None
         if schema.time:
             times = ["" if value is None else str(value) for value in _values(chunk, schema.time)]
@@ -317,6 +323,9 @@ class RowEncoder:
     def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
+        if len(X) and np.isfinite(X).all() and np.isfinite(y).all():
+            self.last = X[-1].copy()
+            return encoded
         names = self.schema.input_names
         own = [] if self.schema.ticket else [(self.schema.target, np.isnan(y))]  # a late target is not missing
         for name, missing in [*own, *zip(names, np.isnan(X).T, strict=True)]:
@@ -325,6 +334,22 @@ class RowEncoder:
         if len(X):
             self.last = _fill(X, self.last)
         return encoded
+
+    def _plain(self, chunk: Chunk) -> dict[str, FloatArray]:
+        """The columns of numbers where all of them hold finite ones or nothing, and no text; otherwise none."""
+        names = [*self._number_columns, self.schema.target]
+        values = [_values(chunk, name) for name in names]
+        if any(type(value) not in PLAIN for column in values for value in column):
+            return {}
+        try:
+            block = np.array(values, dtype=np.float64)
+        except OverflowError:
+            return {}
+        return {} if np.isinf(block).any() else dict(zip(names, block, strict=True))
+
+    @cached_property
+    def _number_columns(self) -> list[str]:
+        return [name for name in self.schema.inputs if self.schema.column(name).kind == "number"]
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         decimal = self.schema.column(name).decimal
