@@ -23,7 +23,8 @@ from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.delayed import Ahead

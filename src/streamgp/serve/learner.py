@@ -288,14 +288,21 @@ class Learner:
         return self.pipeline
 
     def _encoded(self, pipeline: Pipeline, rows: list[Row]) -> EncodedRows:
-        schema = pipeline.schema
-        needed = {*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)}
+        needed, known = set(pipeline.schema.needed), pipeline.schema.names
         for number, row in enumerate(rows, 1):
             if needed.isdisjoint(row):
                 columns = ", ".join(sorted(needed)[:20])
                 raise RefusedError(
                     422, "bad_row", f"row {number} has none of the stream's columns", f"they are: {columns}"
                 )
+            for name in row.keys() - known:  # a new column is left out, unless it looks like one that is missing
+                if meant := nearest(name, sorted(needed - row.keys())):
+                    raise RefusedError(
+                        422,
+                        "bad_row",
+                        f"row {number} has {name!r}, which is no column of the stream.{meant}",
+                        "nothing of this request was learned; fix the name, resend",
+                    )
         encoded = pipeline.encoder.encode(as_chunk(rows))
         if encoded.bad:
             line, reason = encoded.bad[0]
