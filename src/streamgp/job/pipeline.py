@@ -23,7 +23,8 @@ from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Yardsticks
 from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.delayed import Ahead
@@ -142,6 +143,11 @@ class Pipeline:
     def _staged(self) -> Staged:
         """The part of the model that is chosen and tuned."""
         return next(one for one in self.model._family() if isinstance(one, Staged))
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        look = self.screening.next_look(self.rows)
+        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
 
     @property
     def chosen(self) -> Chosen | None:
