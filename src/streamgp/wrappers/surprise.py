@@ -1,0 +1,281 @@
+"""Surprise: how improbable each error is among those before it, and evidence that errors have changed.
+
+The score of an error of z standard deviations is s = -log P(|Z| >= |z|) of a Gaussian: exponential with mean 1 where
+predictions are Gaussian and right, and whatever it is elsewhere. Scores are counted in bins, which fade. Beyond a high
+quantile u their excesses are generalized Pareto, P(s - u > x) = (1 + shape x / scale)^(-1 / shape), whatever their
+distribution [Pickands 1975], so that the p-value of a score is that of a rank below u, and of the fitted tail above.
+
+A spike is one row with a p-value below its share of the budget. A change is told by the sum over its possible first
+rows of products of e-values (drift.py), one for errors that have grown, one for errors that lie higher and one for
+errors that lie lower than before, averaged: each is a fair game while nothing changes, and so is the average.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.wrappers.detector import MOST_REFUTED
+from streamgp.wrappers.drift import wager
+
+Array = NDArray
+
+NONE, SPIKE, LEVEL, RELATION = range(4)
+
+# Scores are counted in bins of their logarithm, for errors below and above 0 apart: those of negative errors come first,
+# the largest score first, so that bins are in the order of the errors.
+SIDE = 1024
+LEAST, LARGEST = 1e-3, 1e9
+WIDTH = math.log(LARGEST / LEAST) / SIDE
+LEAST_P = 1e-300
+MOST_SURPRISE = -math.log(LEAST_P)
+
+# The shares of the budget. What a change needs more of evidence costs few rows, because evidence grows exponentially.
+SPIKES, CHANGES = 0.85, 0.15
+# A level has changed, not the relation, where evidence for one side is at least this share of that for both: errors of
+# both signs divide the evidence for one side by MOST / wager(1) = 5 each.
+ONE_SIDED = 0.1
+# A spike divides the budget of those after it by e^PAID, and rows without one earn it back, so that in the long run
+# spikes come at their rate whatever the tail was taken for; at most by a factor of 10 either way.
+PAID, MOST_PAID = 0.3, math.log(10.0)
+# A spike counts among the scores as one that a tenth of the budget would allow: what is broken must not be the tail.
+ALLOWED = 0.1
+
+# The tail: this share of the scores, or so many of them as long as they are few, at most a fifth.
+TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
+# [zhang2009] Section 2.2: the profile likelihood at so many points, and the spread of their prior.
+POINTS, SPREAD = 20, 3.0
+# The prior of the shape, worth so many scores: between that of Gaussian and that of heavy-tailed errors.
+PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
+# The tail is fitted anew after a sixteenth of the rows that count, and at the latest after so many rows.
+FIT_AFTER, FIT_AT_LATEST = 16.0, 64.0
+
+# What is kept of each output beside the counts and the evidence: the counts' sum, rows since the start or the last
+# change, rows since the fit, changes so far, those that count against the next one, and the log of the budget's factor.
+TOTAL, ROWS, UNFITTED, CHANGED, REFUTED, PACE = range(6)
+PROGRESS = 6
+THRESHOLD, SHARE, SCALE, SHAPE = range(4)
+FITTED = 4
+GROWN, HIGHER, LOWER = range(3)
+WATCHED = 3
+
+
+@entry(MATRIX, MATRIX, VECTOR, BOOLEAN, NUMBER, NUMBER, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+def judge(
+    X: Array,
+    Z: Array,
+    budgets: Array,
+    stopping: bool,
+    memory: float,
+    warmup: float,
+    counts: Array,
+    tails: Array,
+    evidence: Array,
+    progress: Array,
+    usual: Array,
+    surprise: Array,
+    kinds: Array,
+) -> int:
+    """Judge rows in order; return how many were: all, or as far as the first spike.
+
+    Args:
+        X: (n, d) inputs.
+        Z: (n, p) errors in standard deviations; NaN where there is none, infinite where they are beyond all comparison.
+        budgets: (n,) alarms that each row may raise on average, over all outputs.
+        stopping: whether to stop after a row with a spike, unless it is beyond all comparison.
+        memory: rows over which counts fade.
+        warmup: rows from the start, and from a change, that are only counted.
+        counts: (p, 2 SIDE) of the scores.
+        tails: (p, FITTED).
+        evidence: (p, WATCHED).
+        progress: (p, PROGRESS).
+        usual: (2, d) mean of each input, and how many rows it is of.
+        surprise: (n, p), the result: -log of the p-values.
+        kinds: (n, p), the result: which alarm there is.
+    """
+    n, p = Z.shape
+    for t in range(n):
+        for i in range(X.shape[1]):
+            usual[1, i] = min(usual[1, i] + 1.0, memory)
+            usual[0, i] += (X[t, i] - usual[0, i]) / usual[1, i]
+        spike = False
+        for j in range(p):
+            surprise[t, j], kinds[t, j] = np.nan, NONE
+            if np.isnan(Z[t, j]):
+                continue
+            if np.isinf(Z[t, j]):
+                surprise[t, j], kinds[t, j] = MOST_SURPRISE, SPIKE
+            else:
+                budget = budgets[t] / p
+                progress[j, ROWS] += 1.0
+                if progress[j, ROWS] > warmup:
+                    fit_when_due(counts[j], tails[j], progress[j])
+                score = nats(Z[t, j])
+                surprise[t, j] = -math.log(p_value(score, counts[j], tails[j], progress[j]))
+                if progress[j, ROWS] > warmup:
+                    kinds[t, j] = alarm_of(Z[t, j], surprise[t, j], budget, counts[j], evidence[j], progress[j])
+                    score = min(score, score_at(ALLOWED * SPIKES * budget, tails[j]))
+                if kinds[t, j] > SPIKE:
+                    start_again(counts[j], evidence[j], progress[j])
+                else:
+                    count(score, Z[t, j] < 0.0, memory, counts[j], progress[j])
+                spike = spike or kinds[t, j] == SPIKE
+        if spike and stopping:
+            return t + 1
+    return n
+
+
+@compiled
+def nats(z: float) -> float:
+    """The score of an error, -log P(|Z| >= |z|)."""
+    x = min(abs(z), 1e150) / math.sqrt(2.0)
+    if x < 25.0:
+        return -math.log(math.erfc(x))
+    return x * x + math.log(x * math.sqrt(math.pi))  # to 1 / (2 x^2)
+
+
+@compiled
+def bin_of(score: float) -> int:
+    """The bin of a score, counted from 0 on its side."""
+    return int(min(max(math.log(max(score, LEAST) / LEAST) / WIDTH, 0.0), SIDE - 1.0))
+
+
+@compiled
+def counted(counts: Array, k: int) -> float:
+    """Scores in bin k, of both sides."""
+    return counts[SIDE - 1 - k] + counts[SIDE + k]  # type: ignore[no-any-return]
+
+
+@compiled
+def p_value(score: float, counts: Array, tail: Array, progress: Array) -> float:
+    """How probable a score is that is at least as large."""
+    if progress[UNFITTED] >= 0.0 and score > tail[THRESHOLD]:
+        x = (score - tail[THRESHOLD]) / tail[SCALE]
+        if abs(tail[SHAPE]) < 1e-6:
+            return max(tail[SHARE] * math.exp(-x), LEAST_P)
+        left = 1.0 + tail[SHAPE] * x
+        return max(tail[SHARE] * left ** (-1.0 / tail[SHAPE]), LEAST_P) if left > 0.0 else LEAST_P
+    larger = 0.0
+    for k in range(bin_of(score), SIDE):
+        larger += counted(counts, k)
+    return min(1.0, (1.0 + larger) / (1.0 + progress[TOTAL]))  # the sum was rounded otherwise
+
+
+@compiled
+def score_at(p: float, tail: Array) -> float:
+    """The score in the tail that has this p-value; infinite where it has none."""
+    if p <= 0.0:
+        return np.inf
+    log_ratio = max(math.log(tail[SHARE] / p), 0.0)
+    if abs(tail[SHAPE]) < 1e-6:
+        return tail[THRESHOLD] + tail[SCALE] * log_ratio  # type: ignore[no-any-return]
+    return tail[THRESHOLD] + tail[SCALE] * math.expm1(tail[SHAPE] * log_ratio) / tail[SHAPE]  # type: ignore[no-any-return]
+
+
+@compiled
+def count(score: float, below: bool, memory: float, counts: Array, progress: Array) -> None:
+    """Count a score among those before it, which fade."""
+    kept = 1.0 - 1.0 / memory
+    for k in range(counts.size):
+        counts[k] *= kept
+    place = bin_of(score)
+    counts[SIDE - 1 - place if below else SIDE + place] += 1.0
+    progress[TOTAL] = kept * progress[TOTAL] + 1.0
+
+
+@compiled
+def start_again(counts: Array, evidence: Array, progress: Array) -> None:
+    """After a change errors are compared with those that come."""
+    counts[:], evidence[:] = 0.0, 0.0
+    progress[TOTAL], progress[ROWS], progress[UNFITTED], progress[PACE] = 0.0, 0.0, -1.0, 0.0
+
+
+@compiled
+def alarm_of(z: float, surprise: float, budget: float, counts: Array, evidence: Array, progress: Array) -> int:
+    """Which alarm a row raises that the counts do not have yet."""
+    if budget <= 0.0:
+        return NONE
+    kind = NONE
+    allowed = SPIKES * budget
+    if surprise > -math.log(allowed) - progress[PACE]:
+        kind = SPIKE
+    paid = PAID * allowed - (PAID if kind == SPIKE else 0.0)
+    progress[PACE] = min(max(progress[PACE] + paid, -MOST_PAID), MOST_PAID)
+    place, larger_below, larger_above = bin_of(nats(z)), 0.0, 0.0
+    for k in range(place, SIDE):
+        larger_below += counts[SIDE - 1 - k]
+        larger_above += counts[SIDE + k]
+    own = counts[SIDE - 1 - place if z < 0.0 else SIDE + place]
+    all_ = max(progress[TOTAL], larger_below + larger_above)
+    # As extreme on the side of z, and on the other side all that are not more extreme than z.
+    here = larger_below if z < 0.0 else larger_above
+    there = all_ - here + own
+    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager((1.0 + larger_below + larger_above) / (1.0 + all_))
+    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager((1.0 + (there if z < 0.0 else here)) / (1.0 + all_))
+    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager((1.0 + (here if z < 0.0 else there)) / (1.0 + all_))
+    rate = CHANGES * budget
+    found = 0.5 * evidence[GROWN] + 0.25 * (evidence[HIGHER] + evidence[LOWER])
+    if math.log(found) < -math.log(rate) * 2.0 ** progress[REFUTED]:
+        return kind
+    # One that comes sooner than the rate allows was likely none, or that before it: the next one needs more.
+    if progress[CHANGED] > 0.0:
+        sooner = progress[ROWS] < 1.0 / rate
+        progress[REFUTED] = min(progress[REFUTED] + 1.0, MOST_REFUTED) if sooner else progress[REFUTED] // 2.0
+    progress[CHANGED] += 1.0
+    one_sided = max(evidence[HIGHER], evidence[LOWER]) >= ONE_SIDED * evidence[GROWN]
+    return LEVEL if one_sided else RELATION
+
+
+@compiled
+def fit_when_due(counts: Array, tail: Array, progress: Array) -> None:
+    """Fit the tail, if enough rows have come since."""
+    unfitted = progress[UNFITTED]
+    if 0.0 <= unfitted < min(progress[TOTAL] / FIT_AFTER, FIT_AT_LATEST):
+        progress[UNFITTED] = unfitted + 1.0
+        return
+    fit(counts, progress[TOTAL], tail)
+    progress[UNFITTED] = 0.0
+
+
+@compiled
+def fit(counts: Array, total: float, tail: Array) -> None:
+    """Fit a generalized Pareto distribution to the largest scores. [zhang2009] Eqs. (3), (7)-(9), theta = -shape / scale."""
+    wanted, n, first = max(TAIL * total, min(FEWEST, MOST_TAIL * total)), 0.0, SIDE
+    while first > 0 and n < wanted:
+        first -= 1
+        n += counted(counts, first)
+    threshold = LEAST * math.exp(first * WIDTH)
+    quartile, largest, seen = 0.0, 0.0, 0.0
+    excesses, weights, used = np.empty(SIDE), np.empty(SIDE), 0
+    for k in range(first, SIDE):
+        weight = counted(counts, k)
+        if weight > 0.0:
+            excess = LEAST * math.exp((k + 0.5) * WIDTH) - threshold
+            excesses[used], weights[used] = excess, weight / n
+            used += 1
+            quartile = excess if seen < 0.25 * n else quartile
+            seen += weight
+            largest = excess
+    thetas, likelihoods = np.empty(POINTS), np.empty(POINTS)
+    for i in range(POINTS):
+        thetas[i] = 1.0 / largest + (1.0 - math.sqrt(POINTS / (i + 0.5))) / (SPREAD * quartile)
+        shape = shape_at(thetas[i], excesses[:used], weights[:used])
+        ratio = -thetas[i] / shape
+        likelihoods[i] = n * (math.log(ratio) - shape - 1.0) if ratio > 0.0 else -np.inf
+    weight = np.exp(likelihoods - likelihoods.max())
+    theta = np.sum(thetas * weight) / np.sum(weight)
+    shape = shape_at(theta, excesses[:used], weights[:used])
+    tail[THRESHOLD], tail[SHARE], tail[SCALE] = threshold, min(1.0, (1.0 + n) / (1.0 + total)), -shape / theta
+    tail[SHAPE] = (n * shape + PRIOR_ROWS * PRIOR_SHAPE) / (n + PRIOR_ROWS)
+
+
+@compiled
+def shape_at(theta: float, excesses: Array, weights: Array) -> float:
+    """The shape that is most likely where shape / scale is -theta."""
+    shape = 0.0
+    for i in range(excesses.size):
+        shape += weights[i] * math.log(max(1.0 - theta * excesses[i], 1e-12))
+    return shape
