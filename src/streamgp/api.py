@@ -40,6 +40,7 @@ from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
 from streamgp.recipes.time import TimeGP, TimePrediction
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
@@ -68,6 +69,7 @@ __all__ = [
     "SSGPR",
     "SWKRLS",
     "Ahead",
+    "Alarms",
     "Auto",
     "BackToPrior",
     "Basis",

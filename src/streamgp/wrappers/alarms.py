@@ -17,10 +17,11 @@ from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, plain, unpacked
+from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
+from streamgp.wrappers.detector import MOST_REFUTED
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 KINDS = ("", "spike", "level", "relation")
@@ -122,8 +123,8 @@ class Alarms(Wrapper):
     are compared with those that come, from ``warmup`` rows on. Spikes get 85% of the budget, changes 15%; several
     outputs share it.
 
-    A spike is learned with a noise that is inflated by how far its surprise exceeds the budget. Models that cannot weigh
-    a row by its noise learn it as a missing target.
+    A spike is learned with a noise that is inflated by how far its surprise exceeds the budget. Models that cannot
+    weigh a row by its noise learn it as a missing target.
 
     Example:
         >>> import numpy as np
@@ -151,13 +152,14 @@ class Alarms(Wrapper):
         rate: Annotated[
             Any,
             Setting(
-                'false alarms while nothing is abnormal: for each row, such as 1e-3, or for a length of time, such as '
+                "false alarms while nothing is abnormal: for each row, such as 1e-3, or for a length of time, such as "
                 '"1/week", "3/day" or "1/8h", where every row has its time',
                 check=rate_of,
             ),
         ] = 1e-3,
         discount_spikes: Annotated[
-            bool, Setting("whether a spike is learned with a larger noise, so that it is not taken as truth", check=switch)
+            bool,
+            Setting("whether a spike is learned with a larger noise, so that it is not taken as truth", check=switch),
         ] = True,
         memory: Annotated[int, Setting("over which rows errors count", "rows", whole)] = 5000,
         warmup: Annotated[
@@ -206,7 +208,7 @@ class Alarms(Wrapper):
         require("scales of the tails", state.tails[fitted, surprise.SCALE], above=0)
         require("evidence", state.evidence, at_least=0)
         require("progress", state.progress, at_least=-surprise.MOST_PAID)
-        require("refuted changes", state.progress[:, surprise.REFUTED], at_least=0, at_most=surprise.MOST_REFUTED)
+        require("refuted changes", state.progress[:, surprise.REFUTED], at_least=0, at_most=MOST_REFUTED)
         for name in ("clock", "usual"):
             require(name, getattr(state, name))
         for name, kinds in (("the last row", state.last[1]), ("events", state.events[:, 1])):
@@ -225,8 +227,8 @@ class Alarms(Wrapper):
         if time is None or not np.all(np.isfinite(time[learned])):
             raise ValueError(
                 f"rate={self._settings['rate']!r} counts alarms by time, so that every learned row needs its own: "
-                "learn_one(x, y, time=t), track(X, Y, time=times); nothing was learned. Without times give the rate for "
-                "each row, such as rate=1e-3"
+                "learn_one(x, y, time=t), track(X, Y, time=times); nothing was learned. Without times give the rate "
+                "for each row, such as rate=1e-3"
             )
 
     def _budgets(self, conditions: FloatArray | None, n: int) -> FloatArray:
@@ -236,12 +238,12 @@ class Alarms(Wrapper):
         """
         if not self._per_second or conditions is None:
             return np.array([np.full(n, self._per_row), np.zeros(n), np.zeros(n)])
-        time, (first, latest), timed = conditions[:, TIME], self._state.clock, self._numbers.count("timed")
+        time, (first, last), before = conditions[:, TIME], self._state.clock, self._numbers.count("timed")
         known = np.isfinite(time)
-        if not timed:
-            first = latest = time[known][0] if known.any() else 0.0
-        latest = np.fmax.accumulate(np.append(latest, time))[1:]
-        timed = timed + np.cumsum(known)
+        if not before:
+            first = last = time[known][0] if known.any() else 0.0
+        latest = np.fmax.accumulate(np.append(last, time))[1:]
+        timed = before + np.cumsum(known)
         mean = np.where(timed > 1, latest - first, 0.0) / np.maximum(timed - 1, 1)
         return np.array([np.minimum(self._per_second * mean, MOST_RATE), latest, timed])
 
@@ -327,8 +329,8 @@ class Alarms(Wrapper):
         rows = surprise.judge(X, _deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
         found = found[:, :rows]
         self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
-        state.last[:] = np.where(np.isnan(found[:, -1]), 0.0, found[:, -1])
-        self._numbers.counters["judged"] = numbers[rows - 1] + 1
+        for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
+            state.last[:], self._numbers.counters["judged"] = found[:, t], numbers[t] + 1
         for t, j in np.argwhere(found[1] != surprise.NONE):
             time = np.nan if conditions is None else conditions[t, TIME]
             what = found[1, t, j], found[0, t, j], came[t, j], prediction.mean[t, j]
@@ -363,7 +365,8 @@ class Alarms(Wrapper):
         return 1 + self._predicted_width(p) + self._within._issued_width(p)
 
     def _predicted_width(self, p: int) -> int:
-        return packed(self._within._empty()._each(lambda _: np.empty((0, p))), p).shape[1]
+        like = self._within._empty()._each(lambda _: np.empty((0, p)))
+        return int(packed(like, p).shape[1])
 
     def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
         prediction, issued = self._within._issue(X)
@@ -395,9 +398,7 @@ class Alarms(Wrapper):
         if prediction.surprise is None:
             return shaped
         columns = (slice(None), 0) if self._shape.scalar else slice(None)
-        return dataclasses.replace(
-            shaped, surprise=prediction.surprise[columns], alarm=prediction.alarm[columns]
-        )
+        return dataclasses.replace(shaped, surprise=prediction.surprise[columns], alarm=prediction.alarm[columns])
 
     def explain_one(self, x: Any, y: Any) -> FloatArray:
         """Return by how many nats the target of a row would be less surprising if one input had its usual value.
@@ -416,8 +417,8 @@ class Alarms(Wrapper):
         rows = np.repeat(X, X.shape[1] + 1, axis=0)
         np.fill_diagonal(rows[1:], self._state.usual[0])
         targets = np.repeat(Y, len(rows), axis=0)
-        scores = surprise.scores(_deviations(self._within._predict(rows), targets, targets, None))
-        total = np.nansum(scores, axis=1)
+        p_values = self._within._predict(rows).p_value(targets)
+        total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
         return np.asarray(total[0] - total[1:])
 
     # What can be read.
@@ -446,16 +447,14 @@ class Alarms(Wrapper):
         if self._d is None:
             return []
         count = self._numbers.count("noted")
-        rows = (self._state.events[i % self._history] for i in range(max(0, count - self._history), count))
+        rows = (self._state.events[i % self._history].tolist() for i in range(max(0, count - self._history), count))
         return [
-            Alarm(int(row), KINDS[int(kind)], *map(float, rest), int(output), float(time))
-            for row, kind, *rest, output, time in rows
+            Alarm(int(row), KINDS[int(kind)], nats, observed, expected, int(output), time)
+            for row, kind, nats, observed, expected, output, time in rows
         ]
 
 
-def _deviations(
-    prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None
-) -> FloatArray:
+def _deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None) -> FloatArray:
     """Errors in standard deviations of observations with the noise of their rows; infinite where they are none."""
     mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
     noise = noise_of(conditions, prediction.noise)

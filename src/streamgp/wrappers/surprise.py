@@ -25,8 +25,8 @@ Array = NDArray
 
 NONE, SPIKE, LEVEL, RELATION = range(4)
 
-# Scores are counted in bins of their logarithm, for errors below and above 0 apart: those of negative errors come first,
-# the largest score first, so that bins are in the order of the errors.
+# Scores are counted in bins of their logarithm, for errors below and above 0 apart: those below come first, the largest
+# score first, so that bins are in the order of the errors.
 SIDE = 1024
 LEAST, LARGEST = 1e-3, 1e9
 WIDTH = math.log(LARGEST / LEAST) / SIDE
@@ -41,12 +41,12 @@ ONE_SIDED = 0.1
 # A spike divides the budget of those after it by e^PAID, and rows without one earn it back, so that in the long run
 # spikes come at their rate whatever the tail was taken for; at most by a factor of 10 either way.
 PAID, MOST_PAID = 0.3, math.log(10.0)
-# A spike counts among the scores as one that a tenth of the budget would allow: what is broken must not be the tail.
-ALLOWED = 0.1
+# A spike of more than twice the surprise that makes one is not counted among the scores: it is broken, and no tail.
+BROKEN = 2.0
 
 # The tail: this share of the scores, or so many of them as long as they are few, at most a fifth.
 TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
-# [zhang2009] Section 2.2: the profile likelihood at so many points, and the spread of their prior.
+# Of the fit [Zhang and Stephens 2009]: points at which the likelihood is taken, and the spread of their prior.
 POINTS, SPREAD = 20, 3.0
 # The prior of the shape, worth so many scores: between that of Gaussian and that of heavy-tailed errors.
 PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
@@ -96,9 +96,10 @@ def judge(
         surprise: (n, p), the result: -log of the p-values.
         kinds: (n, p), the result: which alarm there is.
     """
-    n, p = Z.shape
+    n: int = Z.shape[0]
+    p: int = Z.shape[1]
     for t in range(n):
-        for i in range(X.shape[1]):
+        for i in range(0 if np.all(np.isnan(Z[t])) else X.shape[1]):
             usual[1, i] = min(usual[1, i] + 1.0, memory)
             usual[0, i] += (X[t, i] - usual[0, i]) / usual[1, i]
         spike = False
@@ -117,10 +118,9 @@ def judge(
                 surprise[t, j] = -math.log(p_value(score, counts[j], tails[j], progress[j]))
                 if progress[j, ROWS] > warmup:
                     kinds[t, j] = alarm_of(Z[t, j], surprise[t, j], budget, counts[j], evidence[j], progress[j])
-                    score = min(score, score_at(ALLOWED * SPIKES * budget, tails[j]))
                 if kinds[t, j] > SPIKE:
                     start_again(counts[j], evidence[j], progress[j])
-                else:
+                elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
                     count(score, Z[t, j] < 0.0, memory, counts[j], progress[j])
                 spike = spike or kinds[t, j] == SPIKE
         if spike and stopping:
@@ -154,25 +154,13 @@ def p_value(score: float, counts: Array, tail: Array, progress: Array) -> float:
     """How probable a score is that is at least as large."""
     if progress[UNFITTED] >= 0.0 and score > tail[THRESHOLD]:
         x = (score - tail[THRESHOLD]) / tail[SCALE]
-        if abs(tail[SHAPE]) < 1e-6:
-            return max(tail[SHARE] * math.exp(-x), LEAST_P)
-        left = 1.0 + tail[SHAPE] * x
-        return max(tail[SHARE] * left ** (-1.0 / tail[SHAPE]), LEAST_P) if left > 0.0 else LEAST_P
+        if tail[SHAPE] < 1e-6:
+            return float(max(tail[SHARE] * math.exp(-x), LEAST_P))
+        return float(max(tail[SHARE] * (1.0 + tail[SHAPE] * x) ** (-1.0 / tail[SHAPE]), LEAST_P))
     larger = 0.0
     for k in range(bin_of(score), SIDE):
         larger += counted(counts, k)
-    return min(1.0, (1.0 + larger) / (1.0 + progress[TOTAL]))  # the sum was rounded otherwise
-
-
-@compiled
-def score_at(p: float, tail: Array) -> float:
-    """The score in the tail that has this p-value; infinite where it has none."""
-    if p <= 0.0:
-        return np.inf
-    log_ratio = max(math.log(tail[SHARE] / p), 0.0)
-    if abs(tail[SHAPE]) < 1e-6:
-        return tail[THRESHOLD] + tail[SCALE] * log_ratio  # type: ignore[no-any-return]
-    return tail[THRESHOLD] + tail[SCALE] * math.expm1(tail[SHAPE] * log_ratio) / tail[SHAPE]  # type: ignore[no-any-return]
+    return float(min(1.0, (1.0 + larger) / (1.0 + progress[TOTAL])))  # the sum was rounded otherwise
 
 
 @compiled
@@ -210,12 +198,15 @@ def alarm_of(z: float, surprise: float, budget: float, counts: Array, evidence: 
         larger_above += counts[SIDE + k]
     own = counts[SIDE - 1 - place if z < 0.0 else SIDE + place]
     all_ = max(progress[TOTAL], larger_below + larger_above)
-    # As extreme on the side of z, and on the other side all that are not more extreme than z.
-    here = larger_below if z < 0.0 else larger_above
-    there = all_ - here + own
-    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager((1.0 + larger_below + larger_above) / (1.0 + all_))
-    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager((1.0 + (there if z < 0.0 else here)) / (1.0 + all_))
-    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager((1.0 + (here if z < 0.0 else there)) / (1.0 + all_))
+    grown = (1.0 + larger_below + larger_above) / (1.0 + all_)
+    # As extreme on the side of z, and seen from the other side all that are not more extreme than z. Errors that are no
+    # larger than before are no evidence: after a change a model learns, and its errors return to 0.
+    larger = larger_below if z < 0.0 else larger_above
+    here = max((1.0 + larger) / (1.0 + all_), 0.5 * grown)
+    there = max((1.0 + all_ - larger + own) / (1.0 + all_), 0.5 * grown)
+    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager(grown)
+    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager(there if z < 0.0 else here)
+    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager(here if z < 0.0 else there)
     rate = CHANGES * budget
     found = 0.5 * evidence[GROWN] + 0.25 * (evidence[HIGHER] + evidence[LOWER])
     if math.log(found) < -math.log(rate) * 2.0 ** progress[REFUTED]:
@@ -242,7 +233,11 @@ def fit_when_due(counts: Array, tail: Array, progress: Array) -> None:
 
 @compiled
 def fit(counts: Array, total: float, tail: Array) -> None:
-    """Fit a generalized Pareto distribution to the largest scores. [zhang2009] Eqs. (3), (7)-(9), theta = -shape / scale."""
+    """Fit a generalized Pareto distribution to the largest scores, as [Zhang and Stephens 2009] do.
+
+    Given theta = -shape / scale the most likely shape is known; theta is the mean of a few points, weighted by their
+    likelihoods.
+    """
     wanted, n, first = max(TAIL * total, min(FEWEST, MOST_TAIL * total)), 0.0, SIDE
     while first > 0 and n < wanted:
         first -= 1
@@ -270,6 +265,8 @@ def fit(counts: Array, total: float, tail: Array) -> None:
     shape = shape_at(theta, excesses[:used], weights[:used])
     tail[THRESHOLD], tail[SHARE], tail[SCALE] = threshold, min(1.0, (1.0 + n) / (1.0 + total)), -shape / theta
     tail[SHAPE] = (n * shape + PRIOR_ROWS * PRIOR_SHAPE) / (n + PRIOR_ROWS)
+    if tail[SHAPE] < 0.0:  # no score is impossible: exponential
+        tail[SHAPE], tail[SCALE] = 0.0, np.sum(excesses[:used] * weights[:used])
 
 
 @compiled
