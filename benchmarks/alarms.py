@@ -165,9 +165,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     return {
         "false alarms": table(["false alarms over nominal", *(f"{rate:g}" for rate in RATES)], rates),
         "planted faults": table(["table", "faults", *HOW, "other alarms"], found),
-        "changes": table(
-            ["shift in noise std", "Alarms: rows", "before it", "DriftAware: rows", "before it"], changes
-        ),
+        "changes": table(["shift in noise std", "Alarms: rows", "before it", "DriftAware: rows", "before it"], changes),
     }
 
 

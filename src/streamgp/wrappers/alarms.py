@@ -95,10 +95,10 @@ class Judged(NamedTuple):
     p_value: Any
 
 
-def rate_of(name: str, value: Any) -> tuple[float, float]:
+def rate_of(name: str, value: Any, most: float = MOST_RATE) -> tuple[float, float]:
     """Alarms for each row and for each second; one of them is 0."""
     if not isinstance(value, str):
-        return number(name, value, above=0, at_most=MOST_RATE), 0.0
+        return number(name, value, above=0, at_most=most), 0.0
     count, _, unit = value.partition("/")
     unit = unit.strip().lower()
     try:
@@ -326,7 +326,7 @@ class Alarms(Wrapper):
         found = np.empty((2, *Y.shape))
         how = self._discounts, self._kept, self._warmup
         arrays = state.counts, state.tails, state.evidence, state.progress, state.usual
-        rows = surprise.judge(X, _deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
+        rows = surprise.judge(X, deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
         found = found[:, :rows]
         self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
@@ -454,7 +454,7 @@ class Alarms(Wrapper):
         ]
 
 
-def _deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None) -> FloatArray:
+def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None) -> FloatArray:
     """Errors in standard deviations of observations with the noise of their rows; infinite where they are none."""
     mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
     noise = noise_of(conditions, prediction.noise)

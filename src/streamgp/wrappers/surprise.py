@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
 from streamgp.wrappers.detector import MOST_REFUTED
 from streamgp.wrappers.drift import wager
 
@@ -98,6 +98,7 @@ def judge(
     """
     n: int = Z.shape[0]
     p: int = Z.shape[1]
+    beyond = np.empty(2 * SIDE)
     for t in range(n):
         for i in range(0 if np.all(np.isnan(Z[t])) else X.shape[1]):
             usual[1, i] = min(usual[1, i] + 1.0, memory)
@@ -114,14 +115,16 @@ def judge(
                 progress[j, ROWS] += 1.0
                 if progress[j, ROWS] > warmup:
                     fit_when_due(counts[j], tails[j], progress[j])
-                score = nats(Z[t, j])
-                surprise[t, j] = -math.log(p_value(score, counts[j], tails[j], progress[j]))
+                add_up(counts[j], beyond)
+                surprise[t, j] = -math.log(p_value(nats(Z[t, j]), beyond, tails[j], progress[j]))
                 if progress[j, ROWS] > warmup:
-                    kinds[t, j] = alarm_of(Z[t, j], surprise[t, j], budget, counts[j], evidence[j], progress[j])
+                    bet(Z[t, j], beyond, counts[j], progress[j], evidence[j])
+                    kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
                 if kinds[t, j] > SPIKE:
                     start_again(counts[j], evidence[j], progress[j])
                 elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
-                    count(score, Z[t, j] < 0.0, memory, counts[j], progress[j])
+                    fade(1.0 - 1.0 / memory, counts[j], progress[j])
+                    count(Z[t, j], counts[j], progress[j])
                 spike = spike or kinds[t, j] == SPIKE
         if spike and stopping:
             return t + 1
@@ -150,28 +153,40 @@ def counted(counts: Array, k: int) -> float:
 
 
 @compiled
-def p_value(score: float, counts: Array, tail: Array, progress: Array) -> float:
+def add_up(counts: Array, beyond: Array) -> None:
+    """How many scores there are in each bin and those of larger scores on its side."""
+    below, above = 0.0, 0.0
+    for k in range(SIDE):
+        below += counts[k]
+        above += counts[2 * SIDE - 1 - k]
+        beyond[k], beyond[2 * SIDE - 1 - k] = below, above
+
+
+@compiled
+def p_value(score: float, beyond: Array, tail: Array, progress: Array) -> float:
     """How probable a score is that is at least as large."""
     if progress[UNFITTED] >= 0.0 and score > tail[THRESHOLD]:
         x = (score - tail[THRESHOLD]) / tail[SCALE]
         if tail[SHAPE] < 1e-6:
             return float(max(tail[SHARE] * math.exp(-x), LEAST_P))
         return float(max(tail[SHARE] * (1.0 + tail[SHAPE] * x) ** (-1.0 / tail[SHAPE]), LEAST_P))
-    larger = 0.0
-    for k in range(bin_of(score), SIDE):
-        larger += counted(counts, k)
+    larger = counted(beyond, bin_of(score))
     return float(min(1.0, (1.0 + larger) / (1.0 + progress[TOTAL])))  # the sum was rounded otherwise
 
 
 @compiled
-def count(score: float, below: bool, memory: float, counts: Array, progress: Array) -> None:
-    """Count a score among those before it, which fade."""
-    kept = 1.0 - 1.0 / memory
+def fade(kept: float, counts: Array, progress: Array) -> None:
     for k in range(counts.size):
         counts[k] *= kept
-    place = bin_of(score)
-    counts[SIDE - 1 - place if below else SIDE + place] += 1.0
-    progress[TOTAL] = kept * progress[TOTAL] + 1.0
+    progress[TOTAL] *= kept
+
+
+@compiled
+def count(z: float, counts: Array, progress: Array) -> None:
+    """Count the score of an error."""
+    place = bin_of(nats(z))
+    counts[SIDE - 1 - place if z < 0.0 else SIDE + place] += 1.0
+    progress[TOTAL] += 1.0
 
 
 @compiled
@@ -182,42 +197,55 @@ def start_again(counts: Array, evidence: Array, progress: Array) -> None:
 
 
 @compiled
-def alarm_of(z: float, surprise: float, budget: float, counts: Array, evidence: Array, progress: Array) -> int:
-    """Which alarm a row raises that the counts do not have yet."""
+def bet(z: float, beyond: Array, counts: Array, progress: Array, evidence: Array) -> None:
+    """Accumulate evidence that errors have grown, or lie higher, or lower, than those that are counted."""
+    place = bin_of(nats(z))
+    own, larger = SIDE + place, beyond[SIDE + place]
+    if z < 0.0:
+        own, larger = SIDE - 1 - place, beyond[SIDE - 1 - place]
+    of_both = counted(beyond, place)
+    total = max(progress[TOTAL], of_both)
+    grown = (1.0 + of_both) / (1.0 + total)
+    # As extreme on the side of z, and seen from the other side all that are not more extreme than z. Errors that are no
+    # larger than before are no evidence: after a change a model learns, and its errors return to 0.
+    here = max((1.0 + larger) / (1.0 + total), 0.5 * grown)
+    there = max((1.0 + total - larger + counts[own]) / (1.0 + total), 0.5 * grown)
+    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager(grown)
+    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager(there if z < 0.0 else here)
+    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager(here if z < 0.0 else there)
+
+
+@compiled
+def alarm_of(surprise: float, budget: float, evidence: Array, progress: Array) -> int:
+    """Which alarm a row raises."""
     if budget <= 0.0:
         return NONE
-    kind = NONE
-    allowed = SPIKES * budget
+    kind, allowed, rate = NONE, SPIKES * budget, CHANGES * budget
     if surprise > -math.log(allowed) - progress[PACE]:
         kind = SPIKE
     paid = PAID * allowed - (PAID if kind == SPIKE else 0.0)
     progress[PACE] = min(max(progress[PACE] + paid, -MOST_PAID), MOST_PAID)
-    place, larger_below, larger_above = bin_of(nats(z)), 0.0, 0.0
-    for k in range(place, SIDE):
-        larger_below += counts[SIDE - 1 - k]
-        larger_above += counts[SIDE + k]
-    own = counts[SIDE - 1 - place if z < 0.0 else SIDE + place]
-    all_ = max(progress[TOTAL], larger_below + larger_above)
-    grown = (1.0 + larger_below + larger_above) / (1.0 + all_)
-    # As extreme on the side of z, and seen from the other side all that are not more extreme than z. Errors that are no
-    # larger than before are no evidence: after a change a model learns, and its errors return to 0.
-    larger = larger_below if z < 0.0 else larger_above
-    here = max((1.0 + larger) / (1.0 + all_), 0.5 * grown)
-    there = max((1.0 + all_ - larger + own) / (1.0 + all_), 0.5 * grown)
-    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager(grown)
-    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager(there if z < 0.0 else here)
-    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager(here if z < 0.0 else there)
-    rate = CHANGES * budget
-    found = 0.5 * evidence[GROWN] + 0.25 * (evidence[HIGHER] + evidence[LOWER])
-    if math.log(found) < -math.log(rate) * 2.0 ** progress[REFUTED]:
+    if math.log(of_change(evidence)) < -math.log(rate) * 2.0 ** progress[REFUTED]:
         return kind
     # One that comes sooner than the rate allows was likely none, or that before it: the next one needs more.
     if progress[CHANGED] > 0.0:
         sooner = progress[ROWS] < 1.0 / rate
         progress[REFUTED] = min(progress[REFUTED] + 1.0, MOST_REFUTED) if sooner else progress[REFUTED] // 2.0
     progress[CHANGED] += 1.0
-    one_sided = max(evidence[HIGHER], evidence[LOWER]) >= ONE_SIDED * evidence[GROWN]
-    return LEVEL if one_sided else RELATION
+    return change_of(evidence)
+
+
+@compiled
+def of_change(evidence: Array) -> float:
+    """The evidence of any change: that of larger errors and that of either side count half each."""
+    found: float = 0.5 * evidence[GROWN] + 0.25 * (evidence[HIGHER] + evidence[LOWER])
+    return found
+
+
+@compiled
+def change_of(evidence: Array) -> int:
+    """Which change there is."""
+    return LEVEL if max(evidence[HIGHER], evidence[LOWER]) >= ONE_SIDED * evidence[GROWN] else RELATION
 
 
 @compiled
@@ -276,3 +304,71 @@ def shape_at(theta: float, excesses: Array, weights: Array) -> float:
     for i in range(excesses.size):
         shape += weights[i] * math.log(max(1.0 - theta * excesses[i], 1e-12))
     return shape
+
+
+# Many streams that are judged together share the counts and the tail of their scores. Each has a unit of its own, its
+# mean absolute error over that of a Gaussian; what is known of it counts more than the prior after so many rows.
+PRIOR_UNIT = 10.0
+MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
+MOST_UNITS = 10.0  # by which an error counts for the unit
+
+
+@entry(VECTOR, INDICES, NUMBER, NUMBER, NUMBER, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR)
+def judge_together(
+    Z: Array,
+    streams: Array,
+    memory: float,
+    warmup: float,
+    enough: float,
+    counts: Array,
+    tail: Array,
+    progress: Array,
+    units: Array,
+    evidence: Array,
+    surprise: Array,
+    found: Array,
+    kinds: Array,
+) -> None:
+    """Judge one error of each of some streams.
+
+    Args:
+        Z: (n,) errors in standard deviations, NaN where there is none; replaced by errors in units of their streams.
+        streams: (n,) different numbers of streams.
+        memory: rows over which units are taken.
+        warmup: rows of a stream before which it is not judged.
+        enough: scores of all streams that must be counted before any is.
+        counts: (2 SIDE,) of all streams, with tail (FITTED,) and progress (PROGRESS,).
+        units: (streams, 2) rows and mean absolute error of each stream.
+        evidence: (streams, WATCHED).
+        surprise: (n,), the result: -log of the p-values; NaN of streams that are not judged.
+        found: (n,), the result: the evidence of a change.
+        kinds: (n,), the result: which change it would be.
+    """
+    beyond = np.empty(2 * SIDE)
+    ready = progress[TOTAL] >= enough
+    if ready:
+        fit_when_due(counts, tail, progress)
+        add_up(counts, beyond)
+    for k in range(Z.size):
+        i, z = streams[k], Z[k]
+        surprise[k], found[k], kinds[k] = np.nan, 0.0, NONE
+        if np.isnan(z):
+            continue
+        rows, mean = units[i, 0], units[i, 1]
+        unit = (PRIOR_UNIT * MEAN_ABSOLUTE + rows * mean) / ((PRIOR_UNIT + rows) * MEAN_ABSOLUTE)
+        Z[k] = z / unit
+        units[i, 0] = min(rows + 1.0, memory)
+        units[i, 1] += (min(abs(z), MOST_UNITS * unit) - mean) / units[i, 0]
+        if ready and rows >= warmup:
+            surprise[k] = -math.log(p_value(nats(Z[k]), beyond, tail, progress))
+            bet(Z[k], beyond, counts, progress, evidence[i])
+            found[k], kinds[k] = of_change(evidence[i]), change_of(evidence[i])
+
+
+@entry(VECTOR, NUMBER, VECTOR, VECTOR)
+def count_together(Z: Array, kept: float, counts: Array, progress: Array) -> None:
+    """Count the scores of errors of many streams, after those before them have faded."""
+    fade(kept, counts, progress)
+    for z in Z:
+        if not np.isnan(z):
+            count(z, counts, progress)
