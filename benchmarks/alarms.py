@@ -150,11 +150,10 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         ["of these spikes", *(f"{ratio(results['clean'], rate, everything[:1]):.2f}" for rate in RATES)],
         *([f"{name}, published", *(f"{value:.2f}" for value in values)] for name, values in PUBLISHED.items()),
     ]
-    found = [
-        [one["table"], str(one["faults"]), *(f"{one[how]['found'] / one['faults']:.0%}" for how in HOW)]
-        + [str(one["given inputs"]["others"])]
-        for one in results["faults"]
-    ]
+    found = []
+    for one in results["faults"]:
+        shares = (f"{one[how]['found'] / one['faults']:.0%}" for how in HOW)
+        found.append([one["table"], str(one["faults"]), *shares, str(one["given inputs"]["others"])])
     changes = []
     for one in results["changes"]:
         cells = [f"{one['shift']:g}"]
