@@ -41,6 +41,7 @@ from streamgp.recipes.time import TimeGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
@@ -69,6 +70,7 @@ __all__ = [
     "SSGPR",
     "SWKRLS",
     "Ahead",
+    "Alarms",
     "Auto",
     "BackToPrior",
     "Basis",

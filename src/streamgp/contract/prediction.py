@@ -29,6 +29,8 @@ class Prediction(Generic[Values]):
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
         ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
+        surprise: -log of the p-value of the target, like the mean, where ``Alarms`` tracked it.
+        alarm: "spike", "level" or "relation" where it raised an alarm, otherwise "".
 
     Example:
         >>> import streamgp as sg
@@ -46,6 +48,8 @@ class Prediction(Generic[Values]):
     variance: Values
     noise: Values
     ticket: Any = field(default=None, kw_only=True, repr=False)
+    surprise: Any = field(default=None, kw_only=True, repr=False)
+    alarm: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:

@@ -22,6 +22,7 @@ from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices
+from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
@@ -83,6 +84,14 @@ class Fleet(Saved):
                 partial(whole, at_least=0),
             ),
         ] = 0,
+        alarms: Annotated[
+            Any,
+            Setting(
+                "false alarms of all models together: for each row of the whole fleet, such as 0.01, or for a length "
+                'of time, such as "1/week"; None: rows are not judged',
+                check=optional(fleet_rate),
+            ),
+        ] = None,
     ) -> None:
         refuse_no_model(model)
         if model.rows_seen:
@@ -101,6 +110,15 @@ class Fleet(Saved):
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
+        if alarms is not None and device != "cpu":
+            raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
+        self._rate = alarms
+        self._watch: Watch | None = None  # until the first row has come
+        if alarms is not None and not (model.has_variance and model._observes == "numbers"):
+            raise ValueError(
+                f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
+                "none; use Calibrated around a model of numbers"
+            )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
     # The state.
@@ -121,6 +139,8 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
+            if self._rate is not None:
+                self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
                 waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
                 if before is not None:
@@ -134,17 +154,22 @@ class Fleet(Saved):
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
-        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
+        return self._engine.arrays() | self._own_arrays()
+
+    def _own_arrays(self) -> dict[str, np.ndarray]:
+        """The state that is not the models'."""
+        parts = (self._waiting, self._watch)
+        return {name: array for part in parts if part is not None for name, array in part.arrays().items()}
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state, also one of another device."""
         assert self._engine is not None
-        waiting = {} if self._waiting is None else self._waiting.arrays()
-        models = {name: array for name, array in saved.items() if name not in waiting}
+        own = self._own_arrays()
+        models = {name: array for name, array in saved.items() if name not in own}
         device, precision = self._device
         here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
         if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
-            refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
+            refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
@@ -155,11 +180,15 @@ class Fleet(Saved):
                 self._engine.put(i, single)
         if self._waiting is not None:
             self._waiting.restore(saved)
+        if self._watch is not None:
+            for name, array in self._watch.arrays().items():
+                array[...] = saved[name]
 
     def _check_restored(self) -> None:
         assert self._engine is not None
-        if self._waiting is not None:
-            self._waiting.check_restored()
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.check_restored()
         self._engine.check_restored()
 
     def _single(self, i: int) -> StreamModel:
@@ -381,17 +410,59 @@ class Fleet(Saved):
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        self._refuse_no_time(rows)
+        judged = None
         with self._undone_on_error(rows.models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
+            watched = self._watch is not None and Y is not None
+            before = self._engine.rows_seen() if watched else None
             with self._unfit_rows_named(rows):
-                prediction = self._engine.advance(rows, report)
+                prediction = self._engine.advance(rows, report or watched)
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
-        if prediction is not None and report:
-            return self._shaped(self._prototype._shaped(prediction, many=True), came)
-        return None
+        if prediction is not None and before is not None:
+            with uninterrupted():
+                judged = self._judge(rows, prediction, before)
+        if prediction is None or not report:
+            return None
+        shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
+        if judged is None:
+            return shaped
+        nats, alarm = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
+        return dataclasses.replace(shaped, surprise=nats, alarm=alarm)
+
+    def _judge(self, rows: Rows, prediction: Prediction, before: np.ndarray) -> tuple[FloatArray, np.ndarray]:
+        """Surprises and alarms of rows that were learned, (n, p); models had seen so many rows before."""
+        assert self._watch is not None
+        assert rows.Y is not None
+        nats, alarm = np.full(rows.Y.shape, np.nan), np.full(rows.Y.shape, "", dtype="<U8")
+        for turn, (part, where) in enumerate(rows.turns()):
+            assert part.Y is not None
+            time = None if part.conditions is None else part.conditions[:, TIME]
+            of_part = prediction._each(lambda values, where=where: values[where])
+            nats[where], alarm[where] = self._watch.judge(
+                part.models, before[part.models] + turn, of_part, part.Y, time
+            )
+        return nats, alarm
+
+    def _refuse_no_time(self, rows: Rows) -> None:
+        """Refuse rows without a time where the budget of alarms is one of time."""
+        if rows.Y is None or self._rate is None or not self._rate[1]:
+            return
+        if rows.conditions is None or not np.isfinite(rows.conditions[:, TIME]).all():
+            raise ValueError(
+                f"alarms={self._settings['alarms']!r} counts alarms by time, so that every row needs its own: "
+                "fleet.track(X, Y, time=times); nothing was learned. Without times give alarms for each row of the "
+                "fleet, such as alarms=0.01"
+            )
+
+    def alarms(self) -> list[FleetAlarm]:
+        """Return the last alarms of all models, oldest first, at most 1000."""
+        if self._rate is None:
+            raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")
+        return [] if self._watch is None else self._watch.events()
 
     @contextmanager
     def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
@@ -531,6 +602,8 @@ class Fleet(Saved):
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
+        if self._watch is not None:
+            self._watch.start_again(i)
         if self._waiting is not None:
             self._waiting.passed(np.array([i]))
 
@@ -539,8 +612,9 @@ class Fleet(Saved):
         whole("n", n)
         if self._engine is not None:
             self._engine.add(n)
-        if self._waiting is not None:
-            self._waiting.add(n)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
 
@@ -550,8 +624,9 @@ class Fleet(Saved):
         kept = np.setdiff1d(np.arange(self.size), gone)
         if self._engine is not None:
             self._engine.keep(kept)
-        if self._waiting is not None:
-            self._waiting.keep(kept)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.keep(kept)
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:
