@@ -41,7 +41,7 @@ QUICK = {"predict_one", "learn_one"}
 # Changes of a few steps, for whose end Ctrl-C waits.
 SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
 # The kinds of Health that are repairs of rounding.
-REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots")
+REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots", "resets")
 
 
 class Health(NamedTuple):
@@ -63,6 +63,7 @@ class Health(NamedTuple):
             plausible, and had no weight.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
+        resets: times that a model of a fleet in single precision had to start again.
     """
 
     skipped_rows: int = 0
@@ -74,6 +75,7 @@ class Health(NamedTuple):
     floored_pivots: int = 0
     limited_rows: int = 0
     fill_values: int = 0
+    resets: int = 0
 
     @property
     def repairs(self) -> int:

@@ -23,7 +23,7 @@ from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices
 from streamgp.fleet.cpu import fits
-from streamgp.fleet.cuda import RECORDS
+from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
@@ -186,9 +186,11 @@ class Fleet(Saved):
             One Prediction of arrays like Y.
         """
         X, Y, ids = _named("track", rows, ids)
-        came, X, scalar = self._arrived(X, ids)
+        if is_on_a_gpu(X):
+            return self._there(X, Y, ids, learned=True)  # type: ignore[return-value]
+        came, X, scalar = self._arrived(X, ids, as_came=True)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs)
+            Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -197,8 +199,11 @@ class Fleet(Saved):
         X, Y, ids = _named("learn_many", rows, ids)
         if Y is None:
             raise TypeError("learn_many needs targets: learn_many(X, Y); track(X) advances without learning")
-        came, X, _ = self._arrived(X, ids)
-        Y, scalar = targets(Y, came, self._shape.outputs)
+        if is_on_a_gpu(X):
+            self._there(X, Y, ids, learned=True)
+            return
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         self._take(came, X, Y, scalar, noise, time, report=False)
 
     def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
@@ -208,15 +213,19 @@ class Fleet(Saved):
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
         """
-        came, X, _ = self._arrived(X, ids)
-        grouped = Rows(came.models, came.starts, came.grouped(X))
+        if is_on_a_gpu(X):
+            return self._there(X, None, ids, learned=False)  # type: ignore[return-value]
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        grouped = came.rows(X)
         if not len(grouped.X):
             return self._shaped(self._prototype._empty(), came)
-        self._refuse(grouped)
+        if self._engine is None or not self._engine.checks_rows:
+            self._refuse(grouped)
         if self._engine is None:  # all models are the prior
             prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
         else:
-            prediction = self._engine.predict(grouped)
+            with self._unfit_rows_named(grouped):
+                prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
@@ -232,7 +241,7 @@ class Fleet(Saved):
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
         came, X, scalar = self._arrived(X, ids)
-        rows = Rows(came.models, came.starts, came.grouped(X))
+        rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
             return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
@@ -267,7 +276,7 @@ class Fleet(Saved):
         d, p, scalar, certain = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
-        rows = Rows(came.models, came.starts, came.grouped(self._waiting.held(places)[:, :d]), Y)
+        rows = came.rows(self._waiting.held(places)[:, :d], Y)
         if not len(rows.X):
             return
         self._refuse(rows)
@@ -287,10 +296,70 @@ class Fleet(Saved):
         given = _tickets(tickets)
         return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
-    def _arrived(self, X: Any, ids: Any) -> tuple[Arrival, FloatArray, bool]:
-        """How rows came, X as it came, and whether targets are numbers as far as is known."""
-        X = plain(X, "X")
-        came = arrival(ids, X, self.size)
+    def pinned(self, rows: int | None = None, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+        """Arrays X and Y for rows of all models, which a GPU takes without a copy; fill them before each call.
+
+        Args:
+            rows: of each model; None: one, and the arrays have no axis for it.
+            dtype: ``numpy.float32`` takes half the time to come to the GPU.
+
+        Returns:
+            X of shape (rows, size, d) and Y of shape (rows, size), in pinned memory on ``device="cuda"``.
+        """
+        if self._engine is None or self._shape.d is None:
+            raise ValueError("the fleet has seen no rows yet, and does not know how many inputs they have")
+        number = float_type(dtype)
+        shape = (self.size,) if rows is None else (whole("rows", rows), self.size)
+        n = int(np.prod(shape))
+        if isinstance(self._engine, CudaEngine):
+            X, Y = self._engine.pinned(n, number)
+        else:
+            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n, number)
+        return X.reshape(*shape, self._shape.d), Y.reshape(shape)
+
+    def _there(self, X: Any, Y: Any, ids: Any, *, learned: bool) -> DevicePrediction:
+        """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
+        if self._device[0] != "cuda":
+            raise TypeError(
+                'X is on a GPU, and this fleet is not: build it with device="cuda", or hand over NumPy arrays'
+            )
+        if ids is not None:
+            raise ValueError(
+                "rows on a GPU are those of all models, without ids; hand over NumPy arrays for some models"
+            )
+        if learned and not is_on_a_gpu(Y):
+            raise TypeError("X is on a GPU: Y must be there as well")
+        from streamgp.cuda.device_array import DeviceArray
+
+        X, Y = DeviceArray.of(X, "X"), DeviceArray.of(Y, "Y") if learned else None
+        came = arrival(None, X, self.size, as_came=True)
+        d = self._shape.d
+        if d is not None and X.shape[-1] != d:
+            raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
+        if Y is not None and (Y.shape != came.shape or Y.dtype != X.dtype):
+            raise ValueError(
+                f"Y must have one target for each row of X, of the same type: shape {came.shape}, {X.dtype}; got "
+                f"{Y.shape}, {Y.dtype}"
+            )
+        if not self._shape.covers(learned):
+            first = np.zeros((1, X.shape[-1]))
+            self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
+        assert isinstance(self._engine, CudaEngine)
+        prediction = self._engine.there(came, X, Y, learned)
+        if learned and self._waiting is not None:
+            self._waiting.passed(came.models)
+        return prediction
+
+    def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
+        """How rows came, X as it came, and whether targets are numbers as far as is known.
+
+        Args:
+            X: of a call.
+            ids: of a call.
+            as_came: whether the rows of a model may lie apart, where the engine can take them so.
+        """
+        X = plain(X, "X", self._device[0] == "cuda")
+        came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
         d, _, scalar, _ = self._shape
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
@@ -299,7 +368,7 @@ class Fleet(Saved):
     def _take(
         self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
     ) -> Any:
-        rows = Rows(came.models, came.starts, came.grouped(X), Y)
+        rows = came.rows(X, Y)
         if not len(rows.X):
             return self._shaped(self._prototype._empty(), came) if report else None
         if self._engine is None or not self._engine.checks_rows:
@@ -309,16 +378,22 @@ class Fleet(Saved):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            try:
+            with self._unfit_rows_named(rows):
                 prediction = self._engine.advance(rows, report)
-            except UnfitError as error:
-                self._refuse(rows)
-                raise ValueError(str(error)) from None
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
         if prediction is not None and report:
             return self._shaped(self._prototype._shaped(prediction, many=True), came)
         return None
+
+    @contextmanager
+    def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
+        """Where an engine that checks rows itself refuses some: say which."""
+        try:
+            yield
+        except UnfitError as error:
+            self._refuse(rows.grouped())
+            raise ValueError(str(error)) from None
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -520,6 +595,18 @@ class Fleet(Saved):
 
 
 guard(Fleet, {"size", "clone", "get_params"})
+
+
+def is_on_a_gpu(values: Any) -> bool:
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def float_type(dtype: Any) -> type:
+    """numpy.float64 or numpy.float32."""
+    for number in (np.float64, np.float32):
+        if np.dtype(dtype) == number:
+            return number
+    raise ValueError(f"dtype must be numpy.float64 or numpy.float32; got {dtype!r}")
 
 
 def refuse_no_model(model: Any) -> None:
