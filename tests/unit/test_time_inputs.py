@@ -610,6 +610,7 @@ def test_a_fleet_keeps_no_times_of_rows_that_wait():
         (lambda: sg.KRLST(time=sg.SquaredExponential()), "no finite state.*nearest that can is Matern"),
         (lambda: sg.KRLST(time=3.0), "time must be, for example, Matern"),
         (lambda: sg.KRLST(mode="injection", time=SMOOTH), "injection is capped"),
+        (lambda: sg.tune(sg.SOGP(time=SMOOTH), [[0.0], [1.0]], [0.0, 1.0]), "without a kernel over time beside them"),
         (lambda: sg.RecursiveGP([[0.0]], batch=3, time=SMOOTH), "batch learns rows of different times"),
         (lambda: sg.SOGP(adapt=sg.SNGD(on_move="rebuild"), time=SMOOTH), "rebuild.*whatever their time"),
         (lambda: sg.OnlineGP(sg.Linear(), form="cholesky", time=SMOOTH), "no covariance that time could move"),
