@@ -41,7 +41,7 @@ QUICK = {"predict_one", "learn_one"}
 # Changes of a few steps, for whose end Ctrl-C waits.
 SHORT = frozenset({"add", "forget", "insert", "replace", "reset_memory", "retire", "set_params"})
 # The kinds of Health that are repairs of rounding.
-REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots")
+REPAIRS = ("skipped_rows", "unresolved_rows", "negative_residuals", "floored_pivots", "resets")
 
 
 class Health(NamedTuple):
@@ -65,6 +65,7 @@ class Health(NamedTuple):
             Standardize). They are in the data, so they are not among the ``repairs``.
         late_rows: rows whose targets came after those of later rows, of a model with a kernel over time within
             ``Delayed``: they were learned at the time of the last of these; no repair.
+        resets: times that a model of a fleet in single precision had to start again.
     """
 
     skipped_rows: int = 0
@@ -77,6 +78,7 @@ class Health(NamedTuple):
     limited_rows: int = 0
     fill_values: int = 0
     late_rows: int = 0
+    resets: int = 0
 
     @property
     def repairs(self) -> int:

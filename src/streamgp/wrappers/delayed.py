@@ -32,6 +32,7 @@ class Late(Wrapper):
     _places: int  # rows that can wait
     _waiting: Waiting
     _numbers: Numbers
+    _like: Prediction  # of no rows, of the kind that is kept
 
     # The state.
 
@@ -47,6 +48,7 @@ class Late(Wrapper):
     def _start(self, d: int, p: int) -> None:
         before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
         super()._start(d, p)
+        self._like = self._within._empty()
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
         widths = self._widths(d, p)
@@ -65,8 +67,10 @@ class Late(Wrapper):
         return [d, self._within._issued_width(p), *memory, self._predicted_width(p), 1]
 
     def _predicted_width(self, p: int) -> int:
-        """Numbers of the prediction that are kept for whoever asks."""
-        return 0
+        """Numbers of what was predicted."""
+        parts: list[Any] = []
+        self._like._each(parts.append)
+        return len(parts) * p
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | self._waiting.arrays()
@@ -94,9 +98,7 @@ class Late(Wrapper):
         prediction, row = issued(self._within, X, _timed(None, at + ahead))
         if not np.isnan(at):
             self._within._note_time(at)
-        if self._predicted_width(1):
-            row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
-        row = np.append(row, at)
+        row = np.concatenate([row, packed(prediction, self._numbers.state.last_y.size)[0], [at]])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
@@ -109,6 +111,11 @@ class Late(Wrapper):
             return np.nan
         given = conditions is not None and not np.isnan(conditions[0, TIME])
         return float(conditions[0, TIME]) if conditions is not None and given else moment.one_later
+
+    def _unpacked(self, rows: FloatArray) -> Prediction:
+        """What was predicted of waiting rows, (n, p) in all its parts."""
+        p = self._numbers.state.last_y.size
+        return unpacked(rows[:, -1 - self._predicted_width(p) : -1], self._like, p)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
@@ -168,16 +175,27 @@ def issued_width(model: StreamModel) -> int:
     return (model._d or 0) + model._issued_width(model._p or 1) + _memory(model).size
 
 
+def unresolved(
+    model: StreamModel, X: FloatArray, conditions: FloatArray | None = None
+) -> tuple[Prediction, FloatArray]:
+    """Predict rows, (n, d), that would each come next and whose targets come later; the model does not change.
+
+    Returns:
+        The prediction, and what it takes to learn each row: its inputs, what was issued, and the memory before it.
+    """
+    prediction, issued = model._issue(X, conditions)
+    return prediction, np.hstack([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)])
+
+
 def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
     """Predict one row, (1, d), whose target comes later, and advance the memory by it.
 
     Returns:
-        The prediction, and what it takes to learn the row: its inputs, what was issued, and the memory before it.
+        The prediction, and what it takes to learn the row, as of ``unresolved``.
     """
-    prediction, issued = model._issue(X, conditions)
-    row = np.concatenate([X[0], issued[0], _memory(model)])
+    prediction, rows = unresolved(model, X, conditions)
     model._remember(X)
-    return prediction, row
+    return prediction, rows[0]
 
 
 def learn_issued(
@@ -187,7 +205,7 @@ def learn_issued(
 
     Args:
         model: that issued the row.
-        row: what issued() returned; whatever follows it is not looked at.
+        row: what issued() or unresolved() returned; whatever follows it is not looked at.
         Y: the target, screened.
         conditions: of the row.
         last: whether no row came after it: the model then goes on from there.
@@ -299,7 +317,7 @@ class Delayed(Late):
             ticket = self.rows_seen
             return replace(self._shaped(self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
 
-    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> None:
+    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
 
         Args:
@@ -308,6 +326,9 @@ class Delayed(Late):
             noise: variance of this observation's noise.
             time: when the target came; models that forget by time live in the order of the targets. A model with a
                 kernel over time has the time of ``issue``.
+
+        Returns:
+            The Prediction that was issued of the row, by which to score it.
         """
         if whole("ticket", ticket, at_least=0) >= self.rows_seen:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
@@ -324,8 +345,10 @@ class Delayed(Late):
             if not known:
                 self._begin(waited[None, : self._d], Y, scalar, given, many=False)
             self._refuse_unfit(waited[None, : self._d], Y)
+            prediction = self._unpacked(self._waiting[ticket][None])
             self._take_out(ticket, self._screened(Y), conditions)
             self._numbers.counters["late"] += late and given
+        return replace(self._shaped(prediction, many=False), ticket=ticket)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -335,6 +358,19 @@ class Delayed(Late):
         self._numbers.state.last_x[:] = X[-1]
         self._close(Y)
         return prediction
+
+    # Targets that come late by another way.
+
+    def _issued_width(self, p: int) -> int:
+        return self._within._issued_width(p)
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._within._issue(X, conditions)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        self._within._resolve(X, Y, issued, conditions)
+        self._numbers.counters["rows"] += len(X)
+        self._numbers.counters["fresh"] = 0
 
     # Predictions.
 
@@ -395,11 +431,6 @@ class Ahead(Late):
     def _expect_late(self, rows: int, pending: int) -> None:
         self._settings["pending"], self._places = pending, self._horizon + pending
 
-    def _predicted_width(self, p: int) -> int:
-        parts: list[Any] = []
-        self._within._empty()._each(parts.append)
-        return len(parts) * p
-
     # Rows.
 
     def _advance(
@@ -433,11 +464,6 @@ class Ahead(Late):
             p = self._numbers.state.last_y.size
             return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
         return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
-
-    def _unpacked(self, rows: FloatArray) -> Prediction:
-        """What was predicted of waiting rows, (n, p) in all its parts."""
-        p = self._numbers.state.last_y.size
-        return unpacked(rows[:, -1 - self._predicted_width(p) : -1], self._within._empty(), p)
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""

@@ -28,6 +28,8 @@ class Mapped(Wrapper):
     of the rows it took (``_note``). Predictions, late targets, joint predictions and free runs follow.
     """
 
+    _notes_late = False  # whether rows whose targets come late are remembered when they are learned, too
+
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         """Rows as the model within sees them; with targets they follow each other, without each would come next."""
         return X
@@ -81,6 +83,8 @@ class Mapped(Wrapper):
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         said = self._conditions_within(X, conditions)
         self._within._resolve(self._inputs(X), self._targets(X, Y), issued, said)
+        if self._notes_late:
+            self._note(X, Y)
 
     def _remember(self, X: FloatArray) -> None:
         self._within._remember(self._inputs(X))
