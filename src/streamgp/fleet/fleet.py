@@ -348,6 +348,11 @@ class Fleet(Saved):
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        if self._recipe._moment() is not None:
+            raise ValueError(
+                "rows of a fleet wait without their time, which a kernel over time needs: use single models within "
+                "Delayed, whose issue(x, time=t) keeps it"
+            )
         came, X, scalar = self._arrived(X, ids)
         rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
