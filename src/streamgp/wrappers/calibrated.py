@@ -141,7 +141,6 @@ class Calibrated(StackableWrapper):
             ),
             "memory": memory,
         }
-        self._levels = ladder_levels(self._level)
         compile_now(conformal.calibrate)
 
     # The state.
@@ -172,6 +171,11 @@ class Calibrated(StackableWrapper):
         # A Gaussian's mean excess, and a second moment that makes xi START_XI.
         state.excess[:] = math.exp(-0.5 * bound * bound) / math.sqrt(2.0 * math.pi) / (tail * bound) - 1.0
         state.excess2[:] = state.excess**2 * (1.0 + 1.0 / (1.0 - 2.0 * START_XI))
+
+    @property
+    def _levels(self) -> FloatArray:
+        """Those of the quantiles that are tracked."""
+        return ladder_levels(self._level)
 
     @property
     def _parts(self) -> int:
