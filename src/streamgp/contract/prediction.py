@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Generic, Literal, TypeVar
@@ -32,6 +32,8 @@ class Prediction(Generic[Values]):
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
         ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
+        surprise: -log of the p-value of the target, like the mean, where ``Alarms`` tracked it.
+        alarm: "spike", "level" or "relation" where it raised an alarm, otherwise "".
 
     Example:
         >>> import streamgp as sg
@@ -49,6 +51,8 @@ class Prediction(Generic[Values]):
     variance: Values
     noise: Values
     ticket: Any = field(default=None, kw_only=True, repr=False)
+    surprise: Any = field(default=None, kw_only=True, repr=False)
+    alarm: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:
@@ -133,6 +137,10 @@ class Prediction(Generic[Values]):
         """The prediction whose every part is change(that part of this one, those of others)."""
         parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
         return Prediction(*(change(*part) for part in parts))
+
+    def _bare(self) -> Prediction:
+        """The same without its components."""
+        return self
 
     def _moved(self, shift: Any, scale: Any) -> Prediction:
         """The prediction of shift + scale * y."""
@@ -238,6 +246,9 @@ class CalibratedPrediction(Prediction[Values]):
         raw = self.raw._each(change, *(p.raw for p in others))
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw, tuple(shape))
 
+    def _bare(self) -> CalibratedPrediction:
+        return replace(self, raw=self.raw._bare())
+
     def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
         moved = Prediction._moved(self, shift, scale)
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
@@ -248,7 +259,7 @@ class CalibratedPrediction(Prediction[Values]):
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts: list[FloatArray] = []
-    prediction._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+    prediction._bare()._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
     return np.hstack(parts)
 
 
