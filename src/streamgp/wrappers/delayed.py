@@ -342,6 +342,8 @@ class Ahead(Late):
         (5,)
     """
 
+    _kind: Prediction | None = None
+
     def __init__(self, model: StreamModel, *, horizon: int, pending: int = 0) -> None:
         self._wrap(model)
         self._horizon = whole("horizon", horizon)
@@ -357,8 +359,15 @@ class Ahead(Late):
 
     def _predicted_width(self, p: int) -> int:
         parts: list[Any] = []
-        self._within._empty()._each(parts.append)
+        self._like._each(parts.append)
         return len(parts) * p
+
+    @property
+    def _like(self) -> Prediction:
+        """No rows, of the kind of prediction that the model within makes."""
+        if self._kind is None:
+            self._kind = self._within._empty()
+        return self._kind
 
     # Rows.
 
@@ -394,7 +403,7 @@ class Ahead(Late):
     def _unpacked(self, rows: FloatArray) -> Prediction:
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
-        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._within._empty(), p)
+        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._like, p)
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
