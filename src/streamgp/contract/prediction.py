@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, Generic, Literal, TypeVar
 
@@ -135,6 +135,10 @@ class Prediction(Generic[Values]):
         parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
         return Prediction(*(change(*part) for part in parts))
 
+    def _bare(self) -> Prediction:
+        """The same without its components."""
+        return self
+
     def _moved(self, shift: Any, scale: Any) -> Prediction:
         """The prediction of shift + scale * y."""
         return Prediction(shift + scale * self.mean, scale**2 * self.variance, scale**2 * self.noise)
@@ -228,6 +232,9 @@ class CalibratedPrediction(Prediction[Values]):
         raw = self.raw._each(change, *(p.raw for p in others))
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
 
+    def _bare(self) -> CalibratedPrediction:
+        return replace(self, raw=self.raw._bare())
+
     def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
         moved = Prediction._moved(self, shift, scale)
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
@@ -238,7 +245,7 @@ class CalibratedPrediction(Prediction[Values]):
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts: list[FloatArray] = []
-    prediction._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+    prediction._bare()._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
     return np.hstack(parts)
 
 

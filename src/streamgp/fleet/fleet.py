@@ -235,12 +235,14 @@ class Fleet(Saved):
         Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         self._take(came, X, Y, scalar, noise, time, report=False)
 
-    def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next; nothing changes.
 
         Args:
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
+            time: of the rows, an array like those of targets, or (rows,) for all models, where models have a kernel
+                over time; None: one after the last row of each.
         """
         if is_on_a_gpu(X):
             return self._there(X, None, ids, learned=False)  # type: ignore[return-value]
@@ -250,8 +252,13 @@ class Fleet(Saved):
             return self._shaped(self._prototype._empty(), came)
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(grouped)
+        if time is not None:
+            conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
+            conditions[:, TIME] = times(time, came)
+            grouped = grouped._replace(conditions=conditions)
+            self._refuse_past(grouped)
         if self._engine is None:  # all models are the prior
-            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
+            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
         else:
             with self._unfit_rows_named(grouped):
                 prediction = self._engine.predict(grouped)
@@ -545,6 +552,20 @@ class Fleet(Saved):
         time, learned = None if without else rows.conditions[:, TIME], np.asarray((~np.isnan(rows.Y)).any(axis=1))
         for one in self._single(int(rows.models[0]))._family():
             one._refuse_times(time, learned, len(learned) > 1)
+
+    def _refuse_past(self, rows: Rows) -> None:
+        """Refuse times before what a model with a kernel over time has learned; models of any kind do so themselves."""
+        if not self._together or self._recipe._moment() is None:
+            return
+        assert rows.conditions is not None
+        time, clock = rows.conditions[:, TIME], np.repeat(self._clock()[rows.models], np.diff(rows.starts))
+        for row in np.flatnonzero(~np.isfinite(time) | (time < clock))[:1].tolist():
+            j = int(np.searchsorted(rows.starts, row, side="right")) - 1
+            _checked_by_model(rows.between(j, j + 1), self._past_of_one)
+
+    def _past_of_one(self, rows: Rows) -> None:
+        assert rows.conditions is not None
+        self._single(int(rows.models[0]))._conditions_at(rows.conditions[:, TIME], len(rows.X), many=True)
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""

@@ -1,7 +1,7 @@
-"""Predictions of observations that are not Gaussian.
+"""Predictions that say more than a mean and a variance: of which parts they are made, or what is not Gaussian.
 
-As for a Gaussian, ``mean`` is that of the observation, ``noise`` the variance it has on average when the function is
-known, and ``variance`` the rest, which more data would take away: the law of total variance.
+Also where it is not Gaussian, ``mean`` is that of the observation, ``noise`` the variance it has on average when the
+function is known, and ``variance`` the rest, which more data would take away: the law of total variance.
 """
 
 from __future__ import annotations
@@ -38,6 +38,38 @@ def is_count(y: FloatArray) -> Any:
 def variance_ratio(dof: float) -> float:
     """The variance of a Student-t over its squared scale."""
     return dof / (dof - 2.0) if dof > 2 else math.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimePrediction(Prediction[Values]):
+    """A prediction that knows of which parts of the function it is made.
+
+    Args:
+        mean: the sum of the components' means.
+        variance: of the function.
+        noise: variance of the observation noise.
+        components: by name, the mean and the variance of each part; parts are correlated, so that their variances need
+            not add up.
+    """
+
+    components: dict[str, Prediction]
+
+    def _bare(self) -> Prediction:
+        return Prediction(self.mean, self.variance, self.noise)
+
+    def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
+        whole = Prediction._each(self, change, *others)
+        if not all(isinstance(other, TimePrediction) for other in others):
+            return whole
+        parts = {
+            name: one._each(change, *(o.components[name] for o in others)) for name, one in self.components.items()
+        }
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
+
+    def _moved(self, shift: Any, scale: Any) -> TimePrediction:
+        whole = Prediction._moved(self, shift, scale)
+        parts = {name: one._moved(0.0, scale) for name, one in self.components.items()}
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -368,8 +368,8 @@ class Alarms(Wrapper):
         like = self._within._empty()._each(lambda _: np.empty((0, p)))
         return int(packed(like, p).shape[1])
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._within._issue(X)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(X, conditions)
         numbers = np.full((len(X), 1), float(self.rows_seen))
         return prediction, np.hstack([numbers, packed(prediction, self._p or 1), issued])
 
@@ -384,14 +384,14 @@ class Alarms(Wrapper):
 
     # Predictions.
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._within._predict(X)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._predict(X, conditions)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._within._joint(X, conditions)
 
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         shaped = super()._shaped(prediction, many=many)
