@@ -78,9 +78,7 @@ def scores(y: np.ndarray, truth: np.ndarray, quantile: Callable[[float], np.ndar
     scale = float(np.abs(y[lag:] - y[:-lag]).mean()) or 1.0
     pinball = [np.maximum(level * (truth - q), (level - 1) * (truth - q)).sum() for level, q in by_level(quantile)]
     covered = {
-        f"coverage {level}": float(
-            np.mean((quantile(0.5 - level / 2) <= truth) & (truth <= quantile(0.5 + level / 2)))
-        )
+        f"coverage {level}": float(np.mean((quantile(0.5 - level / 2) <= truth) & (truth <= quantile(0.5 + level / 2))))
         for level in LEVELS
     }
     return {
