@@ -77,7 +77,7 @@ def test_alarms_ahead_of_time_and_with_late_targets(table, tmp_path):
     lines = ["id,x,y"]
     for number, line in enumerate(table.read_text().splitlines()[1:], 1):
         _, _, x, y = line.split(",")
-        lines += [f"{number},{x},"] + [f"{number},,{y}"]
+        lines += [f"{number},{x},", f"{number},,{y}"]
     late = tmp_path / "late.csv"
     late.write_text("\n".join(lines))
     asked = {"model": "KRLST", "settings": SETTINGS | {"alarms": 1e-3}, "ticket": "id", "inputs": ["x"]}
