@@ -13,7 +13,7 @@ from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
 from streamgp.tuning.time import Series, fit_time
 
-# The medians of the priors, for targets of variance 1 and lengths in the shortest season or in rows. They are medians
+# The medians of the priors, for targets of variance 1 and lengths in the shortest season (of a trend the longest) or in rows. They are medians
 # of what was found on the monthly series of M1 and on hours of load (GEFCom2012) and of rented bikes.
 LEVEL, LEVEL_SEASONS = 0.5, 3.0
 MEMORY, MEMORY_ROWS = 0.06, 4.0
@@ -32,6 +32,8 @@ REPEATS, LEAST, TRIED = 2.5, 2.0, 3
 # Of peaks that reach this part of the highest, the first to try is the shortest: the others may be its multiples.
 ALIKE = 0.8
 MOST_SEASONS = 2
+# A day, a week, a year in seconds; a season that is found within this part of one, or a row of it, is that.
+CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
 # Rows with gaps are tuned on the longest stretch without any if it has so many rows, else on so many of the last.
 STRETCH, IRREGULAR = 200, 300
 
@@ -63,11 +65,11 @@ class Chosen(NamedTuple):
 def series_kernel(structure: Structure, step: float, variance: float) -> Kernel:
     """The medians of the priors for rows that are a step apart and targets of that variance."""
     seasons = structure.seasons
-    season = seasons[0] if seasons else ROWS_WITHOUT_SEASON * step
+    season, longest = (seasons[0], seasons[-1]) if seasons else (ROWS_WITHOUT_SEASON * step,) * 2
     kernel = Matern(1.5, lengthscale=LEVEL_SEASONS * season, variance=LEVEL * variance)
     kernel = kernel + Matern(0.5, lengthscale=MEMORY_ROWS * step, variance=MEMORY * variance)
     if structure.trend:
-        kernel = kernel + Trend(TREND_SEASONS * season, variance=TREND * variance)
+        kernel = kernel + Trend(TREND_SEASONS * longest, variance=TREND * variance)
     for i, period in enumerate(seasons):
         shape = Periodic(period, lengthscale=TURNS, variance=(SECOND if i else SEASON) * variance)
         kernel = kernel + shape * Matern(0.5, lengthscale=LASTING * period)
@@ -83,6 +85,7 @@ def choose(
     times: FloatArray,
     seasons: Sequence[float] | None = None,
     *,
+    calendar: tuple[float, ...] = (),
     log: bool | None = None,
     trend: bool | None = None,
     rows: int = 1000,
@@ -93,6 +96,7 @@ def choose(
         y: (n,) targets; NaN where missing.
         times: (n,) times that do not go backwards.
         seasons: periods in the unit of the times; None: found.
+        calendar: lengths that a season has exactly if it is found near one of them.
         log: whether to model logarithms; None: where all targets are above 0 and the evidence is larger.
         trend: whether a slope lasts; None: where the evidence is larger.
         rows: most rows that count for the hyperparameters, the last ones.
@@ -112,7 +116,7 @@ def choose(
     logs = (False, True) if log is None and positive and np.ptp(series.Y) > 0 else (bool(log),)
     if seasons is None:
         now = Structure((), bool(trend), logs[0])
-        for period in candidates(series):
+        for period in candidates(series, calendar):
             both = now._replace(seasons=tuple(sorted((*now.seasons, period))))
             now = best(now, now._replace(seasons=(period,)), *[both] * (len(both.seasons) <= MOST_SEASONS))
     else:
@@ -123,7 +127,7 @@ def choose(
     return found[best(now)]
 
 
-def candidates(series: Series) -> list[float]:
+def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
     """Periods that the autocorrelation of the differenced series suggests, the likeliest first."""
     step = series.step
     times = np.cumsum(series.gaps)
@@ -146,7 +150,8 @@ def candidates(series: Series) -> list[float]:
         return []
     first = int(peaks[strength >= ALIKE * strength.max()].min())
     others = [int(lag) for lag in peaks[np.argsort(-strength, kind="stable")] if lag != first]
-    return [_sharpened(correlation, lag, step) for lag in [first, *others][:TRIED]]
+    found = [_sharpened(correlation, lag, step) for lag in [first, *others][:TRIED]]
+    return [next((one for one in calendar if abs(period - one) <= max(step, NEAR * one)), period) for period in found]
 
 
 def _sharpened(correlation: FloatArray, lag: int, step: float) -> float:
