@@ -25,7 +25,9 @@ def forecast(
         str | None,
         typer.Option(metavar="TIME,...", help="Periods such as 1d,1w, or none. Default: found in the data."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the forecast to a .csv or .ndjson file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the forecast to a .csv or .ndjson file.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page with plots.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows and forecast again; stop with Ctrl-C.")

@@ -103,7 +103,7 @@ class Readings:
             raise ValueError(
                 f"`ahead` is {steps} rows, which are {self.step:g} apart; the most is {MOST_STEPS}. Give a shorter time"
             )
-        return self.times[-1] + self.step * np.arange(1.0, steps + 1)
+        return np.asarray(self.times[-1] + self.step * np.arange(1.0, steps + 1))
 
     def as_times(self, times: FloatArray) -> Any:
         """Times as the library takes them: dates where they are."""
@@ -135,7 +135,11 @@ class Readings:
             f"time: {column}" if column else "time: the row number; there is no time column",
             f"rows: {len(self.times)}, from {self.shown(self.times[0])} to {self.shown(self.times[-1])}",
             *(f"{count} {what}" for count, what in counted if count > 0),
-            *(["other columns are not used: the forecast is of the time alone"] if len(self.schema.columns) > 2 else []),
+            *(
+                ["other columns are not used: the forecast is of the time alone"]
+                if len(self.schema.columns) > 2
+                else []
+            ),
         ]
 
 

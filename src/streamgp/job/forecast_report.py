@@ -125,9 +125,7 @@ def _fan(issued: Issued) -> str:
     chart.line(past, seen, "seen")
     chart.line(times, forecast.median)
     chart.rule("now", x=float(now))
-    between = ", ".join(
-        f"{100 * (issued.quantiles[-1 - i] - issued.quantiles[i]):g}%" for i in range(pairs)
-    )
+    between = ", ".join(f"{100 * (issued.quantiles[-1 - i] - issued.quantiles[i]):g}%" for i in range(pairs))
     caption = "Gray: observed. Blue: median" + (f", and where {between} of the values will lie" if pairs else "") + "."
     return f"<figure>{chart.text('forecast')}<figcaption>{caption}</figcaption></figure>"
 

@@ -13,8 +13,8 @@ from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
 from streamgp.tuning.time import Series, fit_time
 
-# The medians of the priors, for targets of variance 1 and lengths in the shortest season (of a trend the longest) or in rows. They are medians
-# of what was found on the monthly series of M1 and on hours of load (GEFCom2012) and of rented bikes.
+# The medians of the priors, for targets of variance 1, lengths in the shortest season (of a trend the longest) or in rows.
+# They are medians of what was found on the monthly series of M1 and on hours of load (GEFCom2012) and of rented bikes.
 LEVEL, LEVEL_SEASONS = 0.5, 3.0
 MEMORY, MEMORY_ROWS = 0.06, 4.0
 SEASON, TURNS, LASTING = 0.3, 0.6, 30.0  # how long a season stays as it is, in seasons
@@ -24,8 +24,8 @@ NOISE = 0.02
 ROWS_WITHOUT_SEASON = 10.0  # what counts as a season where there is none
 # Both coordinates of a trend start anywhere, with a prior that is WIDE times too wide: the evidence pays for each.
 DIFFUSE = 2.0 * float(np.log(WIDE))
-# By how much the logarithm of the evidence has to grow for one more season, and for a trend.
-WORTH, TREND_WORTH = 2.0, 0.6
+# By how much the logarithm of the evidence has to grow for one more season or a trend.
+WORTH = 2.0
 # Seasons are sought up to this part of the series, where the autocorrelation of its differences is at least so large
 # (in standard deviations of white noise), and at most so many of them are tried.
 REPEATS, LEAST, TRIED = 2.5, 2.0, 3
@@ -66,7 +66,7 @@ def series_kernel(structure: Structure, step: float, variance: float) -> Kernel:
     """The medians of the priors for rows that are a step apart and targets of that variance."""
     seasons = structure.seasons
     season, longest = (seasons[0], seasons[-1]) if seasons else (ROWS_WITHOUT_SEASON * step,) * 2
-    kernel = Matern(1.5, lengthscale=LEVEL_SEASONS * season, variance=LEVEL * variance)
+    kernel: Kernel = Matern(1.5, lengthscale=LEVEL_SEASONS * season, variance=LEVEL * variance)
     kernel = kernel + Matern(0.5, lengthscale=MEMORY_ROWS * step, variance=MEMORY * variance)
     if structure.trend:
         kernel = kernel + Trend(TREND_SEASONS * longest, variance=TREND * variance)
@@ -111,7 +111,7 @@ def choose(
         for one in structures:
             if one not in found:
                 found[one] = _fit(one, series)
-        return max(structures, key=lambda one: found[one].evidence - WORTH * len(one.seasons))
+        return max(structures, key=lambda one: found[one].evidence - WORTH * (len(one.seasons) + one.trend))
 
     logs = (False, True) if log is None and positive and np.ptp(series.Y) > 0 else (bool(log),)
     if seasons is None:
@@ -185,7 +185,7 @@ def _fit(structure: Structure, series: Series) -> Chosen:
     kernel, noise, found = fit_time(
         series_kernel(structure, series.step or 1.0, variance), NOISE * variance, shifted, Evidence(restarts=0)
     )
-    evidence = found.value + (DIFFUSE - TREND_WORTH if structure.trend else 0.0)
+    evidence = found.value + (DIFFUSE if structure.trend else 0.0)
     if structure.log:  # the density of the targets themselves
         evidence -= float(Y.sum())
     return Chosen(structure, kernel, noise, center, evidence)
