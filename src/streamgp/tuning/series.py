@@ -13,7 +13,7 @@ from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
 from streamgp.tuning.time import Series, fit_time
 
-# The medians of the priors, for targets of variance 1, lengths in the shortest season (of a trend the longest) or in rows.
+# The medians of the priors for targets of variance 1; lengths in the shortest season (of a trend the longest) or rows.
 # They are medians of what was found on the monthly series of M1 and on hours of load (GEFCom2012) and of rented bikes.
 LEVEL, LEVEL_SEASONS = 0.5, 3.0
 MEMORY, MEMORY_ROWS = 0.06, 4.0
@@ -29,8 +29,9 @@ WORTH = 2.0
 # Seasons are sought up to this part of the series, where the autocorrelation of its differences is at least so large
 # (in standard deviations of white noise), and at most so many of them are tried.
 REPEATS, LEAST, TRIED = 2.5, 2.0, 3
-# Of peaks that reach this part of the highest, the first to try is the shortest: the others may be its multiples.
-ALIKE = 0.8
+# A peak is the highest within this part of its lag. Of peaks that reach this part of the highest, the first to try is
+# the shortest; others may be its multiples, unless they are higher.
+AROUND, ALIKE, HIGHER = 8, 0.8, 1.02
 MOST_SEASONS = 2
 # A day, a week, a year in seconds; a season that is found within this part of one, or a row of it, is that.
 CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
@@ -141,15 +142,19 @@ def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
     power = np.abs(np.fft.rfft(d, 2 * n)) ** 2
     correlation = np.fft.irfft(power)[: most + 2]
     correlation /= correlation[0]
-    inner = correlation[2 : most + 1]
-    peaks = 2 + np.flatnonzero((inner > correlation[1:most]) & (inner >= correlation[3 : most + 2]))
-    # Fewer products are summed at longer lags.
-    strength = correlation[peaks] * n / (n - peaks)
-    peaks, strength = peaks[strength > LEAST / np.sqrt(n)], strength[strength > LEAST / np.sqrt(n)]
-    if not peaks.size:
+    # Fewer products are summed at longer lags; a smooth series resembles itself until its correlation has fallen once.
+    height = correlation * n / (n - np.arange(most + 2))
+    fallen = int(np.argmax(height < 0)) or most + 2
+    peaks = [
+        lag
+        for lag in range(max(2, fallen), most + 1)
+        if height[lag] > LEAST / np.sqrt(n)
+        and height[lag] == height[lag - lag // AROUND - 1 : lag + lag // AROUND + 2].max()
+    ]
+    if not peaks:
         return []
-    first = int(peaks[strength >= ALIKE * strength.max()].min())
-    others = [int(lag) for lag in peaks[np.argsort(-strength, kind="stable")] if lag != first]
+    first = next(lag for lag in peaks if height[lag] >= ALIKE * height[peaks].max())
+    others = sorted((lag for lag in peaks if height[lag] > HIGHER * height[first]), key=lambda lag: -height[lag])
     found = [_sharpened(correlation, lag, step) for lag in [first, *others][:TRIED]]
     return [next((one for one in calendar if abs(period - one) <= max(step, NEAR * one)), period) for period in found]
 
