@@ -41,7 +41,15 @@ def forecast(
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.cli.settings import split_names
-        from streamgp.job.forecast import forecast_table
+        from streamgp.job.forecast import Issued, forecast_table
+        from streamgp.job.forecast_report import write_forecast_report
+        from streamgp.tables.places import refuse_same
+
+        refuse_same({"source": 0 if source == "-" else source, "out": 1 if out is None else out, "report": report})
+
+        def show(issued: Issued) -> None:
+            if report is not None:
+                write_forecast_report(report, issued, source)
 
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
@@ -55,10 +63,10 @@ def forecast(
                 seasons=periods,
                 out=out,
                 as_json=as_json,
-                report=report,
                 follow=follow,
                 every=every,
                 tell=screen.note,
+                show=show,
                 stop=stop,
             )
         for name, place in (("forecast", out), ("report", report)):

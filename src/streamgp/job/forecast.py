@@ -20,7 +20,6 @@ from streamgp.tables import RowsError, WriteError
 from streamgp.tables.columns import RowEncoder, recognize, seconds
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.numbers import as_number
-from streamgp.tables.places import refuse_same
 from streamgp.tables.writing import finite
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 
@@ -200,10 +199,10 @@ def forecast_table(
     seasons: Sequence[str] | None = None,
     out: str | Path | None = None,
     as_json: bool = False,
-    report: str | Path | None = None,
     follow: bool = False,
     every: str | None = None,
     tell: Tell = lambda _: None,
+    show: Callable[[Issued], None] = lambda _: None,
     stop: threading.Event | None = None,
 ) -> Issued:
     """Forecast a column of a table; with ``follow`` again as rows come. Returns the last forecast.
@@ -216,13 +215,12 @@ def forecast_table(
         seasons: periods such as "1d"; None: found.
         out: a .csv or .ndjson file; None: standard output.
         as_json: write JSON to standard output.
-        report: an .html file.
         follow: wait for more rows at the end of the file.
         every: the least time between two forecasts while following; None: one for each row.
         tell: takes sentences for people.
+        show: takes every forecast.
         stop: when set, reading ends.
     """
-    refuse_same({"source": 0 if source == "-" else source, "out": 1 if out is None else out, "report": report})
     levels = sorted({probability("each of `quantiles`", level) for level in quantiles})
     length, least = duration("ahead", ahead), 0.0 if every is None else duration("every", every)
     writer = _Writer(out, as_json)
@@ -238,10 +236,7 @@ def forecast_table(
         def issue(forecaster: Forecaster) -> Issued:
             made = Issued(readings, forecaster, length, levels)
             writer.write(made)
-            if report is not None:
-                from streamgp.job.forecast_report import write_forecast_report
-
-                write_forecast_report(report, made, source)
+            show(made)
             return made
 
         def begin() -> Issued | None:
