@@ -181,7 +181,7 @@ class Experts(Staged):
             for p in (prediction, raw)
         )
         return CalibratedPrediction(
-            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise)
+            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise), prediction.shape
         )
 
     # When members change.

@@ -365,8 +365,7 @@ def _joined(first: Chunk, then: Chunk) -> Chunk:
 
 
 def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
-    schema = pipeline.schema
-    needed = [*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)]
+    needed = pipeline.schema.needed
     missing = [name for name in needed if name not in reader.names]
     if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(

@@ -28,6 +28,16 @@ WIDE = 10.0
 SECONDS = {86400.0: "day", 604800.0: "week", 3600.0: "hour", 31557600.0: "year", 31536000.0: "year"}
 
 
+_KERNEL = (
+    "kernel over time: sums of Matern, Periodic, Trend and Constant, and products of Matern(0.5), Periodic and "
+    'Constant; lengths and periods as numbers in the unit of ``time=``, or "3h", "1d", "1w" where that is dates'
+)
+TimeKernel = Annotated[Kernel, Setting(_KERNEL)]
+BesideInputs = Annotated[
+    Kernel | None, Setting(f"{_KERNEL}. What it describes is added to the function of the inputs; None: nothing")
+]
+
+
 class Trend(LeafKernel):
     """A level that moves with a slope which itself moves: an integrated Wiener process, for ``time=`` only.
 
@@ -80,6 +90,15 @@ class Component(NamedTuple):
 
     name: str
     blocks: list[Block]
+
+
+def hyperparameters(kernel: Kernel) -> dict[str, float | FloatArray]:
+    """Lengths, periods and variances of a kernel over time by name."""
+    return {
+        prefix + name: float(np.ravel(value)[0])
+        for prefix, leaf in kernel.leaves()
+        for name, value in leaf._hyperparameters(1, 1)
+    }
 
 
 def components(kernel: Kernel) -> list[Component]:

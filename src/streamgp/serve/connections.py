@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+if TYPE_CHECKING or sys.platform == "win32":
+    from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
+else:
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
+    except ImportError:
+        from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
+
+LONGEST_HEAD = 65536  # bytes of the headers of a request
 
 
 class Waiting:
@@ -19,14 +27,14 @@ class Waiting:
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.seconds = min(most, _allowed()), seconds
-        self._since: dict[H11Protocol, float] = {}
+        self._since: dict[Protocol, float] = {}
 
-    def begin(self, connection: H11Protocol) -> None:
+    def begin(self, connection: Protocol) -> None:
         """From now on, wait for the headers of a request."""
         self.end(connection)
         self._since[connection] = time.monotonic()
 
-    def end(self, connection: H11Protocol) -> None:
+    def end(self, connection: Protocol) -> None:
         self._since.pop(connection, None)
 
     def close_overdue(self) -> None:
@@ -52,15 +60,24 @@ class Waiting:
         return False
 
 
-def connection_class(waiting: Waiting) -> type[H11Protocol]:
+def connection_class(waiting: Waiting) -> type[Protocol]:
     """The protocol of a server that waits for its clients no longer than this."""
 
-    class Connection(H11Protocol):
+    class Connection(Protocol):
         def connection_made(self, transport: Any) -> None:
             if not waiting.make_room(self.connections):
                 self.limit_concurrency = 0  # its requests are answered with 503
             super().connection_made(transport)
             waiting.begin(self)
+            self.head = 0  # bytes that have come since the last request was complete, of which none is
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            idle = self.cycle is before and _is_idle(self)
+            self.head = self.head + len(data) if idle else 0
+            if self.head > LONGEST_HEAD:
+                self.transport.close()
 
         def on_response_complete(self) -> None:
             waiting.begin(self)
@@ -73,7 +90,7 @@ def connection_class(waiting: Waiting) -> type[H11Protocol]:
     return Connection
 
 
-def _is_idle(connection: H11Protocol) -> bool:
+def _is_idle(connection: Protocol) -> bool:
     """Whether there is no request that the server has to answer."""
     return connection.cycle is None or connection.cycle.response_complete
 

@@ -209,12 +209,11 @@ class Journal:
         found = self.read("SELECT seq, state FROM snapshots WHERE stream=?", stream)
         return (found[0][0], found[0][1]) if found else None
 
-    def ops(self, stream: int, after: int) -> Iterator[tuple[int, bytes]]:
-        """Ops after a position, some at a time."""
-        while rows := self.read(
-            "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT 500", stream, after
-        ):
-            yield from rows
+    def ops(self, stream: int, after: int, most: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Ops after a position with their numbers, at most so many at a time."""
+        query = "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"
+        while rows := self.read(query, stream, after, most):
+            yield rows
             after = rows[-1][0]
 
     def answer(self, stream: int, key: str) -> tuple[bytes, bytes] | None:

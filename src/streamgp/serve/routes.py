@@ -322,7 +322,7 @@ async def put_snapshot(request: Request) -> Response:
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
-        loaded = service.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        loaded = service.workplace.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:

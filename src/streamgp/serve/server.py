@@ -48,6 +48,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list | None = None) -> None:
         await super().startup(sockets)
+        self._service.workplace.open(asyncio.get_running_loop())
         if self.started and self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -62,6 +63,7 @@ class _Server(uvicorn.Server):
             stream.hub.close()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
+        self._service.workplace.close()
 
 
 def serve(

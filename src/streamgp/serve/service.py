@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from streamgp.serve.journal import NAME as FILE
 from streamgp.serve.journal import Journal, JournalError, Kept
 from streamgp.serve.learner import Learner, check_settings
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
+from streamgp.serve.workplace import Workplace
 from streamgp.tables.places import locked
 from streamgp.tables.writing import WriteError
 
@@ -38,7 +38,7 @@ class Limits:
         streams: most streams.
         body: bytes of a request.
         retain: rows of a stream that are kept one by one; older ones are kept in blocks.
-        threads: streams that work at the same time.
+        threads: streams that do long work at the same time.
         connections: open connections; beyond that, those that have been waited for longest are closed.
         headers: seconds in which a connection must have sent the headers of a request.
     """
@@ -74,8 +74,7 @@ class Service:
         except BaseException:
             self._opened.close()
             raise
-        self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
-        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self.workplace = Workplace(self.limits.threads)
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
@@ -84,7 +83,7 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self._pool, self.builder, self.limits.retain)
+        return Hosted(kept, self.journal, self.workplace, self.limits.retain)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
@@ -167,8 +166,7 @@ class Service:
             with contextlib.suppress(Exception):
                 future.result(max(0.0, end - time.monotonic()))
         finished = all(future.done() for future in futures)
-        for pool in (self.builder, self._pool):
-            pool.shutdown(wait=finished, cancel_futures=True)
+        self.workplace.shut_down(finished)
         self.journal.close()
         self._opened.close()
         return finished
