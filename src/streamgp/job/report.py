@@ -34,7 +34,7 @@ def write_report(path: str | Path, recorder: Recorder, summary: Summary, source:
     text = json.dumps(finite(_contents(recorder, summary, source)), ensure_ascii=False, separators=(",", ":"))
     # A column or a time may be called anything; "<" could end the element that holds the data.
     page = TEMPLATE.read_text(encoding="utf-8").replace("/*DATA*/", text.replace("<", "\\u003c"))
-    _write(path, page.encode(errors="replace"))
+    write_page(path, page)
 
 
 def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
@@ -203,9 +203,10 @@ def _packed(values: np.ndarray) -> str:
         return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 
-def _write(path: str | Path, data: bytes) -> None:
+def write_page(path: str | Path, page: str) -> None:
+    """Write the text of a page to a file."""
     try:
-        Path(path).write_bytes(data)
+        Path(path).write_bytes(page.encode(errors="replace"))
     except OSError as error:
         raise _cannot(path, error) from None
 
