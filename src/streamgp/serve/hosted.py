@@ -167,7 +167,7 @@ class Hosted:
         learner = self._learner
         if (
             learner is None
-            or self._turn_seconds > SHORT
+            or self._turn_seconds >= SHORT
             or self._journal.trouble is not None
             or self._is_snapshot_due()
         ):
