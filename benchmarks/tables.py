@@ -236,17 +236,22 @@ def on_gpu() -> str:
 
 
 def whole_on_gpu() -> str:
-    """A million models: whole calls, and what others take for the kernel's work."""
+    """Whole calls by where rows are, and what others take for the kernel's work; medians and the 95th percentile."""
     results = read("fleet")["cells"]["cuda"]
     kernel, whole, rivals = results["kernel"], results["whole"], results["rivals"]
-    names = {precision: f"m = 50, 1,000,000 models, {precision}" for precision in whole}
-    lines = [
-        [f"`fleet.track`, {precision}, from NumPy to NumPy", number(whole[precision]["track"])] for precision in whole
-    ]
-    lines += [[f"of it the kernel, {precision}", number(kernel[names[precision]]["absorb"])] for precision in whole]
-    lines += [["JAX, `jit(vmap)`, state donated, single", number(rivals["jax, vmap"])]]
-    lines += [["torch, `bmm` and `baddbmm`, single", number(rivals["torch"])]]
-    return table(["a million models with 50 points absorb a row", "ms"], lines)
+    kinds = [kind for kind in next(iter(whole.values())) if kind != "share of rows absorbed"]
+    kinds += [kind for cell in whole.values() for kind in cell if kind.endswith("in a call")][:1]
+    lines = []
+    for name, cell in whole.items():
+        times = (cell.get(kind) for kind in kinds)
+        shown = ("-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" for one in times)
+        absorb = kernel.get(f"m = 50, {name}", {}).get("absorb")
+        lines.append([name, *shown, "-" if absorb is None else number(absorb)])
+    found = table(["`fleet.track`, m = 50, ms", *kinds, "of it the kernel"], lines)
+    return (
+        f"{found}\n\nA million models in single precision absorb a row in {number(rivals['jax, vmap'])} ms with JAX "
+        f"(`jit(vmap)`, state donated) and in {number(rivals['torch'])} ms with torch (`bmm` and `baddbmm`)."
+    )
 
 
 def single_precision() -> str:

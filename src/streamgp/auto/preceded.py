@@ -21,6 +21,7 @@ class Preceded(Mapped):
         columns: how many inputs, the first ones, are seen again.
     """
 
+    _notes_late = True
     _x: FloatArray  # (columns,) of the last row; NaN before the first
 
     def __init__(self, model: StreamModel, *, columns: int) -> None:
@@ -46,15 +47,13 @@ class Preceded(Mapped):
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         own = X[:, : self._columns]
+        if len(X) == 1:
+            return np.concatenate([X, own if np.isnan(self._x[0]) else self._x[None]], axis=1)
         before = np.repeat(self._x[None], len(X), axis=0) if Y is None else np.vstack([self._x, own[:-1]])
         return np.hstack([X, np.where(np.isnan(before), own, before)])
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:] = X[-1, : self._columns]
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        super()._resolve(X, Y, issued, conditions)
-        self._note(X, Y)
 
     def _memory_arrays(self) -> list[FloatArray]:
         return [self._x, *super()._memory_arrays()]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.settings import FloatArray, probability, whole
+from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
+from streamgp.settings import FloatArray, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
-LEAST_DEVIATION = 1e-150  # of a calibrated prediction
+Side = Literal["two-sided", "lower", "upper"]
+SIDES = "two-sided", "lower", "upper"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +29,8 @@ class Prediction(Generic[Values]):
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
         ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
+        surprise: -log of the p-value of the target, like the mean, where ``Alarms`` tracked it.
+        alarm: "spike", "level" or "relation" where it raised an alarm, otherwise "".
 
     Example:
         >>> import streamgp as sg
@@ -35,12 +40,16 @@ class Prediction(Generic[Values]):
         >>> low, high = p.interval(0.9)
         >>> round(low, 2), round(high, 2)
         (0.67, 1.33)
+        >>> round(p.quantile(0.95), 2), round(p.cdf(1.33), 2), round(p.p_value(1.5), 3)
+        (1.33, 0.95, 0.012)
     """
 
     mean: Values
     variance: Values
     noise: Values
     ticket: Any = field(default=None, kw_only=True, repr=False)
+    surprise: Any = field(default=None, kw_only=True, repr=False)
+    alarm: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:
@@ -57,6 +66,47 @@ class Prediction(Generic[Values]):
         """Return by how many standard deviations of the observation y lies above the mean."""
         result = (numbers(y, "y") - self.mean) / self.std
         return plain(result)
+
+    def quantile(self, q: Any) -> Any:
+        """Return the value below which the observation lies with probability q, above 0 and below 1."""
+        return plain(self.mean + self.std * ndtri(probabilities(q)))
+
+    def cdf(self, y: Any) -> Any:
+        """Return the probability that the observation is at most y."""
+        return plain(self._tails(numbers(y, "y"))[0])
+
+    def pit(self, y: Any) -> Any:
+        """Return the probability integral transform of y: uniform along a stream where the prediction is calibrated.
+
+        This is ``cdf(y)``; of classes and counts it is the middle of the step that the cdf makes at y.
+        """
+        return self.cdf(y)
+
+    def p_value(self, y: Any, side: Side = "two-sided") -> Any:
+        """Return how probable an observation as extreme as y is: small where y is a surprise.
+
+        Args:
+            y: the observation, like the mean.
+            side: ``"lower"`` and ``"upper"`` look at one side only: the probability of at most and of at least y.
+        """
+        below, above = self._tails(numbers(y, "y"))
+        of_both = np.minimum(1.0, 2.0 * np.minimum(below, above))
+        return plain((of_both, below, above)[option("side", side, SIDES)])
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, in the units of y: less is better.
+
+        Of a prediction without spread it is the absolute error. [Gneiting and Raftery 2007] Eq. (21)
+        """
+        error, s = numbers(y, "y") - self.mean, np.asarray(self.std)
+        z = _over(error, s)
+        density = np.exp(-0.5 * z * z - LOG_ROOT_2PI)
+        return plain(error * (ndtr(z) - ndtr(-z)) + s * (2.0 * density - 1.0 / ROOT_PI))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        """The probabilities of at most y and of at least y, each without cancellation where it is small."""
+        z = _over(y - self.mean, np.asarray(self.std))
+        return ndtr(z), ndtr(-z)
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
@@ -84,6 +134,10 @@ class Prediction(Generic[Values]):
         """The prediction whose every part is change(that part of this one, those of others)."""
         parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
         return Prediction(*(change(*part) for part in parts))
+
+    def _bare(self) -> Prediction:
+        """The same without its components."""
+        return self
 
     def _moved(self, shift: Any, scale: Any) -> Prediction:
         """The prediction of shift + scale * y."""
@@ -128,19 +182,33 @@ class CalibratedPrediction(Prediction[Values]):
             result = error / self._side(error)
         return plain(result)
 
+    def quantile(self, q: Any) -> Any:
+        """Return the value below which the observation lies with probability q, above 0 and below 1."""
+        return plain(self.mean + self._ladder.at(ndtri(probabilities(q))))
+
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
-        error = numbers(y, "y") - self.mean
-        side = self._side(error)
-        with np.errstate(over="ignore"):
-            result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
-        return plain(result)
+        return plain(self._ladder.log_density(numbers(y, "y") - self.mean))
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, in the units of y: less is better."""
+        return plain(self._ladder.crps(numbers(y, "y") - self.mean))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        error, ladder = y - self.mean, self._ladder
+        return ladder.below(error), ladder.mirrored.below(-error)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
         zeros = np.zeros(np.shape(self.mean))
-        draws = Prediction(zeros, zeros + 1.0, zeros).sample(n, seed)
-        return self.mean + self._side(draws) * draws
+        return self.mean + self._ladder.at(Prediction(zeros, zeros + 1.0, zeros).sample(n, seed))
+
+    @property
+    def _ladder(self) -> Ladder:
+        """The distribution of the errors: two halves of Gaussians."""
+        z = gaussian_reach(self.level)
+        bounds = np.asarray(self.lower) - self.mean, np.asarray(self.upper) - self.mean
+        return Ladder(np.array([-z, 0.0, z]), np.stack([bounds[0], np.zeros_like(bounds[0]), bounds[1]]))
 
     def _side(self, error: FloatArray) -> FloatArray:
         """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
@@ -164,6 +232,9 @@ class CalibratedPrediction(Prediction[Values]):
         raw = self.raw._each(change, *(p.raw for p in others))
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
 
+    def _bare(self) -> CalibratedPrediction:
+        return replace(self, raw=self.raw._bare())
+
     def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
         moved = Prediction._moved(self, shift, scale)
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
@@ -174,7 +245,7 @@ class CalibratedPrediction(Prediction[Values]):
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts: list[FloatArray] = []
-    prediction._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+    prediction._bare()._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
     return np.hstack(parts)
 
 
@@ -182,6 +253,14 @@ def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
     """The prediction of which packed() gave these numbers, of the same kind as another one."""
     parts = iter(np.split(numbers, numbers.shape[1] // p, axis=1))
     return like._each(lambda _: np.ascontiguousarray(next(parts)))
+
+
+def probabilities(q: Any) -> FloatArray:
+    """Probabilities that are neither 0 nor 1."""
+    values = numbers(q, "q")
+    if not np.all((values > 0.0) & (values < 1.0)):
+        raise ValueError(f"q must be above 0 and below 1; got {q!r}")
+    return values
 
 
 def checked_level(level: float) -> float:
@@ -192,6 +271,12 @@ def checked_level(level: float) -> float:
 def gaussian_reach(level: float) -> float:
     """How many standard deviations the central interval of a Gaussian reaches to either side."""
     return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def _over(error: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Errors in standard deviations; of none at all any error is infinitely many, and no error none."""
+    with np.errstate(over="ignore"):
+        return np.asarray(error / np.where(deviation == 0.0, LEAST_DEVIATION, deviation))
 
 
 def plain(values: Any) -> Any:

@@ -22,8 +22,9 @@ from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices
+from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
 from streamgp.fleet.cpu import fits
-from streamgp.fleet.cuda import RECORDS
+from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
@@ -83,6 +84,14 @@ class Fleet(Saved):
                 partial(whole, at_least=0),
             ),
         ] = 0,
+        alarms: Annotated[
+            Any,
+            Setting(
+                "false alarms of all models together: for each row of the whole fleet, such as 0.01, or for a length "
+                'of time, such as "1/week"; None: rows are not judged',
+                check=optional(fleet_rate),
+            ),
+        ] = None,
     ) -> None:
         refuse_no_model(model)
         if model.rows_seen:
@@ -101,6 +110,15 @@ class Fleet(Saved):
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
+        if alarms is not None and device != "cpu":
+            raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
+        self._rate = alarms
+        self._watch: Watch | None = None  # until the first row has come
+        if alarms is not None and not (model.has_variance and model._observes == "numbers"):
+            raise ValueError(
+                f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
+                "none; use Calibrated around a model of numbers"
+            )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
     # The state.
@@ -121,6 +139,8 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
+            if self._rate is not None:
+                self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
                 waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
                 if before is not None:
@@ -134,17 +154,22 @@ class Fleet(Saved):
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
-        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
+        return self._engine.arrays() | self._own_arrays()
+
+    def _own_arrays(self) -> dict[str, np.ndarray]:
+        """The state that is not the models'."""
+        parts = (self._waiting, self._watch)
+        return {name: array for part in parts if part is not None for name, array in part.arrays().items()}
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state, also one of another device."""
         assert self._engine is not None
-        waiting = {} if self._waiting is None else self._waiting.arrays()
-        models = {name: array for name, array in saved.items() if name not in waiting}
+        own = self._own_arrays()
+        models = {name: array for name, array in saved.items() if name not in own}
         device, precision = self._device
         here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
         if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
-            refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
+            refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
@@ -155,11 +180,15 @@ class Fleet(Saved):
                 self._engine.put(i, single)
         if self._waiting is not None:
             self._waiting.restore(saved)
+        if self._watch is not None:
+            for name, array in self._watch.arrays().items():
+                array[...] = saved[name]
 
     def _check_restored(self) -> None:
         assert self._engine is not None
-        if self._waiting is not None:
-            self._waiting.check_restored()
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.check_restored()
         self._engine.check_restored()
 
     def _single(self, i: int) -> StreamModel:
@@ -186,9 +215,11 @@ class Fleet(Saved):
             One Prediction of arrays like Y.
         """
         X, Y, ids = _named("track", rows, ids)
-        came, X, scalar = self._arrived(X, ids)
+        if is_on_a_gpu(X):
+            return self._there(X, Y, ids, learned=True)  # type: ignore[return-value]
+        came, X, scalar = self._arrived(X, ids, as_came=True)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs)
+            Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -197,26 +228,40 @@ class Fleet(Saved):
         X, Y, ids = _named("learn_many", rows, ids)
         if Y is None:
             raise TypeError("learn_many needs targets: learn_many(X, Y); track(X) advances without learning")
-        came, X, _ = self._arrived(X, ids)
-        Y, scalar = targets(Y, came, self._shape.outputs)
+        if is_on_a_gpu(X):
+            self._there(X, Y, ids, learned=True)
+            return
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         self._take(came, X, Y, scalar, noise, time, report=False)
 
-    def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next; nothing changes.
 
         Args:
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
+            time: of the rows, an array like those of targets, or (rows,) for all models, where models have a kernel
+                over time; None: one after the last row of each.
         """
-        came, X, _ = self._arrived(X, ids)
-        grouped = Rows(came.models, came.starts, came.grouped(X))
+        if is_on_a_gpu(X):
+            return self._there(X, None, ids, learned=False)  # type: ignore[return-value]
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        grouped = came.rows(X)
         if not len(grouped.X):
             return self._shaped(self._prototype._empty(), came)
-        self._refuse(grouped)
+        if self._engine is None or not self._engine.checks_rows:
+            self._refuse(grouped)
+        if time is not None:
+            conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
+            conditions[:, TIME] = times(time, came)
+            grouped = grouped._replace(conditions=conditions)
+            self._refuse_past(grouped)
         if self._engine is None:  # all models are the prior
-            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
+            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
         else:
-            prediction = self._engine.predict(grouped)
+            with self._unfit_rows_named(grouped):
+                prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
@@ -232,7 +277,7 @@ class Fleet(Saved):
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
         came, X, scalar = self._arrived(X, ids)
-        rows = Rows(came.models, came.starts, came.grouped(X))
+        rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
             return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
@@ -267,7 +312,7 @@ class Fleet(Saved):
         d, p, scalar, certain = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
-        rows = Rows(came.models, came.starts, came.grouped(self._waiting.held(places)[:, :d]), Y)
+        rows = came.rows(self._waiting.held(places)[:, :d], Y)
         if not len(rows.X):
             return
         self._refuse(rows)
@@ -287,10 +332,70 @@ class Fleet(Saved):
         given = _tickets(tickets)
         return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
-    def _arrived(self, X: Any, ids: Any) -> tuple[Arrival, FloatArray, bool]:
-        """How rows came, X as it came, and whether targets are numbers as far as is known."""
-        X = plain(X, "X")
-        came = arrival(ids, X, self.size)
+    def pinned(self, rows: int | None = None, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+        """Arrays X and Y for rows of all models, which a GPU takes without a copy; fill them before each call.
+
+        Args:
+            rows: of each model; None: one, and the arrays have no axis for it.
+            dtype: ``numpy.float32`` takes half the time to come to the GPU.
+
+        Returns:
+            X of shape (rows, size, d) and Y of shape (rows, size), in pinned memory on ``device="cuda"``.
+        """
+        if self._engine is None or self._shape.d is None:
+            raise ValueError("the fleet has seen no rows yet, and does not know how many inputs they have")
+        number = float_type(dtype)
+        shape = (self.size,) if rows is None else (whole("rows", rows), self.size)
+        n = int(np.prod(shape))
+        if isinstance(self._engine, CudaEngine):
+            X, Y = self._engine.pinned(n, number)
+        else:
+            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n, number)
+        return X.reshape(*shape, self._shape.d), Y.reshape(shape)
+
+    def _there(self, X: Any, Y: Any, ids: Any, *, learned: bool) -> DevicePrediction:
+        """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
+        if self._device[0] != "cuda":
+            raise TypeError(
+                'X is on a GPU, and this fleet is not: build it with device="cuda", or hand over NumPy arrays'
+            )
+        if ids is not None:
+            raise ValueError(
+                "rows on a GPU are those of all models, without ids; hand over NumPy arrays for some models"
+            )
+        if learned and not is_on_a_gpu(Y):
+            raise TypeError("X is on a GPU: Y must be there as well")
+        from streamgp.cuda.device_array import DeviceArray
+
+        X, Y = DeviceArray.of(X, "X"), DeviceArray.of(Y, "Y") if learned else None
+        came = arrival(None, X, self.size, as_came=True)
+        d = self._shape.d
+        if d is not None and X.shape[-1] != d:
+            raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
+        if Y is not None and (Y.shape != came.shape or Y.dtype != X.dtype):
+            raise ValueError(
+                f"Y must have one target for each row of X, of the same type: shape {came.shape}, {X.dtype}; got "
+                f"{Y.shape}, {Y.dtype}"
+            )
+        if not self._shape.covers(learned):
+            first = np.zeros((1, X.shape[-1]))
+            self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
+        assert isinstance(self._engine, CudaEngine)
+        prediction = self._engine.there(came, X, Y, learned)
+        if learned and self._waiting is not None:
+            self._waiting.passed(came.models)
+        return prediction
+
+    def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
+        """How rows came, X as it came, and whether targets are numbers as far as is known.
+
+        Args:
+            X: of a call.
+            ids: of a call.
+            as_came: whether the rows of a model may lie apart, where the engine can take them so.
+        """
+        X = plain(X, "X", self._device[0] == "cuda")
+        came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
         d, _, scalar, _ = self._shape
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
@@ -299,26 +404,74 @@ class Fleet(Saved):
     def _take(
         self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
     ) -> Any:
-        rows = Rows(came.models, came.starts, came.grouped(X), Y)
+        rows = came.rows(X, Y)
         if not len(rows.X):
             return self._shaped(self._prototype._empty(), came) if report else None
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        self._refuse_no_time(rows)
+        judged = None
         with self._undone_on_error(rows.models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            try:
-                prediction = self._engine.advance(rows, report)
-            except UnfitError as error:
-                self._refuse(rows)
-                raise ValueError(str(error)) from None
+            watched = self._watch is not None and Y is not None
+            before = self._engine.rows_seen() if watched else None
+            with self._unfit_rows_named(rows):
+                prediction = self._engine.advance(rows, report or watched)
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
-        if prediction is not None and report:
-            return self._shaped(self._prototype._shaped(prediction, many=True), came)
-        return None
+        if prediction is not None and before is not None:
+            with uninterrupted():
+                judged = self._judge(rows, prediction, before)
+        if prediction is None or not report:
+            return None
+        shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
+        if judged is None:
+            return shaped
+        nats, alarm = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
+        return dataclasses.replace(shaped, surprise=nats, alarm=alarm)
+
+    def _judge(self, rows: Rows, prediction: Prediction, before: np.ndarray) -> tuple[FloatArray, np.ndarray]:
+        """Surprises and alarms of rows that were learned, (n, p); models had seen so many rows before."""
+        assert self._watch is not None
+        assert rows.Y is not None
+        nats, alarm = np.full(rows.Y.shape, np.nan), np.full(rows.Y.shape, "", dtype="<U8")
+        for turn, (part, where) in enumerate(rows.turns()):
+            assert part.Y is not None
+            time = None if part.conditions is None else part.conditions[:, TIME]
+            of_part = prediction._each(lambda values, where=where: values[where])
+            nats[where], alarm[where] = self._watch.judge(
+                part.models, before[part.models] + turn, of_part, part.Y, time
+            )
+        return nats, alarm
+
+    def _refuse_no_time(self, rows: Rows) -> None:
+        """Refuse rows without a time where the budget of alarms is one of time."""
+        if rows.Y is None or self._rate is None or not self._rate[1]:
+            return
+        if rows.conditions is None or not np.isfinite(rows.conditions[:, TIME]).all():
+            raise ValueError(
+                f"alarms={self._settings['alarms']!r} counts alarms by time, so that every row needs its own: "
+                "fleet.track(X, Y, time=times); nothing was learned. Without times give alarms for each row of the "
+                "fleet, such as alarms=0.01"
+            )
+
+    def alarms(self) -> list[FleetAlarm]:
+        """Return the last alarms of all models, oldest first, at most 1000."""
+        if self._rate is None:
+            raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")
+        return [] if self._watch is None else self._watch.events()
+
+    @contextmanager
+    def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
+        """Where an engine that checks rows itself refuses some: say which."""
+        try:
+            yield
+        except UnfitError as error:
+            self._refuse(rows.grouped())
+            raise ValueError(str(error)) from None
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -400,6 +553,20 @@ class Fleet(Saved):
         for one in self._single(int(rows.models[0]))._family():
             one._refuse_times(time, learned, len(learned) > 1)
 
+    def _refuse_past(self, rows: Rows) -> None:
+        """Refuse times before what a model with a kernel over time has learned; models of any kind do so themselves."""
+        if not self._together or self._recipe._moment() is None:
+            return
+        assert rows.conditions is not None
+        time, clock = rows.conditions[:, TIME], np.repeat(self._clock()[rows.models], np.diff(rows.starts))
+        for row in np.flatnonzero(~np.isfinite(time) | (time < clock))[:1].tolist():
+            j = int(np.searchsorted(rows.starts, row, side="right")) - 1
+            _checked_by_model(rows.between(j, j + 1), self._past_of_one)
+
+    def _past_of_one(self, rows: Rows) -> None:
+        assert rows.conditions is not None
+        self._single(int(rows.models[0]))._conditions_at(rows.conditions[:, TIME], len(rows.X), many=True)
+
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
         if came.order is not None:
@@ -435,6 +602,8 @@ class Fleet(Saved):
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
+        if self._watch is not None:
+            self._watch.start_again(i)
         if self._waiting is not None:
             self._waiting.passed(np.array([i]))
 
@@ -443,8 +612,9 @@ class Fleet(Saved):
         whole("n", n)
         if self._engine is not None:
             self._engine.add(n)
-        if self._waiting is not None:
-            self._waiting.add(n)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
 
@@ -454,8 +624,9 @@ class Fleet(Saved):
         kept = np.setdiff1d(np.arange(self.size), gone)
         if self._engine is not None:
             self._engine.keep(kept)
-        if self._waiting is not None:
-            self._waiting.keep(kept)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.keep(kept)
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:
@@ -520,6 +691,18 @@ class Fleet(Saved):
 
 
 guard(Fleet, {"size", "clone", "get_params"})
+
+
+def is_on_a_gpu(values: Any) -> bool:
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def float_type(dtype: Any) -> type:
+    """numpy.float64 or numpy.float32."""
+    for number in (np.float64, np.float32):
+        if np.dtype(dtype) == number:
+            return number
+    raise ValueError(f"dtype must be numpy.float64 or numpy.float32; got {dtype!r}")
 
 
 def refuse_no_model(model: Any) -> None:

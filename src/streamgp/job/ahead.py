@@ -58,7 +58,6 @@ def needed(model: str) -> list[Any]:
             sngd.finish_interval,
             aggregation.combine,
             aggregation.learn_issued,
-            aggregation.limit,
             naive.average,
         ]
     if model in FOURIER or model in UNTUNED:

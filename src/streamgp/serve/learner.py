@@ -17,8 +17,9 @@ from msgspec import Struct
 from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.waiting import Tickets
+from streamgp.job.building import default_lags
 from streamgp.job.expressions import value_of
-from streamgp.job.pipeline import Pipeline, default_lags
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
@@ -113,7 +114,7 @@ class Learner:
         self.settings, self.tag = settings, tag
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
-        self.tickets = Tickets(pending_of(settings))
+        self.tickets = Tickets[FloatArray](pending_of(settings))
         self._issued = 0
         self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
 

@@ -159,8 +159,8 @@ class Calibrated(StackableWrapper):
         raw = self._stackable._told()
         return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw)
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._calibrate(self._within._predict(X), None)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._calibrate(self._within._predict(X, conditions), None)
 
     def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
         """The bounds of predictions, each before its target is taken into account."""
@@ -177,9 +177,9 @@ class Calibrated(StackableWrapper):
             return super()._trajectories(count, steps)
         return _Stretched(self._within._trajectories(count, steps), self)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         # Stretched row by row as the variances are: the correlations are those of the model within.
-        joint = self._within._joint(X)
+        joint = self._within._joint(X, conditions)
         raw = joint.marginal
         calibrated = self._calibrate(raw, None)
         factor = _stretch(calibrated, raw.variance)
@@ -188,8 +188,8 @@ class Calibrated(StackableWrapper):
     def _issued_width(self, p: int) -> int:
         return ISSUED * p + self._within._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        raw, issued = self._within._issue(X)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        raw, issued = self._within._issue(X, conditions)
         prediction = self._calibrate(raw, None)
         parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
         return prediction, np.hstack([*(np.broadcast_to(part, raw.mean.shape) for part in parts), issued])

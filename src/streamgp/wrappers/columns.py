@@ -46,7 +46,7 @@ class Columns(Mapped):
         return {"x": self._x}
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        return np.ascontiguousarray(X[:, self._columns])
+        return X.take(self._columns, axis=1)
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:] = X[-1]

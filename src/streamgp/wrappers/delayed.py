@@ -32,6 +32,7 @@ class Late(Wrapper):
     _places: int  # rows that can wait
     _waiting: Waiting
     _numbers: Numbers
+    _like: Prediction  # of no rows, of the kind that is kept
 
     # The state.
 
@@ -47,6 +48,7 @@ class Late(Wrapper):
     def _start(self, d: int, p: int) -> None:
         before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
         super()._start(d, p)
+        self._like = self._within._empty()
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
         widths = self._widths(d, p)
@@ -65,8 +67,10 @@ class Late(Wrapper):
         return [d, self._within._issued_width(p), *memory, self._predicted_width(p)]
 
     def _predicted_width(self, p: int) -> int:
-        """Numbers of the prediction that are kept for whoever asks."""
-        return 0
+        """Numbers of what was predicted."""
+        parts: list[Any] = []
+        self._like._each(parts.append)
+        return len(parts) * p
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | self._waiting.arrays()
@@ -82,16 +86,20 @@ class Late(Wrapper):
 
     # Rows that wait.
 
-    def _put(self, X: FloatArray) -> Prediction:
+    def _put(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         """Predict one row, and let it wait for its target under the next ticket."""
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        prediction, row = issued(self._within, X)
-        if self._predicted_width(1):
-            row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
+        prediction, row = issued(self._within, X, conditions)
+        row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
         return prediction
+
+    def _unpacked(self, rows: FloatArray) -> Prediction:
+        """What was predicted of waiting rows, (n, p) in all its parts."""
+        p = self._numbers.state.last_y.size
+        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._like, p)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         """Learn the target of a row that waits; whether at once."""
@@ -144,16 +152,27 @@ def issued_width(model: StreamModel) -> int:
     return (model._d or 0) + model._issued_width(model._p or 1) + _memory(model).size
 
 
-def issued(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
+def unresolved(
+    model: StreamModel, X: FloatArray, conditions: FloatArray | None = None
+) -> tuple[Prediction, FloatArray]:
+    """Predict rows, (n, d), that would each come next and whose targets come later; the model does not change.
+
+    Returns:
+        The prediction, and what it takes to learn each row: its inputs, what was issued, and the memory before it.
+    """
+    prediction, issued = model._issue(X, conditions)
+    return prediction, np.hstack([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)])
+
+
+def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
     """Predict one row, (1, d), whose target comes later, and advance the memory by it.
 
     Returns:
-        The prediction, and what it takes to learn the row: its inputs, what was issued, and the memory before it.
+        The prediction, and what it takes to learn the row, as of ``unresolved``.
     """
-    prediction, issued = model._issue(X)
-    row = np.concatenate([X[0], issued[0], _memory(model)])
+    prediction, rows = unresolved(model, X, conditions)
     model._remember(X)
-    return prediction, row
+    return prediction, rows[0]
 
 
 def learn_issued(
@@ -163,7 +182,7 @@ def learn_issued(
 
     Args:
         model: that issued the row.
-        row: what issued() returned; whatever follows it is not looked at.
+        row: what issued() or unresolved() returned; whatever follows it is not looked at.
         Y: the target, screened.
         conditions: of the row.
         last: whether no row came after it: the model then goes on from there.
@@ -266,7 +285,7 @@ class Delayed(Late):
         ticket = self.rows_seen
         return replace(self._shaped(self._put(X), many=False), ticket=ticket)
 
-    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> None:
+    def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
 
         Args:
@@ -274,6 +293,9 @@ class Delayed(Late):
             y: a number, or p numbers; None, NaN, NA or masked: nothing is learned, and the ticket is closed.
             noise: variance of this observation's noise.
             time: when the target came; models that forget by time live in the order of the targets.
+
+        Returns:
+            The Prediction that was issued of the row, by which to score it.
         """
         if whole("ticket", ticket, at_least=0) >= self.rows_seen:
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
@@ -285,7 +307,9 @@ class Delayed(Late):
             if not known:
                 self._begin(waited[None, : self._d], Y, scalar, given, many=False)
             self._refuse_unfit(waited[None, : self._d], Y)
+            prediction = self._unpacked(self._waiting[ticket][None])
             self._take_out(ticket, self._screened(Y), conditions)
+        return replace(self._shaped(prediction, many=False), ticket=ticket)
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
@@ -296,16 +320,29 @@ class Delayed(Late):
         self._close(Y)
         return prediction
 
+    # Targets that come late by another way.
+
+    def _issued_width(self, p: int) -> int:
+        return self._within._issued_width(p)
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._within._issue(X, conditions)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        self._within._resolve(X, Y, issued, conditions)
+        self._numbers.counters["rows"] += len(X)
+        self._numbers.counters["fresh"] = 0
+
     # Predictions.
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._within._predict(X)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._predict(X, conditions)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._within._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         if self._numbers.count("newest") in self._waiting:
@@ -355,11 +392,6 @@ class Ahead(Late):
     def _expect_late(self, rows: int, pending: int) -> None:
         self._settings["pending"], self._places = pending, self._horizon + pending
 
-    def _predicted_width(self, p: int) -> int:
-        parts: list[Any] = []
-        self._within._empty()._each(parts.append)
-        return len(parts) * p
-
     # Rows.
 
     def _advance(
@@ -383,18 +415,13 @@ class Ahead(Late):
         known = ~np.isnan(Y[0])
         self._numbers.state.last_y[known] = Y[0, known]
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         ticket = self.rows_seen - self._horizon
         if ticket not in self._waiting:
             p = self._numbers.state.last_y.size
-            return self._within._predict(X)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+            return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
         return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
-
-    def _unpacked(self, rows: FloatArray) -> Prediction:
-        """What was predicted of waiting rows, (n, p) in all its parts."""
-        p = self._numbers.state.last_y.size
-        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._within._empty(), p)
 
     def upcoming(self) -> Prediction[FloatArray]:
         """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
@@ -409,8 +436,8 @@ class Ahead(Late):
     def _issued_width(self, p: int) -> int:
         return p
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        return self._predict(X), np.full((len(X), self._p or 1), float(self.rows_seen))
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._predict(X, conditions), np.full((len(X), self._p or 1), float(self.rows_seen))
 
     def _remember(self, X: FloatArray) -> None:
         self._put(X)
