@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events
 from streamgp.serve.events import Hub
@@ -111,6 +112,7 @@ class Hosted:
             set()
         )  # kinds of requests that this learner has done, so that nothing is left to compile
         self._turn_seconds = 0.0  # of turns with few rows, of late
+        self._reporting: Pipeline | None = None  # that says what it does
         self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
         self._snapshot_seconds = 0.0
@@ -158,8 +160,8 @@ class Hosted:
         return future
 
     def _begin(self) -> None:
-        """Have a turn: in the server's loop if it looks short, in a thread otherwise."""
-        if not (self._is_short() and self._workplace.soon(self._turn)):
+        """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
+        if self._learner is None or not self._workplace.soon(self._turn):
             self._aside(self._workplace.pool, self._turn_aside)
 
     def _is_short(self) -> bool:
@@ -189,7 +191,7 @@ class Hosted:
             self._queue.clear()
 
     def _turn(self) -> None:
-        """In the loop: more may have come since it looked short."""
+        """In the loop."""
         if self._is_short():
             self._do()
         else:
@@ -286,8 +288,9 @@ class Hosted:
             if not isinstance(error, ValueError | ArithmeticError | np.linalg.LinAlgError | MemoryError):
                 LOG.exception("stream %s", self.name)
             outcomes = [refused_rows(error)]
-        if learner.pipeline is not None:
+        if learner.pipeline is not None and learner.pipeline is not self._reporting:
             learner.pipeline.report_to(self._doing)
+            self._reporting = learner.pipeline
         done: list[Done] = []
         for asked, outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
