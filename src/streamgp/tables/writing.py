@@ -38,6 +38,7 @@ class PredictedRows(NamedTuple):
         log_density: of what was observed.
         raw_lower: bound of the model's own interval at the same level.
         raw_upper: bound of the model's own interval.
+        pit: the probability that was predicted below what was observed.
         ticket: under which the row waits for its target; None where there are none.
     """
 
@@ -51,12 +52,13 @@ class PredictedRows(NamedTuple):
     log_density: FloatArray
     raw_lower: FloatArray
     raw_upper: FloatArray
+    pit: FloatArray
     ticket: list[str] | None = None
 
     def since(self, start: int) -> PredictedRows:
         """The rows from this one on, counted from 0."""
         time, ticket = (None if texts is None else texts[start:] for texts in (self.time, self.ticket))
-        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper")}
+        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper", "pit")}
         return self._replace(time=time, ticket=ticket, **numbers)
 
     def values(self) -> tuple[FloatArray, ...]:
