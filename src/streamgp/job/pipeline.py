@@ -436,8 +436,8 @@ class Pipeline:
         ticket: list[str] | None = None,
     ) -> PredictedRows:
         raw_lower, raw_upper = p.raw.interval(self.level)
-        density = p.log_density(y)
-        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
+        density, pit = p.log_density(y), p.pit(y)
+        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, pit, ticket)
 
     # One file.
 
