@@ -2,7 +2,7 @@
 
 Times come from a fixed table, not from the machine: the same setting gives the same members, and so the same numbers,
 everywhere. The table is rounded from rows in blocks on one idle core of a server; benchmarks/auto_cost.py prints what
-another machine takes beside it. Rows that come one by one take some 0.2 ms more for each output, whatever the members.
+another machine takes beside it. Rows that come one by one take about half a millisecond more, whatever the members.
 """
 
 from __future__ import annotations
