@@ -17,7 +17,6 @@ import streamgp as sg
 from streamgp.cuda.gpu import cuda, kernel
 from streamgp.cuda.record import CHANGE, COUNTED, POINTS
 from streamgp.evaluate.metrics import rmse
-from streamgp.fleet.rows import Rows as Grouped
 from timing import figures
 
 D, NOISE, NOVELTY, FORGETTING = 8, 0.01, 0.01, 0.999
@@ -71,7 +70,7 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     fleet = sg.Fleet(recipe(m), size=size, device="cuda", precision=precision)
     fleet.learn_many(np.zeros((1, size, D)), np.zeros((1, size)))
     memory: Any = fleet._engine._memory  # type: ignore[union-attr]
-    rows, found = Rows(size, memory._number), {}
+    rows, found = Rows(size, np.float64), {}
 
     models, records = cuda.to_device(np.arange(size)), memory._records.reshape(memory._records.size)
     compiled = kernel(memory._shape, memory._number)
@@ -79,17 +78,15 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     def launch(count: int, absorbed: bool) -> float:
         """Two launches one after the other, of which the second is timed: what the host does is then hidden."""
         starts = cuda.to_device(count * np.arange(size + 1))
-        arguments = [
-            (*rows.take(count, absorbed), cuda.device_array((2, size * count), memory._number)) for _ in range(2)
-        ]
+        arguments = [(*rows.take(count, absorbed), cuda.device_array((2, size * count), np.float64)) for _ in range(2)]
         begin, end = cuda.event(), cuda.event()
         cuda.synchronize()
         for k, argument in enumerate(arguments):
             if k:
                 begin.record(memory._stream)
-            memory._launch(
-                compiled, size, records, memory._counts, models, starts, *argument, memory._parameters, COUNTED
-            )
+            state = records, memory._origins, memory._counts
+            shared = memory._parameters, memory._units, memory._found, 0, COUNTED
+            memory._launch(compiled, size, *state, models, starts, *argument, *shared)
         end.record(memory._stream)
         end.synchronize()
         return float(cuda.event_elapsed_time(begin, end)) / count
@@ -110,29 +107,53 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     return found | {"bytes a model": memory._shape.numbers * memory._shape.bytes}
 
 
-def whole_calls(size: int = MILLION, m: int = 50) -> dict[str, Any]:
-    return {precision: whole(precision, size, m) for precision in PRECISIONS}
+def whole_calls(m: int = 50) -> dict[str, Any]:
+    return {
+        f"{size:,} models, {precision}": whole(precision, size, m)
+        for precision in PRECISIONS
+        for size in (MILLION, 100_000, 10_000, 1000, 100)
+    }
 
 
 def whole(precision: str, size: int, m: int) -> dict[str, Any]:
-    """fleet.track of one row of each model, from NumPy to NumPy; milliseconds, medians."""
+    """fleet.track of one absorbed row of each model, from memory of several kinds; milliseconds."""
+    import torch
+
     fleet = sg.Fleet(recipe(m), size=size, device="cuda", precision=precision)
     rng = np.random.default_rng(0)
     for _ in range(m // FUSED + 1):
         X = np.resize(3 * rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
         fleet.learn_many(X, np.ones((FUSED, size)))
-    X, Y = np.resize(0.02 * rng.normal(size=(1, DIFFERENT, D)), (1, size, D)), rng.normal(size=(1, size))
-    engine, grouped = fleet._engine, Grouped(np.arange(size), np.arange(size + 1), X[0], Y[0][:, None])
-    assert engine is not None
-    calls = [clocked(lambda: fleet.track(X, Y)) for _ in range(12)]
-    inner = [clocked(lambda: engine.advance(grouped, True)) for _ in range(12)]
-    return {"track": figures(np.median(calls[2:])), "of it copies and kernel": figures(np.median(inner[2:]))}
+    for weight in (100.0, 50.0, 25.0):  # a point near the rows below, which stays
+        fleet.learn_many(np.zeros((size, D)), np.full(size, weight))
+    X, Y = np.resize(0.02 * rng.normal(size=(DIFFERENT, D)), (size, D)), rng.normal(size=size)
+    there = torch.tensor(X).cuda(), torch.tensor(Y).cuda()
+    pinned, halved = fleet.pinned(), fleet.pinned(dtype=np.float32)
+    for arrays in (pinned, halved):
+        arrays[0][:], arrays[1][:] = X, Y
+    found = {
+        "device arrays": clocked(lambda: fleet.track(*there)),
+        "pinned, single": clocked(lambda: fleet.track(*halved)),
+        "pinned": clocked(lambda: fleet.track(*pinned)),
+        "NumPy": clocked(lambda: fleet.track(X, Y)),
+        "NumPy, predict_many": clocked(lambda: fleet.predict_many(X)),
+    }
+    change = fleet._engine._memory.counts()[:, CHANGE]  # type: ignore[union-attr]
+    found["share of rows absorbed"] = figures(np.mean(change == 1))
+    if size <= MILLION // 10:
+        many = np.resize(X, (FUSED, size, D)), np.resize(Y, (FUSED, size))
+        found[f"NumPy, {FUSED} rows in a call"] = clocked(lambda: fleet.track(*many))
+    return found
 
 
-def clocked(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return 1e3 * (time.perf_counter() - begin)
+def clocked(work: Callable[[], object], repeats: int = 40) -> dict[str, float]:
+    """Milliseconds of a call: median and the 95th percentile."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        times.append(1e3 * (time.perf_counter() - begin))
+    return {"median": figures(np.median(times[5:])), "p95": figures(np.quantile(times[5:], 0.95))}
 
 
 # What one would write instead: the textbook's alpha, C and Q, full squares, single precision.

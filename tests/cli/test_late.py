@@ -52,6 +52,17 @@ def test_rows_are_predicted_once_and_late_targets_are_learned(tmp_path):
     assert "missing values" not in done.stderr
 
 
+def test_a_ticket_column_and_a_horizon_go_together(tmp_path):
+    lines, out = events(), tmp_path / "o.csv"
+    done = streamgp("run", table(tmp_path / "a.csv", lines), "--out", out, "--horizon", "6", *LATE)
+    assert done.exit_code == 0, done.stderr
+    rows = predictions(out)
+    assert [row["ticket"] for row in rows] == [*(f"r{i}" for i in range(80)), *[""] * 6]  # and six rows to come
+    assert not any(row["mean"] for row in rows[:6])
+    assert all(row["mean"] for row in rows[7:])
+    assert "horizon: 6 rows ahead" in done.stderr
+
+
 @pytest.mark.parametrize("ending", ["ndjson", "parquet"])
 def test_tickets_are_read_and_written_in_every_format(tmp_path, ending):
     if ending == "parquet":

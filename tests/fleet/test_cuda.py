@@ -42,3 +42,61 @@ def test_snapshots_of_a_gpu_go_on_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(
         sg.load(tmp_path / "fleet.sgp").track(X[30:], Y[30:]).mean, fleet.track(X[30:], Y[30:]).mean
     )
+
+
+def test_calls_that_come_again_and_again_give_what_the_cores_give():
+    X, Y = rows(60, 50)
+    gpu, cores = (sg.Fleet(RECIPES["KRLST"](), size=50, device=device) for device in ("cuda", "cpu"))
+    kept = []
+    for t in range(40):
+        p, q = gpu.track(X[t], Y[t]), cores.track(X[t], Y[t])
+        kept.append(p.mean)  # more predictions than blocks of pinned memory
+        np.testing.assert_allclose(p.mean, q.mean, atol=1e-8)
+        np.testing.assert_allclose(gpu.predict_many(X[t]).mean, cores.predict_many(X[t]).mean, atol=1e-8)
+        if t == 20:
+            gpu.add(1)
+            gpu.remove([50])
+    np.testing.assert_allclose(kept[0], 0.0)
+    np.testing.assert_allclose(gpu.track(X[40:], Y[40:]).mean, cores.track(X[40:], Y[40:]).mean, atol=1e-8)
+    with pytest.raises(ValueError, match="model 7: x has NaN or inf"):
+        gpu.track(np.where(np.arange(50)[:, None] == 7, np.nan, X[0]), Y[0])
+    np.testing.assert_allclose(gpu.predict_many(X[0]).mean, cores.predict_many(X[0]).mean, atol=1e-8)
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32])
+def test_rows_in_pinned_memory_are_taken_from_there(number):
+    X, Y = rows(30, 50)
+    X, Y = X.astype(number), Y.astype(number)
+    gpu, cores = (sg.Fleet(RECIPES["KRLST"](), size=50, device=device) for device in ("cuda", "cpu"))
+    for fleet in (gpu, cores):
+        fleet.learn_many(X[0].astype(float), Y[0].astype(float))
+    x, y = gpu.pinned(dtype=number)
+    for t in range(1, 30):
+        x[:], y[:] = X[t], Y[t]
+        p, q = gpu.track(x, y), cores.track(X[t].astype(float), Y[t].astype(float))
+        np.testing.assert_allclose(p.mean, q.mean, atol=1e-8)
+
+
+def test_rows_on_the_gpu_stay_there():
+    torch = pytest.importorskip("torch")
+    X, Y = rows(30, 50)
+    gpu, cores = (sg.Fleet(RECIPES["KRLST"](), size=50, device=device) for device in ("cuda", "cpu"))
+    for t in range(10):
+        p, q = gpu.track(torch.tensor(X[t]).cuda(), torch.tensor(Y[t]).cuda()), cores.track(X[t], Y[t])
+        np.testing.assert_allclose(torch.as_tensor(p.mean, device="cuda").cpu().numpy(), q.mean, atol=1e-8)
+        np.testing.assert_allclose(torch.as_tensor(p.variance, device="cuda").cpu().numpy(), q.variance, atol=1e-8)
+    p, q = gpu.track(torch.tensor(X[10:]).cuda(), torch.tensor(Y[10:]).cuda()), cores.track(X[10:], Y[10:])
+    np.testing.assert_allclose(np.asarray(p.mean), q.mean, atol=1e-8)
+    np.testing.assert_allclose(
+        np.asarray(gpu.predict_many(torch.tensor(X[0]).cuda()).mean), cores.predict_many(X[0]).mean, atol=1e-8
+    )
+    with pytest.raises(ValueError, match="inputs must lie within"):
+        gpu.track(torch.full((50, 2), torch.nan).cuda(), torch.zeros(50).cuda())
+    with pytest.raises(ValueError, match="must be contiguous"):
+        gpu.predict_many(torch.tensor(X[0].T.copy()).cuda().T)
+    with pytest.raises(TypeError, match="Y must be there as well"):
+        gpu.track(torch.tensor(X[0]).cuda(), Y[0])
+    with pytest.raises(ValueError, match="without ids"):
+        gpu.predict_many(torch.tensor(X[0]).cuda(), ids=range(50))
+    with pytest.raises(TypeError, match="this fleet is not"):
+        cores.track(torch.tensor(X[0]).cuda(), torch.tensor(Y[0]).cuda())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.cuda.exchange import Exchange
+from streamgp.cuda.exchange import Exchange, refuse_large
 from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices
 from streamgp.fleet.cuda import CudaEngine
@@ -17,9 +17,8 @@ def plain_engine(device, precision, model, size, threads):
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
     exchanged = Exchange(model, precision)
-    return CudaEngine(
-        model, size, precision, PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters), exchanged
-    )
+    memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
+    return CudaEngine(model, size, precision, memory, exchanged)
 
 
 CPU = devices.engine
@@ -175,6 +174,81 @@ def test_single_precision_stays_near_double():
     assert single.mean.dtype == float
 
 
+def in_units(inputs=1.0, offset=0.0, targets=1.0, evict="error", n=150):
+    """Errors of single and double precision, relative to the targets, where rows come in other units; the fleet too."""
+    rng = np.random.default_rng(5)
+    x = 2.0 * np.sin(np.cumsum(0.3 * rng.normal(size=(n, 1, 2)), axis=0))
+    y = np.sin(x[..., 0]) * x[..., 1] + 0.1 * rng.normal(size=(n, 1))
+    kernel = sg.SquaredExponential(1.5 * inputs, variance=targets**2)
+    recipe = sg.SOGP(kernel, capacity=10, novelty=0.02, noise=0.01 * targets**2, evict=evict)
+    fleets = [sg.Fleet(recipe, size=1, device="cuda", precision=p) for p in ("single", "double")]
+    means = [fleet.track(inputs * x + offset, targets * y).mean / targets for fleet in fleets]
+    return [np.sqrt(np.mean((mean - y)[20:] ** 2)) for mean in means], fleets[0]
+
+
+@pytest.mark.parametrize("evict", ["error", "paper"])
+@pytest.mark.parametrize(
+    "units",
+    [
+        {"offset": 1.7e9},
+        {"inputs": 1e-9, "offset": 1.0},
+        {"inputs": 1e12, "offset": -1e15},
+        {"targets": 1e10},
+        {"targets": 1e12},
+        {"targets": 1e-10},
+        {"targets": 1e-20},
+        {"targets": 1e60, "inputs": 1e-60},
+    ],
+    ids=str,
+)
+def test_single_precision_is_right_in_every_unit(units, evict):
+    (single, double), fleet = in_units(**units, evict=evict)
+    assert single == pytest.approx(double, rel=0.02)
+    assert fleet.health.total.repairs == 0
+    assert fleet.model(0).size > 5
+
+
+def test_single_precision_follows_a_clock_that_runs_for_years():
+    rng, n = np.random.default_rng(6), 240
+    clock = 1.7e9 + np.cumsum(rng.exponential(10.0, size=n))
+    clock[n // 2 :] += 3e8  # ten years later
+    x, y = clock[:, None, None], np.sin(clock / 20.0)[:, None]
+    recipe = sg.SOGP(sg.SquaredExponential(30.0), capacity=12, novelty=0.02, noise=0.01)
+    single, double = (sg.Fleet(recipe, size=1, device="cuda", precision=p) for p in ("single", "double"))
+    p, q = single.track(x, y), double.track(x, y)
+    np.testing.assert_allclose(p.mean, q.mean, atol=2e-3)
+    assert single.health.total.unresolved_rows == 1  # the jump: older points are known too coarsely
+
+
+def test_a_model_whose_numbers_overflow_keeps_its_capacity_and_starts_again_alone():
+    recipe = sg.SOGP(sg.SquaredExponential(1.0), capacity=6, novelty=0.02, noise=0.01)
+    fleet = sg.Fleet(recipe, size=2, device="cuda", precision="single")
+    rng = np.random.default_rng(7)
+    X, Y = 3.0 * rng.normal(size=(300, 2, 1)), rng.normal(size=(300, 2))
+    alone = sg.Fleet(recipe, size=1, device="cuda", precision="single").track(X[:, :1], Y[:, :1])
+    fleet.learn_many(X[:10], Y[:10])
+    beta = fleet._engine._exchange.shape.at["beta"]
+    fleet._engine._memory._records[1, beta : beta + 6] = np.nan  # no score is a number
+    p = fleet.track(X[10:], Y[10:])
+    np.testing.assert_array_equal(p.mean[:, 0], alone.mean[10:, 0])
+    assert fleet.model(1).size <= 6
+    assert fleet.health.models.resets.tolist() == [0, 1]
+    assert np.isfinite(fleet.track(X, Y).mean).all()
+
+
+def test_a_basis_too_smooth_to_be_factored_again_moves_to_the_cores():
+    model = sg.SOGP(sg.SquaredExponential(3.0), capacity=30, noise=0.9, jitter=0.0, novelty=0.0)
+    x = np.linspace(0, 5, 60)[:, None]
+    fleet = sg.Fleet(model, size=1, device="cuda")
+    fleet.learn_many(x[:, None], np.sin(3 * x))
+    assert np.linalg.cond(sg.SquaredExponential(3.0)(fleet.model(0).basis)) > 1e9
+    cores = fleet.to("cpu")
+    grid = np.linspace(0, 6, 20)[:, None]
+    np.testing.assert_allclose(
+        cores.predict_many(grid, [0] * 20).mean, fleet.predict_many(grid, [0] * 20).mean, atol=1e-8
+    )
+
+
 def test_broken_models_are_found_and_made_anew_from_their_basis():
     X, Y = rows(60, 3)
     fleet = sg.Fleet(krlst(), size=3, device="cuda")
@@ -228,8 +302,15 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     assert fleet.to_bytes() == before
     with pytest.raises(ValueError, match="models of one output; got 2"):
         sg.Fleet(krlst(), size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
-    with pytest.raises(ValueError, match="bytes of shared memory"):
-        sg.Fleet(krlst(capacity=300), size=2, device="cuda").learn_many(X, Y)
+
+
+def test_models_too_large_for_the_shared_memory_of_a_gpu_are_refused():
+    large = sg.Fleet(krlst(capacity=300), size=2, device="cuda")
+    large.learn_many(*rows(5, 2))
+    shape = large._engine._exchange.shape
+    with pytest.raises(ValueError, match=r"takes 1,.* bytes of shared memory .*this GPU has 232,448 for each"):
+        refuse_large(shape, 227 * 1024)
+    refuse_large(shape, 1 << 24)
 
 
 def test_rows_that_cannot_be_taken_are_refused_and_change_nothing():
@@ -240,8 +321,10 @@ def test_rows_that_cannot_be_taken_are_refused_and_change_nothing():
     before = fleet.to_bytes()
     with pytest.raises(ValueError, match="model 1: x has NaN or inf"):
         fleet.learn_many([[0.0, 0.0], [np.nan, 0.0]], [0.0, 1.0], ids=[0, 1])
-    with pytest.raises(ValueError, match=r"within 1e\+15 in this precision"):
-        fleet.learn_many([[1e20, 0.0]], [0.0], ids=[0])
+    with pytest.raises(ValueError, match="model 0: x has NaN or inf"):
+        fleet.predict_many([[0.0, np.inf]], ids=[0])
+    with pytest.raises(ValueError, match=r"targets within 1e\+15 in this precision"):
+        fleet.learn_many([[0.0, 0.0]], [1e20], ids=[0])
     assert fleet.to_bytes() == before
 
 

@@ -10,6 +10,7 @@ from streamgp.contract import snapshot
 from streamgp.job import Pipeline
 from streamgp.job.named import model_by_name
 from streamgp.tables.columns import Column, EncodedRows, Schema, Ticket
+from streamgp.tables.writing import VALUES
 from tests.job.test_pipeline import SETTINGS, rows_of, schema_of, stream
 
 QUIET = SETTINGS | {"drift": False}
@@ -59,41 +60,53 @@ def learn_late(model, row, y, p):
     model._resolve(row[None], np.array([[y]]), issued, None)
 
 
-def replay(events):
-    """Row by row, with one lag: the last target that has come. Models are built anew after 10 and 30 targets."""
+def replay(events, horizon=0):
+    """Row by row, with one lag: the last target that has come. Models are built anew after 10 and 30 targets.
+
+    Row t is predicted from row t - horizon, as that was when it was issued. With a horizon a row is issued after its
+    own target if that comes with it.
+    """
     model, last, waiting, learned, said, inside = wrapped(10), np.nan, {}, [], [], []
+    issued, none = [], (None, None)  # by number of the row: what was known of it, and what was predicted from it
+
+    def issue(x):
+        row = np.append(x, last)
+        issued.append((row, None if np.isnan(last) else model.predict_one(row)))
+
     for name, x, y in events:
-        if name in waiting:
-            row, p = waiting.pop(name)
-        else:
-            row = np.append(x, last)
-            p = None if np.isnan(last) else model.predict_one(row)
+        new = name not in waiting
+        if new:
+            number = waiting[name] = len(said)
+            if not horizon:
+                issue(x)
+            p = issued[number - horizon][1] if number >= horizon else None
             said.append(np.nan if p is None else p.mean)
-            if np.isnan(y):
-                waiting[name] = row, p
-                continue
-        last = y
-        if p is None:
-            continue
-        inside.append(p.lower <= y <= p.upper)
-        if model.rows_seen:
-            learn_late(model, row, y, p)
-        else:
-            model.learn_one(row, y)
-        learned.append((row, y))
-        if len(learned) in (10, 30):
-            model = wrapped(len(learned))
-            model.learn_many(*map(np.array, zip(*learned, strict=True)))
+        if not np.isnan(y):
+            number = waiting.pop(name)
+            row, p = issued[number - horizon] if number >= horizon else none
+            last = y
+            if p is not None:
+                inside.append(p.lower <= y <= p.upper)
+                if model.rows_seen:
+                    learn_late(model, row, y, p)
+                else:
+                    model.learn_one(row, y)
+                learned.append((row, y))
+                if len(learned) in (10, 30):
+                    model = wrapped(len(learned))
+                    model.learn_many(*map(np.array, zip(*learned, strict=True)))
+        if new and horizon:
+            issue(x)
     return np.array(said), np.mean(inside), len(waiting), len(learned)
 
 
-@pytest.mark.parametrize("size", [1, 7, 250])
-def test_a_run_with_late_targets_equals_its_replay(size):
+@pytest.mark.parametrize(("size", "horizon"), [(1, 0), (7, 0), (250, 0), (1, 6), (250, 6), (250, 1)])
+def test_a_run_with_late_targets_equals_its_replay(size, horizon):
     X, y = stream(200)
     events = table(X, y)
-    pipeline = Pipeline(schema(2), "KRLST", QUIET, lags=1)
+    pipeline = Pipeline(schema(2), "KRLST", QUIET, 1, horizon)
     parts = taken(pipeline, events, size)
-    said, coverage, waiting, learned = replay(events)
+    said, coverage, waiting, learned = replay(events, horizon)
     np.testing.assert_allclose(means(parts), said, rtol=0, atol=1e-9)
     np.testing.assert_allclose(pipeline.scores.coverage, coverage, rtol=1e-12)
     assert (pipeline.scores.rows, pipeline.late["waiting"], pipeline.late["expired"]) == (learned, waiting, 0)
@@ -104,18 +117,51 @@ def test_a_run_with_late_targets_equals_its_replay(size):
     assert [events[row - 1][0] for row in rows] == names
 
 
+@pytest.mark.parametrize("horizon", [0, 6])
+def test_a_run_with_late_targets_equals_the_loop_over_delayed(horizon):
+    X, y = stream(120)
+    events = table(X, y)
+    pipeline = Pipeline(schema(2), "KRLST", SETTINGS, 2, horizon)
+    parts = taken(pipeline, events)
+    settings = {"warmup": 30, "tune": False, "made_up": 1}
+    model = sg.Lagged(sg.Tuned(model_by_name("KRLST", 4, {"capacity": 8}), **settings), lags=2)
+    model = sg.Delayed(sg.Ahead(model, horizon=horizon) if horizon else model)
+    tickets, said = {}, []
+    for name, x, target in events:
+        if name in tickets:
+            model.resolve(tickets.pop(name), target)
+        elif np.isnan(target):
+            said.append(model.issue(x))
+            tickets[name] = said[-1].ticket
+        else:
+            said.append(model.predict_one(x))
+            model.learn_one(x, target)
+    for part in ("mean", "lower", "upper"):
+        found, expected = np.concatenate([getattr(p, part) for p in parts]), [getattr(p, part) for p in said]
+        known = ~np.isnan(found)
+        assert known.sum() > 100
+        np.testing.assert_allclose(found[known], np.array(expected)[known], rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize(
-    ("model", "horizon"),
-    [("KRLST", 0), ("KRLST", 3), *(pytest.param("auto", rows, marks=pytest.mark.more) for rows in (0, 3))],
+    ("model", "lags", "horizon"),
+    [
+        ("KRLST", 2, 0),
+        ("KRLST", 0, 0),
+        ("KRLST", 2, 3),
+        *(pytest.param("auto", 2, rows, marks=pytest.mark.more) for rows in (0, 3)),
+    ],
 )
-def test_targets_that_come_with_their_rows_need_no_ticket(model, horizon):
+def test_targets_that_come_with_their_rows_need_no_ticket(model, lags, horizon):
     X, y = stream(120)
     settings = {"warmup": 40, "tune": False} | ({"capacity": 8} if model == "KRLST" else {})
-    plain, late = (Pipeline(one(2), model, settings, 2, horizon) for one in (schema_of, schema))
+    plain, late = (Pipeline(one(2), model, settings, lags, horizon) for one in (schema_of, schema))
     expected = plain.take(rows_of(X, y))
     parts = taken(late, [(f"id {t}", X[t], y[t]) for t in range(120)])
-    np.testing.assert_array_equal(means(parts), expected.mean)
-    assert late.scores.summary() == pytest.approx(plain.scores.summary(), rel=1e-12, nan_ok=True)
+    for name in VALUES:
+        found = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(found, getattr(expected, name), err_msg=name)
+    np.testing.assert_allclose(late.scores.sums, plain.scores.sums, rtol=1e-12)
     if not horizon:  # otherwise it has room for more rows that wait
         assert late.model.to_bytes() == plain.model.to_bytes()
     assert late.late == {"waiting": 0, "learned": 0, "expired": 0, "ignored": 0}
@@ -188,7 +234,8 @@ def test_a_snapshot_must_name_the_rows_that_wait():
     header, tensors = snapshot.unpacked(pipeline.to_bytes())
     for wrong, message in [
         ({"waiting": []}, "does not name all rows that wait.*start a new run"),
-        ({"waiting": [["id 2", 2], ["id 3", 3], ["id 4", 4]]}, "does not name all rows that wait"),
+        ({"waiting": [["id 1", 1], ["id 3", 3], ["id 4", 4]]}, "does not name all rows that wait"),
+        ({"waiting": [["id 2", "2"], ["id 3", 3], ["id 4", 4]]}, "does not describe a run"),
         ({"counts": {}}, "does not describe a run"),
     ]:
         late = header["run"] | {"late": header["run"]["late"] | wrong}
@@ -216,6 +263,20 @@ def test_issued_rows_are_predicted_and_learned_as_rows_with_a_ticket_column(mode
             late.take(EncodedRows(np.full((1, 2), np.nan), y[j : j + 1], None, [i], [], [Ticket(str(j), True)]))
             scored = plain.resolve(waits, y[j : j + 1])
             assert scored.observed == [y[j]]
-    assert plain.model.to_bytes() == late.model.to_bytes()
+    predicted = [pipeline.model.predict_many(X).mean for pipeline in (plain, late)]
+    np.testing.assert_array_equal(*predicted)
     np.testing.assert_array_equal(plain.scores.sums, late.scores.sums)
     assert plain.rows == 90 - len(waiting)
+
+
+def test_issued_rows_change_nothing_and_need_a_run_without_a_horizon():
+    X, y = stream(40)
+    pipeline = Pipeline(schema_of(2), "KRLST", QUIET, lags=1)
+    pipeline.take(rows_of(X[:30], y[:30]))
+    before = pipeline.to_bytes()
+    lines = pipeline.issue(rows_of(X[30:], y[30:]))
+    assert pipeline.to_bytes() == before
+    assert pipeline.issued(lines).mean.shape == (10,)
+    ahead = Pipeline(schema_of(2), "KRLST", QUIET, lags=1, horizon=3)
+    with pytest.raises(ValueError, match="predicts 3 rows ahead and learns a row by later ones: take rows, with tick"):
+        ahead.issue(rows_of(X, y))

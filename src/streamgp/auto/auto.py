@@ -168,9 +168,9 @@ class Auto(Quick):
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._screen, Y, False) if self._common["screen"] else Y
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return _side_by_side([output._predict(X) for output in self._outputs])
+        return _side_by_side([output._predict(X, conditions) for output in self._outputs])
 
     def _empty(self) -> Prediction:
         return self._empty_like(self._outputs[0]._empty())
@@ -178,8 +178,8 @@ class Auto(Quick):
     def _issued_width(self, p: int) -> int:
         return p * self._outputs[0]._issued_width(1)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        said, issued = zip(*(output._issue(X) for output in self._outputs), strict=True)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        said, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
         # Number by number, each for all outputs: what one output says then stands for several.
         kept = issued[0] if len(issued) == 1 else np.stack(issued, axis=2).reshape(len(X), -1)
         return _side_by_side(list(said)), kept
@@ -203,8 +203,8 @@ class Auto(Quick):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Outputs([output._trajectories(count, steps) for output in self._outputs])
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._outputs[0]._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._outputs[0]._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         rows = [output._last_row() for output in self._outputs]

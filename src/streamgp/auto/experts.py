@@ -185,7 +185,7 @@ class Experts(Staged):
             for p in (prediction, raw)
         )
         return CalibratedPrediction(
-            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise)
+            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise), prediction.shape
         )
 
     def _told(self) -> Prediction:

@@ -161,17 +161,17 @@ class Staged(Quick):
         """What users see of a prediction."""
         return prediction
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return self._said(self._model._predict(X))
+        return self._said(self._model._predict(X, conditions))
 
     # Late targets: the mean that was issued is what the row is judged by.
 
     def _issued_width(self, p: int) -> int:
         return p + self._model._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._model._issue(X)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._model._issue(X, conditions)
         return self._said(prediction), np.concatenate([prediction.mean, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
@@ -218,8 +218,8 @@ class Staged(Quick):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._model._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._model._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._model._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._model._last_row()

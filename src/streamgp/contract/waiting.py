@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import numpy as np
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.settings import FloatArray, whole
+
+Row = TypeVar("Row")  # what is kept of a row: its numbers, or its ticket in a model
 
 
 class Waiting:
@@ -117,7 +121,7 @@ class Waiting:
             )
 
 
-class Tickets:
+class Tickets(Generic[Row]):
     """Rows that wait under tickets that are text.
 
     The tickets of rows that wait are known, and as many of the rows that were resolved or expired last.
@@ -126,17 +130,16 @@ class Tickets:
         pending: how many rows can wait; one more, and the oldest expires.
 
     Example:
-        >>> import numpy as np
-        >>> tickets = Tickets(pending=2)
+        >>> tickets = Tickets[int](pending=2)
         >>> for number, ticket in enumerate(["a", "b", "c"]):
-        ...     tickets.issue(ticket, np.array([10.0 * number]))
+        ...     tickets.issue(ticket, 10 * number)
         >>> tickets.resolve("a"), tickets.resolve("c"), len(tickets), tickets.closed
-        (None, array([20.]), 1, {'a': False, 'c': True})
+        (None, 20, 1, {'a': False, 'c': True})
     """
 
     def __init__(self, pending: int) -> None:
         self._pending = pending
-        self.rows: dict[str, FloatArray] = {}  # that wait, oldest first
+        self.rows: dict[str, Row] = {}  # that wait, oldest first
         self.closed: dict[str, bool] = {}  # whether rows that wait no longer were resolved
         self.resolved = self.expired = self.ignored = 0
 
@@ -146,7 +149,7 @@ class Tickets:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def issue(self, ticket: str, row: FloatArray) -> None:
+    def issue(self, ticket: str, row: Row) -> None:
         """Let a row wait for its target."""
         if len(self.rows) >= self._pending:
             self.expired += 1
@@ -155,7 +158,7 @@ class Tickets:
             self.close(oldest, resolved=False)
         self.rows[ticket] = row
 
-    def resolve(self, ticket: str) -> FloatArray | None:
+    def resolve(self, ticket: str) -> Row | None:
         """The row whose target has come; None where no row waits under the ticket."""
         row = self.rows.pop(ticket, None)
         if row is not None:

@@ -7,14 +7,15 @@ taken.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
 
 from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
-from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED
+from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
@@ -26,7 +27,6 @@ from streamgp.process.posterior import COVARIANCE_NOISE
 from streamgp.settings import FloatArray
 
 NUMBERS = {"double": np.float64, "single": np.float32}
-MOST_SHARED = 227 * 1024  # bytes of shared memory that a block can have
 
 # Single precision: the least novelty, and the least noise relative to the variance that goes with it. Below, streams
 # were seen to be predicted more than 5% worse, or were not tried (docs/fleet.md).
@@ -84,6 +84,31 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
         raise ValueError(f'precision="single" is not safe here: {why}. Use precision="double"')
 
 
+def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
+    """Refuse models whose records do not fit into the shared memory that a GPU has for each."""
+    needed = shape.scratch["end"] * shape.bytes
+    if needed > shared:
+        raise ValueError(
+            f"a model of this recipe takes {needed:,} bytes of shared memory in precision="
+            f'"{"single" if shape.bytes == 4 else "double"}", and this GPU has {shared:,} for each; use fewer basis '
+            'points or frequencies, or device="cpu"'
+        )
+
+
+class Kept(NamedTuple):
+    """What a GPU keeps of a model, or of several with one more axis in front.
+
+    Args:
+        record: its numbers, in units of the kernel.
+        origin: of its inputs.
+        counts: in the order of record.COUNTS.
+    """
+
+    record: np.ndarray
+    origin: np.ndarray
+    counts: np.ndarray
+
+
 class Exchange:
     """Writes records for models of one recipe and reads them.
 
@@ -106,28 +131,29 @@ class Exchange:
             self.shape = BasisShape(model._budget.capacity, d, int(program.operations[0, 0]), model._budget.evict, size)
             named = parts.kernel.hyperparameters(program.parameters, d, 1)
             self._scales = np.resize(np.asarray(named["lengthscale"], dtype=float), d)
-        if self.shape.scratch["end"] * size > MOST_SHARED:
-            raise ValueError(
-                f"a model of this recipe takes {self.shape.scratch['end'] * size:,} bytes of shared memory in "
-                f'precision="{precision}", and a GPU has {MOST_SHARED:,} for each; use fewer basis points or '
-                'frequencies, or device="cpu"'
-            )
+        self._unit = math.sqrt(self._variance)
         self._places = covariance.places(self.shape.coordinates)
+
+    @property
+    def _variance(self) -> float:
+        """Of the prior."""
+        values = self._model._state.parameters
+        if self._kernel is None:
+            return float(values[0])
+        return float(np.asarray(self._kernel.hyperparameters(values, self.shape.width, 1)["variance"]))
+
+    @property
+    def units(self) -> FloatArray:
+        """(2, 1 + d): the unit of targets, then those of inputs; and what they are divided into 1."""
+        units = np.array([self._unit, *self._scales])
+        return np.stack([units, 1.0 / units])
 
     @property
     def parameters(self) -> np.ndarray:
         """What all models share, in the order of record.PARAMETERS."""
         model, precision = self._model, self._precision
         state, forgetting = model._state, model._forgetting
-        noise, jitter = float(state.noise[0]), model._features.jitter
-        frequencies = state.frequencies.ravel()
-        if self._kernel is None:
-            variance = float(state.parameters[0])
-        else:
-            variance = float(
-                np.asarray(self._kernel.hyperparameters(state.parameters, self.shape.width, 1)["variance"])
-            )
-        kappa = (1.0 + jitter) * variance
+        noise, kappa = float(state.noise[0]) / self._variance, 1.0 + model._features.jitter
         floor = budget.floor(kappa, noise, False) if precision == "double" else SINGLE_FLOOR
         rounding, negative = ROUNDING[precision]
         shared = [
@@ -135,7 +161,6 @@ class Exchange:
             forgetting.covariance_fresh,
             forgetting.mean_scale,
             noise,
-            variance,
             kappa,
             max(model._budget.novelty, floor) * kappa,
             1.0 / (kappa * floor),
@@ -143,23 +168,23 @@ class Exchange:
             negative * kappa,
             UNRESOLVED[precision] * kappa,
         ]
-        return np.concatenate([shared, 1.0 / self._scales, frequencies]).astype(self.number)
+        return np.concatenate([shared, state.frequencies.ravel()]).astype(self.number)
 
     @property
-    def blank(self) -> tuple[np.ndarray, np.ndarray]:
-        """The record and the counts of a model that has learned nothing."""
+    def blank(self) -> Kept:
+        """A model that has learned nothing."""
         record = np.zeros(self.shape.numbers, self.number)
         record[: self.shape.coordinates] = 1.0  # the main diagonal of W comes first
-        return record, np.zeros(len(COUNTS), np.int64)
+        return Kept(record, np.zeros(self.shape.width), np.zeros(len(COUNTS), np.int64))
 
     # A single model.
 
-    def write(self, model: StreamModel) -> tuple[np.ndarray, np.ndarray]:
-        """The record and the counts of a single model."""
+    def write(self, model: StreamModel) -> Kept:
+        """What a GPU keeps of a single model."""
         assert isinstance(model, OnlineGP)
-        record, counts = self.blank
+        record, origin, counts = kept = self.blank
         at, shape, state, n = self.shape.at, self.shape, model._state, model._weights_in_use()
-        for k, name in enumerate(COUNTS):
+        for k, name in enumerate(COUNTS[:RESETS]):
             counts[k] = model._numbers.count(name)
         if isinstance(shape, SpectralShape):
             S, mu = self._moments(state)
@@ -167,21 +192,31 @@ class Exchange:
             R = state.factor[:n, :n]
             S, mu = _symmetric(state.covariance[0], n), state.mu[:n, 0]
             L = record[at["L"] : at["L"] + shape.points * shape.stride].reshape(shape.points, shape.stride)
-            L[:n, :n] = solve_triangular(R, np.eye(n), trans="T")
+            L[:n, :n] = self._unit * solve_triangular(R, np.eye(n), trans="T")
             basis = record[at["basis"] : at["basis"] + shape.width * shape.points].reshape(shape.width, shape.points)
-            basis[:, :n] = (state.basis[:n] / self._scales).T
+            if n:
+                origin[:] = np.median(state.basis[:n], axis=0)
+            basis[:, :n] = ((state.basis[:n] - origin) / self._scales).T
             if shape.scored:
-                record[at["held"] : at["held"] + n] = state.weight_variance[0, :n]
+                record[at["held"] : at["held"] + n] = self._variance * state.weight_variance[0, :n]
         record[at["W"] + self._places[:n, :n]] = S
         record[at["beta"] : at["beta"] + n] = mu
-        return record, counts
+        return kept
 
-    def read(self, record: np.ndarray, counts: np.ndarray, model: StreamModel) -> None:
-        """Write what a record holds into a single model of the same recipe and shape."""
+    def read(self, kept: Kept, model: StreamModel, *, trusted: bool = True) -> None:
+        """Write what a GPU keeps into a single model of the same recipe and shape.
+
+        Args:
+            kept: of the model.
+            model: that takes it over.
+            trusted: whether L is a root of K^-1 to rounding; in double precision R follows from it then, also where K
+                is too near to a singular matrix to be factored again.
+        """
         assert isinstance(model, OnlineGP)
+        record, origin, counts = kept
         numbers, state, shape, at = model._numbers, model._state, self.shape, self.shape.at
         f = record.astype(float)
-        for k, name in enumerate(COUNTS):
+        for k, name in enumerate(COUNTS[:RESETS]):  # a single model never starts again
             numbers.counters[name] = counts[k]
         numbers.counters["evictions"] = 0
         numbers.work.last_prediction[:] = 0.0
@@ -191,9 +226,9 @@ class Exchange:
             self._write_moments(state, S, mu)
             return
         basis, L = self._basis(f, n)
+        basis += origin
         K = self._prior(basis)
-        R = cholesky(K)
-        Q = _orthogonal(L @ R.T).T
+        R, Q = _from_root(L) if trusted and self._precision == "double" else _from_prior(L, K)
         inverse = solve_triangular(R, np.eye(n))
         for array in (state.basis, state.prior, state.factor, state.inverse_diagonal, state.covariance, state.mu):
             array[...] = 0.0
@@ -213,7 +248,7 @@ class Exchange:
         L = f[start : start + shape.points * stride].reshape(shape.points, stride)[:n, :n]
         start = shape.at["basis"]
         basis = f[start : start + shape.width * shape.points].reshape(shape.width, shape.points)
-        return basis[:, :n].T * self._scales, L
+        return basis[:, :n].T * self._scales, L / self._unit
 
     def _prior(self, basis: FloatArray) -> FloatArray:
         assert self._kernel is not None
@@ -237,24 +272,39 @@ class Exchange:
 
     # Repairs.
 
-    def refreshed(self, record: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The record made anew in double precision from its basis; one that has learned nothing if it is past that."""
-        blank, none = self.blank
-        if not np.isfinite(record).all():
-            none[0] = counts[0]
-            return blank, none
-        model = self._model.clone()
-        model._prepare(self._model._shape)
-        self.read(record, counts, model)
-        found, _ = self.write(model)
-        counts = counts.copy()
+    def refreshed(self, kept: Kept) -> Kept:
+        """A record made anew in double precision from its basis; a model that starts again where it is past that."""
+        counts = kept.counts.copy()
         counts[CHANGE], counts[REFRESHED] = 0, 0
-        return found, counts
+        try:
+            if not np.isfinite(kept.record).all():
+                raise LinAlgError("numbers that are not finite")
+            model = self._model.clone()
+            model._prepare(self._model._shape)
+            self.read(kept, model, trusted=False)
+            return self.write(model)._replace(counts=counts)
+        except LinAlgError:
+            counts[POINTS] = 0
+            counts[RESETS] += 1
+            return self.blank._replace(counts=counts)
 
 
 def _symmetric(lower: FloatArray, n: int) -> FloatArray:
     full: FloatArray = np.tril(lower[:n, :n])
     return full + np.tril(full, -1).T
+
+
+def _from_root(L: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """R with R'R = K and a positive diagonal, and Q', for L K L' = I; K itself is not factored."""
+    Q, R = qr(inv(L).T)
+    signs = np.where(np.diag(R) < 0.0, -1.0, 1.0)
+    return np.triu(signs[:, None] * R), (Q * signs).T
+
+
+def _from_prior(L: FloatArray, K: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same where L is only nearly a root of K^-1."""
+    R = cholesky(K)
+    return R, _orthogonal(L @ R.T).T
 
 
 def _orthogonal(A: FloatArray) -> FloatArray:

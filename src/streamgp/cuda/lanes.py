@@ -31,6 +31,7 @@ class Lanes(NamedTuple):
         lane: () -> which lane this is.
         sync: wait for the others.
         total: (f, a, b, c) -> their sums over all lanes.
+        any: (flag) -> whether it is set in any lane; waits for the others.
         lowest: (f, value, index) -> the index of the lowest value of all lanes, the first of equals; NONE where all
             are inf.
         dot: (f, a, b, n) -> the product of the n numbers from a on and those from b on; in single precision all are
@@ -44,6 +45,7 @@ class Lanes(NamedTuple):
     lane: Function
     sync: Function
     total: Function
+    any: Function
     lowest: Function
     dot: Function
 
@@ -58,6 +60,7 @@ def one_lane(number: type = np.float64) -> Lanes:
         lambda: 0,
         lambda: None,
         lambda _, a, b, c: (a, b, c),
+        bool,
         lambda _, value, index: index if value < math.inf else NONE,
         lambda f, a, b, n: np.dot(f[a : a + n], f[b : b + n]),
     )
@@ -81,6 +84,10 @@ def gpu_lanes(count: int, number: type, at: int) -> Lanes:
     @device
     def sync() -> None:
         cuda.syncthreads()
+
+    @device
+    def any_lane(flag: Any) -> Any:
+        return cuda.syncthreads_or(np.int32(flag)) != 0
 
     @device
     def total(f: Any, a: Any, b: Any, c: Any) -> Any:
@@ -146,7 +153,7 @@ def gpu_lanes(count: int, number: type, at: int) -> Lanes:
                 total += f[a + j] * f[b + j]
             return total
 
-    return Lanes(count, number, U, device, lane, sync, total, lowest, dot)
+    return Lanes(count, number, U, device, lane, sync, total, any_lane, lowest, dot)
 
 
 # As on the cores: NaN and inf stay what they are.

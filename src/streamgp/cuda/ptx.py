@@ -11,6 +11,11 @@ from numba.core import types
 
 vars(np).setdefault("row_stack", np.vstack)  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
 cuda: Any = importlib.import_module("numba.cuda")
+importlib.import_module("numba.cuda.core.config").CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
+_module: Any = importlib.import_module("numba.cuda.cudadrv.driver")
+driver: Any = _module.driver  # the functions of the CUDA driver, which raise where they fail
+RELAXED: Any = _module.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+MOST_SHARED: Any = _module.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 intrinsic: Any = importlib.import_module("numba.cuda.extending").intrinsic
 ADDRESS = ir.IntType(64)
 

@@ -1,4 +1,9 @@
-"""A model of a fleet on a GPU: one record of numbers, some counts, and the parameters that all models share."""
+"""A model of a fleet on a GPU: one record of numbers, an origin, some counts, and the parameters that all models share.
+
+A record is in units of its kernel: targets over the prior's standard deviation, inputs in lengthscales from the origin
+of the model, which follows its rows. Rows come and predictions leave in double precision; so single precision sees
+numbers of the order of 1 whatever the units of the data are.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,20 @@ from typing import Any, NamedTuple
 
 from streamgp.contract.checks import LARGEST
 
-# Of rows, by the bytes of a number: squares and sums of them are still numbers.
+# In units of the kernel, by the bytes of a number: squares and sums of them are still numbers.
 LARGEST_NUMBERS = {8: LARGEST, 4: 1e15}
+# Lengthscales: beyond, the origin follows a row that is learned; and beyond, single precision knows the places of the
+# other points too coarsely.
+FAR, TOO_FAR = 1e3, 1e5
+MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 LINE = 128  # bytes to which records are aligned
 
-# What a launch takes, in this order; behind it stand one lengthscale for each input, inverted, and any frequencies.
+# What a launch takes, in this order, in units of the kernel; behind it stand any frequencies.
 PARAMETERS = (
     "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learned
     "fresh",
     "mean_scale",
     "noise",
-    "variance",  # of the kernel
     "kappa",  # prior variance of a point, jitter included
     "novel",  # a row with this residual is admitted
     "distinct",  # the largest diagonal entry of K^-1
@@ -25,30 +33,52 @@ PARAMETERS = (
     "negative",  # ... and below this one it is counted
     "unresolved",  # s below is counted
 )
-SCALE, FRESH, MEAN_SCALE, NOISE, VARIANCE, KAPPA, NOVEL, DISTINCT, ROUNDING, NEGATIVE, UNRESOLVED = range(
-    len(PARAMETERS)
-)
+SCALE, FRESH, MEAN_SCALE, NOISE, KAPPA, NOVEL, DISTINCT, ROUNDING, NEGATIVE, UNRESOLVED = range(len(PARAMETERS))
 
 # What is done with rows: nothing is learned; learned and counted; learned, when they were counted before.
 PREDICTED, COUNTED, LEARNED = range(3)
 
 # What is counted for each model.
-COUNTS = ("rows_seen", "points", "change", "negative_residuals", "skipped_rows", "unresolved_rows", "refreshed")
-ROWS, POINTS, CHANGE, NEGATIVES, SKIPPED, UNRESOLVED_ROWS, REFRESHED = range(len(COUNTS))
+COUNTS = (
+    "rows_seen",
+    "points",
+    "change",
+    "negative_residuals",
+    "skipped_rows",
+    "unresolved_rows",
+    "refreshed",
+    "resets",
+)
+ROWS, POINTS, CHANGE, NEGATIVES, SKIPPED, UNRESOLVED_ROWS, REFRESHED, RESETS = range(len(COUNTS))
 
 
 class Rows(NamedTuple):
     """What a target runs for one model; f is its record with the scratch behind.
 
     Args:
+        place: (f, x, origin, units, learned, counts) -> whether the points were moved; puts a row in units of the
+            kernel where predict() and learn() look for it.
         predict: (f, parameters) -> mean, latent variance, |phi|^2, phi'W phi.
         learn: (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed.
         off: (f, parameters, points) -> how far the record is from what it should be; not finite: broken.
     """
 
+    place: Callable[..., Any]
     predict: Callable[..., Any]
     learn: Callable[..., Any]
     off: Callable[..., Any]
+
+
+class Look(NamedTuple):
+    """Which models a call looks at when their rows are learned, among those that have rows: first, first + every, ...
+
+    Args:
+        first: of them.
+        every: 0: none is looked at.
+    """
+
+    first: int = 0
+    every: int = 0
 
 
 class UnfitError(ValueError):

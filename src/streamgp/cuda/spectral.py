@@ -19,7 +19,6 @@ from streamgp.cuda.record import (
     PARAMETERS,
     SCALE,
     SKIPPED,
-    VARIANCE,
     Rows,
     rounded_up,
 )
@@ -101,7 +100,7 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
             scratch["phi"],
             scratch["h"],
             scratch["x"],
-            len(PARAMETERS) + shape.width,
+            len(PARAMETERS),
         ),
     )
     _, write_twice, times, learn_w, _ = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
@@ -109,9 +108,19 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
     zero, one, infinite, slack, count = T(0), T(1), T(math.inf), T(-1e-9), T(shape.frequencies)
 
     @jit
+    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
+        """Put a row into ``x``: frequencies have the units, and weights belong to the origin 0."""
+        j = lane()
+        while j < width:
+            f[SEEN + j] = T(x[j])
+            j += lanes
+        sync()
+        return False
+
+    @jit
     def featurize(f: Array, parameters: Array) -> None:
-        """phi = sqrt(variance / D) [cos; sin] of the angles, [gijsberts2013] Eq. (6)."""
-        amplitude = math.sqrt(parameters[VARIANCE] / count)
+        """phi = sqrt(variance / D) [cos; sin] of the angles, [gijsberts2013] Eq. (6), with the variance 1."""
+        amplitude = math.sqrt(one / count)
         i = lane()
         while i < D:
             angle, row = zero, OMEGA + i * width
@@ -174,4 +183,4 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
         strange, _, _ = total(f, strange, zero, zero)
         return strange
 
-    return Rows(predict, learn, off)
+    return Rows(place, predict, learn, off)

@@ -24,8 +24,10 @@ from streamgp.cuda.lanes import NONE, WARP, WIDE, Lanes
 from streamgp.cuda.record import (
     CHANGE,
     DISTINCT,
+    FAR,
     FRESH,
     KAPPA,
+    LARGEST_NUMBERS,
     LINE,
     MEAN_SCALE,
     NEGATIVE,
@@ -37,9 +39,9 @@ from streamgp.cuda.record import (
     ROUNDING,
     SCALE,
     SKIPPED,
+    TOO_FAR,
     UNRESOLVED,
     UNRESOLVED_ROWS,
-    VARIANCE,
     Rows,
     rounded_up,
 )
@@ -134,7 +136,7 @@ class BasisShape(NamedTuple):
 def build(on: Lanes, shape: BasisShape) -> Rows:
     """The functions that predict and learn a row of one model, and look at it.
 
-    All take f, which holds the record and behind it the scratch with the input, in lengthscales, in ``x``. Unused
+    All take f, which holds the record and behind it the scratch, where place() puts the input into ``x``. Unused
     coordinates have zeros in L and beta and the prior in W, so that loops need not know how many are used; the rows of
     L that are no part of the record are zero before the first row.
     """
@@ -149,6 +151,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
     )
     entry, write_twice, times, learn_w, bend = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
     jit, lane, sync, total, lowest, dot = on.jit, on.lane, on.sync, on.total, on.lowest, on.dot
+    any_lane, largest, single = on.any, LARGEST_NUMBERS[shape.bytes], shape.bytes == 4
     scored, kernel, score_kind = shape.scored, shape.kernel, shape.score
     zero, one, two, half, infinite, least = T(0), T(1), T(2), T(0.5), T(math.inf), T(1e-12)
     root3, root5, third, slack = T(math.sqrt(3)), T(math.sqrt(5)), T(1 / 3), T(-1e-9)
@@ -167,7 +170,36 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         return (one + root5 * r + root5 * root5 * r2 * third) * math.exp(-root5 * r)
 
     @jit
-    def kernel_values(f: Array, variance: Any) -> None:
+    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
+        """Put a row, in lengthscales from the origin, into ``x``; one that is learned may move the origin to itself.
+
+        A stationary kernel does not notice. Each lane has inputs of its own, so that none waits for another.
+        """
+        free = learned and counts[POINTS] == 0  # without points any origin will do
+        moved, jumped = False, False
+        j = lane()
+        while j < D:
+            scale, per_scale = units[u0, j + u1], units[u1, j + u1]
+            if free:
+                origin[j] = x[j]
+            z = (x[j] - origin[j]) * per_scale
+            if learned and not abs(z) <= FAR:
+                step = T(min(max(z, -largest), largest))
+                origin[j] += step * scale
+                for i in range(U(counts[POINTS])):
+                    f[X + j * M + i] -= step
+                moved, jumped = True, jumped or (single and not abs(z) <= TOO_FAR)
+                z = (x[j] - origin[j]) * per_scale
+            f[SEEN + j] = T(min(max(z, -largest), largest))
+            j += lanes
+        if not any_lane(moved):
+            return False
+        if any_lane(jumped) and lane() == u0:
+            counts[UNRESOLVED_ROWS] += 1
+        return True
+
+    @jit
+    def kernel_values(f: Array) -> None:
         """k(B, x), and zeros behind it."""
         i = lane()
         while i < S:
@@ -177,7 +209,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
                 for j in range(D):
                     z = f[SEEN + j] - f[X + j * M + i]
                     r2 += z * z
-                value = variance * radial(r2)
+                value = radial(r2)
             f[K + i] = value
             i += lanes
         sync()
@@ -395,6 +427,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         crowded = r == none and n > M
         if crowded:
             r = least_missed(f, n)
+            r = u0 if r == none else r  # no score is a number: as process/budget.py
         left = r != none
         while r != none:
             n -= u1
@@ -421,7 +454,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
     @jit
     def predict(f: Array, parameters: Array) -> Any:
         """Mean, latent variance, |phi|^2 and phi'W phi."""
-        kernel_values(f, parameters[VARIANCE])
+        kernel_values(f)
         whiten(f)
         square, mean, known = zero, zero, zero
         i = lane()
@@ -491,7 +524,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
                 f[SEEN + j] = f[X + j * M + b]
                 j += lanes
             sync()
-            kernel_values(f, parameters[VARIANCE])
+            kernel_values(f)
             if lane() == u0:
                 f[K + b] = kappa  # its own jitter included
             sync()
@@ -507,4 +540,4 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
             b += u1
         return worst
 
-    return Rows(predict, learn, off)
+    return Rows(place, predict, learn, off)

@@ -22,6 +22,7 @@ from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
 DEVICES = "cpu", "cuda"
+LEAST_CAPABILITY = 8  # of a GPU: those before it do not copy in the background
 PRECISIONS = "double", "single"
 
 
@@ -111,18 +112,23 @@ def no_gpu() -> str:
         return "the package numba-cuda is not installed"
     from streamgp.cuda import ptx
 
-    return "" if ptx.cuda.is_available() else "none is found"
+    if not ptx.cuda.is_available():
+        return "none is found"
+    major, minor = ptx.cuda.get_current_device().compute_capability
+    return (
+        "" if major >= LEAST_CAPABILITY else f"the one here has compute capability {major}.{minor}, and 8.0 is needed"
+    )
 
 
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learned nothing."""
     if device == "cpu":
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
-    from streamgp.cuda.gpu import GpuMemory
+    from streamgp.cuda.memory import GpuMemory
 
     assert isinstance(model, OnlineGP)
     exchanged = Exchange(model, precision)
-    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.parameters)
+    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
     return CudaEngine(model, size, precision, memory, exchanged)
 
 
@@ -134,7 +140,8 @@ def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Eng
         assert isinstance(model, OnlineGP)
         precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
         exchanged = Exchange(model, precision)
-        found = CudaEngine(model, size, precision, PlainMemory(exchanged.shape), exchanged)
+        memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
+        found = CudaEngine(model, size, precision, memory, exchanged)
     found.restore(saved)
     return found
 

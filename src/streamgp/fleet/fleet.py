@@ -21,11 +21,13 @@ from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
-from streamgp.fleet import devices
+from streamgp.fleet import devices, own
+from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
 from streamgp.fleet.cpu import fits
-from streamgp.fleet.cuda import RECORDS
+from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
+from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -83,6 +85,22 @@ class Fleet(Saved):
                 partial(whole, at_least=0),
             ),
         ] = 0,
+        lengthscale: Annotated[
+            FloatArray | None, Setting("of each model, (size,) or (size, d); None: that of the recipe")
+        ] = None,
+        variance: Annotated[
+            FloatArray | None, Setting("of each model's prior, (size,); None: that of the recipe")
+        ] = None,
+        noise: Annotated[FloatArray | None, Setting("of each model, (size,); None: that of the recipe")] = None,
+        prior: Annotated[Prior | None, Setting("with which models begin that are added; None: the recipe")] = None,
+        alarms: Annotated[
+            Any,
+            Setting(
+                "false alarms of all models together: for each row of the whole fleet, such as 0.01, or for a length "
+                'of time, such as "1/week"; None: rows are not judged',
+                check=optional(fleet_rate),
+            ),
+        ] = None,
     ) -> None:
         refuse_no_model(model)
         if model.rows_seen:
@@ -91,6 +109,10 @@ class Fleet(Saved):
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         devices.refuse_unfit(device, precision, model)
+        self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        if device == "cuda" and self._own:
+            raise ValueError('device="cuda" knows one set of hyperparameters for all models; use device="cpu"')
+        self._prior = prior
         self._recipe: StreamModel = model.clone()
         if pending:
             self._recipe._expect_late(0, pending)
@@ -101,15 +123,25 @@ class Fleet(Saved):
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
+        if alarms is not None and device != "cpu":
+            raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
+        self._rate = alarms
+        self._watch: Watch | None = None  # until the first row has come
+        if alarms is not None and not (model.has_variance and model._observes == "numbers"):
+            raise ValueError(
+                f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
+                "none; use Calibrated around a model of numbers"
+            )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
     # The state.
 
     def _prepare(self, shape: Shape) -> None:
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
-            prototype = self._recipe.clone()
+            (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
             engine = devices.engine(*self._device, prototype, self.size, self._threads)
+            self._begin_models(engine, np.arange(self.size) if self._own else np.arange(0), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
                 for i in range(self.size):
                     single = self._single(i)
@@ -121,6 +153,8 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
+            if self._rate is not None:
+                self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
                 waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
                 if before is not None:
@@ -128,23 +162,82 @@ class Fleet(Saved):
                 self._waiting = waiting
         self._prototype._shape = self._shape = shape
 
+    def _begin_models(self, engine: Engine, models: np.ndarray, shape: Shape) -> None:
+        """Give models that have learned nothing the hyperparameters that are their own."""
+        for single, some in own.recipes(self._recipe, self._own, models):
+            single._prepare(shape)
+            for i in some.tolist():
+                engine.put(i, single)
+
+    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500) -> Prior:
+        """Choose the hyperparameters of each model before its first row, by its own rows and by what all of them say.
+
+        Candidates around those of the recipe are scored by the log density of rows before they are learned; how common
+        each is follows from all models (expectation maximization), and each model takes the geometric mean under its
+        own evidence. Nothing else is learned: hand the rows over again.
+
+        Args:
+            X: (rows, size, d) first rows of all models.
+            Y: (rows, size) their targets; NaN where missing.
+            rows: most of them that count.
+            models: most of them, spread evenly, from which the prior is learned.
+
+        Returns:
+            The prior, with which models begin that are added, and which can be saved.
+        """
+        if self._engine is not None and self.rows_seen.any():
+            raise ValueError("a fleet is tuned before its first row; take fleet.clone(), which has learned nothing")
+        X, Y = np.asarray(X, dtype=float)[: whole("rows", rows)], np.asarray(Y, dtype=float)[: whole("rows", rows)]
+        if X.ndim != 3 or X.shape[1] != self.size or Y.shape != X.shape[:2]:
+            raise ValueError(
+                f"tune needs the first rows of all models: X (rows, {self.size}, d) and Y (rows, {self.size}); got "
+                f"{X.shape} and {Y.shape}"
+            )
+        own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
+        tried = candidates(self._recipe, X.shape[2])
+        some = np.unique(np.linspace(0, self.size - 1, min(self.size, whole("models", models))).astype(int))
+        found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried))
+        if len(some) < self.size:  # the others are asked about what is not rare only
+            found = found.among(found.shares >= LEAST_SHARE)
+            _, shares = learned(found.candidates, self._scores(X, Y, found.candidates), found)
+        self._own = found.average(shares)
+        self._settings |= self._own | {"prior": found}
+        self._prior, self._engine, self._shape = found, None, Shape()
+        return found
+
+    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray]) -> FloatArray:
+        """The log density of the rows of each model under each candidate, (models, candidates)."""
+        size, n = X.shape[1], len(next(iter(tried.values())))
+        scores = np.empty((size, n))
+        for k in range(n):
+            single = own.with_own(self._recipe, {name: values[k] for name, values in tried.items()})
+            p = Fleet(single, size=size, threads=self._threads).track(X, Y)
+            with np.errstate(invalid="ignore"):
+                scores[:, k] = np.nansum(p.log_density(Y), axis=0)
+        return scores
+
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """A fleet that all models have left is as new, but for its tickets."""
         return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {}, {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
-        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
+        return self._engine.arrays() | self._own_arrays()
+
+    def _own_arrays(self) -> dict[str, np.ndarray]:
+        """The state that is not the models'."""
+        parts = (self._waiting, self._watch)
+        return {name: array for part in parts if part is not None for name, array in part.arrays().items()}
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state, also one of another device."""
         assert self._engine is not None
-        waiting = {} if self._waiting is None else self._waiting.arrays()
-        models = {name: array for name, array in saved.items() if name not in waiting}
+        own = self._own_arrays()
+        models = {name: array for name, array in saved.items() if name not in own}
         device, precision = self._device
         here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
         if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
-            refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
+            refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
@@ -155,16 +248,20 @@ class Fleet(Saved):
                 self._engine.put(i, single)
         if self._waiting is not None:
             self._waiting.restore(saved)
+        if self._watch is not None:
+            for name, array in self._watch.arrays().items():
+                array[...] = saved[name]
 
     def _check_restored(self) -> None:
         assert self._engine is not None
-        if self._waiting is not None:
-            self._waiting.check_restored()
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.check_restored()
         self._engine.check_restored()
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
-        single = self._recipe.clone()
+        ((single, _),) = own.recipes(self._recipe, self._own, np.array([i]))
         if self._engine is not None:
             single._prepare(self._shape)
             self._engine.take(i, single)
@@ -186,9 +283,11 @@ class Fleet(Saved):
             One Prediction of arrays like Y.
         """
         X, Y, ids = _named("track", rows, ids)
-        came, X, scalar = self._arrived(X, ids)
+        if is_on_a_gpu(X):
+            return self._there(X, Y, ids, learned=True)  # type: ignore[return-value]
+        came, X, scalar = self._arrived(X, ids, as_came=True)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs)
+            Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -197,26 +296,44 @@ class Fleet(Saved):
         X, Y, ids = _named("learn_many", rows, ids)
         if Y is None:
             raise TypeError("learn_many needs targets: learn_many(X, Y); track(X) advances without learning")
-        came, X, _ = self._arrived(X, ids)
-        Y, scalar = targets(Y, came, self._shape.outputs)
+        if is_on_a_gpu(X):
+            self._there(X, Y, ids, learned=True)
+            return
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         self._take(came, X, Y, scalar, noise, time, report=False)
 
-    def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next; nothing changes.
 
         Args:
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
+            time: of the rows, an array like those of targets, or (rows,) for all models, where models have a kernel
+                over time; None: one after the last row of each.
         """
-        came, X, _ = self._arrived(X, ids)
-        grouped = Rows(came.models, came.starts, came.grouped(X))
+        if is_on_a_gpu(X):
+            return self._there(X, None, ids, learned=False)  # type: ignore[return-value]
+        came, X, _ = self._arrived(X, ids, as_came=True)
+        grouped = came.rows(X)
         if not len(grouped.X):
             return self._shaped(self._prototype._empty(), came)
-        self._refuse(grouped)
-        if self._engine is None:  # all models are the prior
-            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
+        if self._engine is None or not self._engine.checks_rows:
+            self._refuse(grouped)
+        if time is not None:
+            conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
+            conditions[:, TIME] = times(time, came)
+            grouped = grouped._replace(conditions=conditions)
+            self._refuse_past(grouped)
+        if self._engine is None and not self._own:  # all models are the prior
+            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
+        elif self._engine is None:
+            begun = self.clone()
+            begun._begin(grouped, scalar=True)
+            return begun.predict_many(X, ids, time=time)
         else:
-            prediction = self._engine.predict(grouped)
+            with self._unfit_rows_named(grouped):
+                prediction = self._engine.predict(grouped)
         return self._shaped(self._prototype._shaped(prediction, many=True), came)
 
     def issue(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
@@ -231,8 +348,13 @@ class Fleet(Saved):
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        if self._recipe._moment() is not None:
+            raise ValueError(
+                "rows of a fleet wait without their time, which a kernel over time needs: use single models within "
+                "Delayed, whose issue(x, time=t) keeps it"
+            )
         came, X, scalar = self._arrived(X, ids)
-        rows = Rows(came.models, came.starts, came.grouped(X))
+        rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
         if not len(rows.X):
             return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
@@ -267,7 +389,7 @@ class Fleet(Saved):
         d, p, scalar, certain = self._shape
         came = arrival(self._waiting.models_of(places), self._waiting.held(places)[:, :d], self.size)
         Y, scalar = targets(Y, came, p)
-        rows = Rows(came.models, came.starts, came.grouped(self._waiting.held(places)[:, :d]), Y)
+        rows = came.rows(self._waiting.held(places)[:, :d], Y)
         if not len(rows.X):
             return
         self._refuse(rows)
@@ -287,10 +409,70 @@ class Fleet(Saved):
         given = _tickets(tickets)
         return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
-    def _arrived(self, X: Any, ids: Any) -> tuple[Arrival, FloatArray, bool]:
-        """How rows came, X as it came, and whether targets are numbers as far as is known."""
-        X = plain(X, "X")
-        came = arrival(ids, X, self.size)
+    def pinned(self, rows: int | None = None, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+        """Arrays X and Y for rows of all models, which a GPU takes without a copy; fill them before each call.
+
+        Args:
+            rows: of each model; None: one, and the arrays have no axis for it.
+            dtype: ``numpy.float32`` takes half the time to come to the GPU.
+
+        Returns:
+            X of shape (rows, size, d) and Y of shape (rows, size), in pinned memory on ``device="cuda"``.
+        """
+        if self._engine is None or self._shape.d is None:
+            raise ValueError("the fleet has seen no rows yet, and does not know how many inputs they have")
+        number = float_type(dtype)
+        shape = (self.size,) if rows is None else (whole("rows", rows), self.size)
+        n = int(np.prod(shape))
+        if isinstance(self._engine, CudaEngine):
+            X, Y = self._engine.pinned(n, number)
+        else:
+            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n, number)
+        return X.reshape(*shape, self._shape.d), Y.reshape(shape)
+
+    def _there(self, X: Any, Y: Any, ids: Any, *, learned: bool) -> DevicePrediction:
+        """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
+        if self._device[0] != "cuda":
+            raise TypeError(
+                'X is on a GPU, and this fleet is not: build it with device="cuda", or hand over NumPy arrays'
+            )
+        if ids is not None:
+            raise ValueError(
+                "rows on a GPU are those of all models, without ids; hand over NumPy arrays for some models"
+            )
+        if learned and not is_on_a_gpu(Y):
+            raise TypeError("X is on a GPU: Y must be there as well")
+        from streamgp.cuda.device_array import DeviceArray
+
+        X, Y = DeviceArray.of(X, "X"), DeviceArray.of(Y, "Y") if learned else None
+        came = arrival(None, X, self.size, as_came=True)
+        d = self._shape.d
+        if d is not None and X.shape[-1] != d:
+            raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
+        if Y is not None and (Y.shape != came.shape or Y.dtype != X.dtype):
+            raise ValueError(
+                f"Y must have one target for each row of X, of the same type: shape {came.shape}, {X.dtype}; got "
+                f"{Y.shape}, {Y.dtype}"
+            )
+        if not self._shape.covers(learned):
+            first = np.zeros((1, X.shape[-1]))
+            self._begin(Rows(np.zeros(1, int), np.array([0, 1]), first, np.zeros((1, 1)) if learned else None), True)
+        assert isinstance(self._engine, CudaEngine)
+        prediction = self._engine.there(came, X, Y, learned)
+        if learned and self._waiting is not None:
+            self._waiting.passed(came.models)
+        return prediction
+
+    def _arrived(self, X: Any, ids: Any, as_came: bool = False) -> tuple[Arrival, FloatArray, bool]:
+        """How rows came, X as it came, and whether targets are numbers as far as is known.
+
+        Args:
+            X: of a call.
+            ids: of a call.
+            as_came: whether the rows of a model may lie apart, where the engine can take them so.
+        """
+        X = plain(X, "X", self._device[0] == "cuda")
+        came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
         d, _, scalar, _ = self._shape
         if d is not None and X.shape[-1] != d:
             raise ValueError(f"X must have {d} columns, as the first rows had; got {X.shape[-1]}")
@@ -299,26 +481,74 @@ class Fleet(Saved):
     def _take(
         self, came: Arrival, X: FloatArray, Y: FloatArray | None, scalar: bool, noise: Any, time: Any, *, report: bool
     ) -> Any:
-        rows = Rows(came.models, came.starts, came.grouped(X), Y)
+        rows = came.rows(X, Y)
         if not len(rows.X):
             return self._shaped(self._prototype._empty(), came) if report else None
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        self._refuse_no_time(rows)
+        judged = None
         with self._undone_on_error(rows.models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            try:
-                prediction = self._engine.advance(rows, report)
-            except UnfitError as error:
-                self._refuse(rows)
-                raise ValueError(str(error)) from None
+            watched = self._watch is not None and Y is not None
+            before = self._engine.rows_seen() if watched else None
+            with self._unfit_rows_named(rows):
+                prediction = self._engine.advance(rows, report or watched)
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
-        if prediction is not None and report:
-            return self._shaped(self._prototype._shaped(prediction, many=True), came)
-        return None
+        if prediction is not None and before is not None:
+            with uninterrupted():
+                judged = self._judge(rows, prediction, before)
+        if prediction is None or not report:
+            return None
+        shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
+        if judged is None:
+            return shaped
+        nats, alarm = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
+        return dataclasses.replace(shaped, surprise=nats, alarm=alarm)
+
+    def _judge(self, rows: Rows, prediction: Prediction, before: np.ndarray) -> tuple[FloatArray, np.ndarray]:
+        """Surprises and alarms of rows that were learned, (n, p); models had seen so many rows before."""
+        assert self._watch is not None
+        assert rows.Y is not None
+        nats, alarm = np.full(rows.Y.shape, np.nan), np.full(rows.Y.shape, "", dtype="<U8")
+        for turn, (part, where) in enumerate(rows.turns()):
+            assert part.Y is not None
+            time = None if part.conditions is None else part.conditions[:, TIME]
+            of_part = prediction._each(lambda values, where=where: values[where])
+            nats[where], alarm[where] = self._watch.judge(
+                part.models, before[part.models] + turn, of_part, part.Y, time
+            )
+        return nats, alarm
+
+    def _refuse_no_time(self, rows: Rows) -> None:
+        """Refuse rows without a time where the budget of alarms is one of time."""
+        if rows.Y is None or self._rate is None or not self._rate[1]:
+            return
+        if rows.conditions is None or not np.isfinite(rows.conditions[:, TIME]).all():
+            raise ValueError(
+                f"alarms={self._settings['alarms']!r} counts alarms by time, so that every row needs its own: "
+                "fleet.track(X, Y, time=times); nothing was learned. Without times give alarms for each row of the "
+                "fleet, such as alarms=0.01"
+            )
+
+    def alarms(self) -> list[FleetAlarm]:
+        """Return the last alarms of all models, oldest first, at most 1000."""
+        if self._rate is None:
+            raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")
+        return [] if self._watch is None else self._watch.events()
+
+    @contextmanager
+    def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
+        """Where an engine that checks rows itself refuses some: say which."""
+        try:
+            yield
+        except UnfitError as error:
+            self._refuse(rows.grouped())
+            raise ValueError(str(error)) from None
 
     def _begin(self, rows: Rows, scalar: bool) -> None:
         """Allocate for the first rows, or for the first target."""
@@ -400,6 +630,20 @@ class Fleet(Saved):
         for one in self._single(int(rows.models[0]))._family():
             one._refuse_times(time, learned, len(learned) > 1)
 
+    def _refuse_past(self, rows: Rows) -> None:
+        """Refuse times before what a model with a kernel over time has learned; models of any kind do so themselves."""
+        if not self._together or self._recipe._moment() is None:
+            return
+        assert rows.conditions is not None
+        time, clock = rows.conditions[:, TIME], np.repeat(self._clock()[rows.models], np.diff(rows.starts))
+        for row in np.flatnonzero(~np.isfinite(time) | (time < clock))[:1].tolist():
+            j = int(np.searchsorted(rows.starts, row, side="right")) - 1
+            _checked_by_model(rows.between(j, j + 1), self._past_of_one)
+
+    def _past_of_one(self, rows: Rows) -> None:
+        assert rows.conditions is not None
+        self._single(int(rows.models[0]))._conditions_at(rows.conditions[:, TIME], len(rows.X), many=True)
+
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
         if came.order is not None:
@@ -416,7 +660,9 @@ class Fleet(Saved):
     def replace(self, i: int, model: StreamModel) -> None:
         """Put a copy of a single model of the same recipe in the place of model i."""
         i = self._checked(i)
-        if not isinstance(model, StreamModel) or not _same_recipe(model, self._recipe):
+        if not isinstance(model, StreamModel) or not _same_recipe(
+            own.without(self._recipe, self._own, model), self._recipe
+        ):
             raise ValueError(
                 f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
                 "fleet.model(i), or build it with the same settings."
@@ -432,19 +678,30 @@ class Fleet(Saved):
                 )
         if theirs.d is not None and (mine.d is None or (theirs.certain and not mine.certain)):
             self._prepare(theirs)
+        for name, values in self._own.items():
+            values[i] = own.usual(model, name)
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
+        if self._watch is not None:
+            self._watch.start_again(i)
         if self._waiting is not None:
             self._waiting.passed(np.array([i]))
 
     def add(self, n: int = 1) -> np.ndarray:
         """Add models that have learned nothing; return their ids, which follow those of the others."""
         whole("n", n)
+        added = np.arange(self.size, self.size + n)
+        begin = {} if self._prior is None else self._prior.start
+        self._own = own.extended(self._recipe, self._own, (self.size, n), begin)
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.add(n)
-        if self._waiting is not None:
-            self._waiting.add(n)
+            if self._own:
+                self._begin_models(self._engine, added, self._shape)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
 
@@ -452,10 +709,13 @@ class Fleet(Saved):
         """Remove models, one or several; the models after them move up, so that ids are again 0 to size - 1."""
         gone = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
         kept = np.setdiff1d(np.arange(self.size), gone)
+        self._own = {name: values[kept] for name, values in self._own.items()}
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.keep(kept)
-        if self._waiting is not None:
-            self._waiting.keep(kept)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.keep(kept)
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:
@@ -520,6 +780,18 @@ class Fleet(Saved):
 
 
 guard(Fleet, {"size", "clone", "get_params"})
+
+
+def is_on_a_gpu(values: Any) -> bool:
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def float_type(dtype: Any) -> type:
+    """numpy.float64 or numpy.float32."""
+    for number in (np.float64, np.float32):
+        if np.dtype(dtype) == number:
+            return number
+    raise ValueError(f"dtype must be numpy.float64 or numpy.float32; got {dtype!r}")
 
 
 def refuse_no_model(model: Any) -> None:

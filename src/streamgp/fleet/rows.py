@@ -13,6 +13,7 @@ from streamgp.contract import inputs
 from streamgp.settings import FloatArray
 
 Indices = np.ndarray
+FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 
 
 class Rows(NamedTuple):
@@ -24,6 +25,7 @@ class Rows(NamedTuple):
         X: (n, d).
         Y: (n, p) with NaN where missing; None: no targets.
         conditions: of the rows (contract/conditions.py); None: there are none.
+        step: 0, or how far the rows of a model are apart where they lie as they came, row after row of all models.
     """
 
     models: Indices
@@ -31,6 +33,7 @@ class Rows(NamedTuple):
     X: FloatArray
     Y: FloatArray | None = None
     conditions: FloatArray | None = None
+    step: int = 0
 
     def cut(self, parts: int) -> list[Rows]:
         """The same in parts, at most this many, with about equally many rows."""
@@ -63,6 +66,12 @@ class Rows(NamedTuple):
             where = self.starts[some] + turn
             yield Rows(self.models[some], np.arange(len(some) + 1), *self._at(where)), where
 
+    def grouped(self) -> Rows:
+        """The same with step 0."""
+        if not self.step:
+            return self
+        return Rows(self.models, self.starts, *self._at(np.arange(len(self.X)).reshape(-1, self.step).T.ravel()))
+
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
         found: np.ndarray = np.repeat(values[self.models], np.diff(self.starts), axis=0)
@@ -77,12 +86,18 @@ class Arrival(NamedTuple):
         starts: as in Rows.
         order: where each grouped row is among those that came, counted along the flattened leading axes; None: as is.
         shape: the leading axes of what came: (rows, size), (size,) or (n,).
+        step: as in Rows.
     """
 
     models: Indices
     starts: Indices
     order: Indices | None
     shape: tuple[int, ...]
+    step: int = 0
+
+    def rows(self, X: np.ndarray, Y: np.ndarray | None = None) -> Rows:
+        """Inputs as they came, and targets() of them."""
+        return Rows(self.models, self.starts, self.grouped(X), Y, step=self.step)
 
     def grouped(self, values: np.ndarray) -> np.ndarray:
         """Rows that came, (*shape, columns), as (n, columns) grouped by model."""
@@ -99,8 +114,15 @@ class Arrival(NamedTuple):
         return places.reshape(self.shape)
 
 
-def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
-    """How X came: (rows, size, d) or (size, d) without ids, (n, d) with."""
+def arrival(ids: Any, X: FloatArray, size: int, as_came: bool = False) -> Arrival:
+    """How X came: (rows, size, d) or (size, d) without ids, (n, d) with.
+
+    Args:
+        ids: of the models.
+        X: inputs.
+        size: of the fleet.
+        as_came: whether rows of all models need not be grouped.
+    """
     if ids is not None:
         return _sparse(checked_ids(ids, size), X)
     if X.ndim not in (2, 3) or X.shape[-2] != size:
@@ -109,8 +131,9 @@ def arrival(ids: Any, X: FloatArray, size: int) -> Arrival:
             f"{X.shape}. For rows of some models only use ids=, one for each row, with X of shape (n, d)."
         )
     rows = X.shape[0] if X.ndim == 3 else 1
-    order = None if rows == 1 else np.arange(rows * size).reshape(rows, size).T.ravel()
-    return Arrival(*_everybody(size, rows), order, X.shape[:-1])
+    if rows == 1 or as_came:
+        return Arrival(*_everybody(size, rows), None, X.shape[:-1], 0 if rows == 1 else size)
+    return Arrival(*_everybody(size, rows), np.arange(rows * size).reshape(rows, size).T.ravel(), X.shape[:-1])
 
 
 @lru_cache(maxsize=2)
@@ -153,9 +176,9 @@ def checked_ids(ids: Any, size: int) -> Indices:
     return found.astype(np.int64)
 
 
-def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
+def targets(Y: Any, came: Arrival, p: int | None, single: bool = False) -> tuple[FloatArray, bool]:
     """Targets as (n, p), grouped, and whether they were numbers, not lists of numbers."""
-    values = plain(Y, "Y")
+    values = plain(Y, "Y", single)
     scalar = values.shape == came.shape
     if not scalar and (values.shape[:-1] != came.shape or values.shape[-1] == 0):
         wanted = ", ".join(map(str, came.shape))
@@ -169,9 +192,15 @@ def targets(Y: Any, came: Arrival, p: int | None) -> tuple[FloatArray, bool]:
     return found, scalar
 
 
-def plain(value: Any, name: str) -> FloatArray:
-    """Numbers as they are where they can be taken so: rows of a million models are not copied for nothing."""
-    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
+def plain(value: Any, name: str, single: bool = False) -> FloatArray:
+    """Numbers as they are where they can be taken so: rows of a million models are not copied for nothing.
+
+    Args:
+        value: what a user gave.
+        name: of the argument.
+        single: whether an array in single precision may stay one.
+    """
+    if type(value) is np.ndarray and value.dtype in FLOATS[: 2 if single else 1] and value.flags.c_contiguous:
         return value
     return inputs.numbers(value, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,37 +10,37 @@ import numpy as np
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.staged import Chosen, Staged
-from streamgp.auto.tuned import Tuned
 from streamgp.contract import snapshot
-from streamgp.contract.model import Shape, StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, packed, unpacked
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
+from streamgp.job.building import MOST_INPUTS, default_lags, stream_model
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
-from streamgp.job.yardsticks import Yardsticks
+from streamgp.job.yardsticks import Measured, MeasuredPrediction, only_where, yardsticks
 from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
-from streamgp.wrappers.delayed import Ahead
+from streamgp.wrappers.alarms import Alarm, Alarms, words
+from streamgp.wrappers.delayed import Ahead, Delayed, issued_width, learn_issued, unresolved
 from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.wrapper import Wrapper
 
-MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
-DEFAULT_LAGS = 10  # ahead of time, or where the target's own past is all there is to predict from
 DRIFT = {
     "raised": "drift suspected, forgetting faster",
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
-MODEL = "model"  # in a file, beside the yardsticks
+ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
+MODEL = "model"  # in a file
 CHANGED = "the stream changed: models that learned only what came since err less"
 
 
@@ -94,41 +94,25 @@ class Pipeline:
             )
         compile_ahead(self.request.model)
         self.rows = 0
-        self._first_target = -1  # the row of the first target that is known; -1: none is
-        pending = self.request.run.pending if schema.ticket else 0
-        self.yardsticks = Yardsticks(own, self.lags, self.horizon, pending, schema.seasons)
+        self._known_from = -1  # the first row of the model that was predicted with a target known; -1: none was
+        named = yardsticks(own, self.lags, self.horizon, schema.seasons)
+        self.stream = stream_model(schema, self.request, self.lags, list(named.values()))
         self.screening = Screening(own, self.request.run.screen)
-        self.scores = RunningScores(self.yardsticks.names)
+        self.scores = RunningScores(list(named))
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
-        self.model = self._built(own, pending)
-        self._late = Tickets(pending) if schema.ticket else None
-        self.previous = np.empty(0)  # the previous value as a prediction of the rows taken last
-        self.scored = self._predicted(self.model._empty(), np.empty(0, dtype=int), None, np.empty(0))
+        self._late = Tickets[int](self.request.run.pending) if schema.ticket else None
         self._moment = np.array([np.nan])  # the last time
-        if self.model._needs_time and not schema.time:
+        self.previous: FloatArray  # the previous value as a prediction of the rows scored last
+        self._count([], np.empty(0, dtype=int), np.empty(0), 1)
+        if self.stream._needs_time and not schema.time:
+            which, instead = "half_life", "drop `half_life` to forget by rows"
+            if not self.request.by_time:
+                which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
             raise RowsError(
-                "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
-                "none; drop `half_life` to forget by rows"
+                f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is "
+                f"none; {instead}"
             )
-
-    def _built(self, own: int, pending: int) -> StreamModel:
-        """The model of the run: what was asked for, with past targets as inputs, ahead of time."""
-        request, run = self.request, self.request.run
-        model: StreamModel
-        common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
-        if request.model == AUTO:
-            candidates = request.own or None
-            own_settings = {"seasons": list(self.schema.seasons), "budget": run.budget, "candidates": candidates}
-            model = Auto(lags=self.lags, **own_settings, **common)
-        else:
-            built = request.build(own + self.lags)
-            model = Tuned(built, made_up=max(self.lags - 1, 0), **common)
-            model = Lagged(model, lags=self.lags) if self.lags else model
-        if self.horizon:
-            model = Ahead(model, horizon=self.horizon, pending=pending)
-        model._prepare(Shape(own, 1, scalar=True, certain=True))
-        return model
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -139,9 +123,25 @@ class Pipeline:
         self._staged.doing = doing
 
     @property
+    def _measured(self) -> Measured:
+        """The model and the yardsticks, which learn targets as they come."""
+        within: Any = self.stream._within if isinstance(self.stream, Delayed) else self.stream
+        return within  # type: ignore[no-any-return]
+
+    @property
+    def model(self) -> StreamModel:
+        """The model without the yardsticks."""
+        return self._measured._models[0]
+
+    @property
     def _staged(self) -> Staged:
         """The part of the model that is chosen and tuned."""
         return next(one for one in self.model._family() if isinstance(one, Staged))
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        look = self.screening.next_look(self.rows)
+        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
 
     @property
     def chosen(self) -> Chosen | None:
@@ -174,6 +174,7 @@ class Pipeline:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
         parts, targets, previous, start = [self.model._empty()], [np.empty(0)], [np.empty(0)], 0
+        judged = [np.empty((2, 0))]
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -183,16 +184,55 @@ class Pipeline:
             parts.append(self._track(X, y, moments))
             targets.append(y)
             previous.append(self.previous)
+            judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
         resolved, y = _joined(*parts), np.concatenate(targets)
         numbers = np.arange(self.rows - n + 1, self.rows + 1)
         self.previous = np.concatenate(previous)
-        predicted = self.scored = self._predicted(resolved, numbers, rows.times, y)
+        predicted = self._with_alarms(self._predicted(resolved, numbers, rows.times, y), np.hstack(judged))
+        self.scored = predicted
         if h and ahead:
             coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
             return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    @property
+    def _alarms(self) -> Alarms | None:
+        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+
+    def _judged(self, n: int) -> FloatArray:
+        """Surprises and kinds of alarms of the n rows that were learned last, (2, n)."""
+        alarms = self._alarms
+        return np.full((2, n), np.nan) if alarms is None else alarms._found[:, :, 0]
+
+    def _with_alarms(self, predicted: PredictedRows, judged: FloatArray) -> PredictedRows:
+        if self._alarms is None:
+            return predicted
+        return predicted._replace(p_value=np.exp(-judged[0]), alarm=words(judged[1]).tolist())
+
+    @property
+    def alarms(self) -> list[tuple[int, str]]:
+        """Where rows were abnormal: the number of the row, and a sentence."""
+        if (alarms := self._alarms) is None:
+            return []
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
+
+    def _sentence(self, alarm: Alarm) -> str:
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
+        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
+
+    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
+        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
+        alarms = [] if self._alarms is None else self._alarms.events
+        ordered = sorted(alarms, key=lambda alarm: -alarm.surprise)[:most]
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in ordered]
+
+    @property
+    def alarm_counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind; empty where rows are not judged."""
+        return {} if (alarms := self._alarms) is None else alarms.counts
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -202,48 +242,54 @@ class Pipeline:
         X, y, time = found
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
-        again._track(X, y, time if self.model._needs_time else None)
-        self.model, self.yardsticks, self.scores = again.model, again.yardsticks, again.scores
-        self._first_target = again._first_target
+        again._track(X, y, time if self.stream._needs_time else None)
+        self.stream, self.scores, self._known_from = again.stream, again.scores, again._known_from
 
     def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
-        n = len(y)
-        p = self.model.track(X, y, time=time)
-        known = np.flatnonzero(~np.isnan(y))
-        if self._first_target < 0 and known.size:
-            self._first_target = self.rows + int(known[0])
-        ready = self._ready(np.arange(self.rows, self.rows + n) - self.horizon)
-        p = _unknown(p, ~ready)
-        of_yardsticks = self.yardsticks.track(X, y)
-        of_yardsticks[~self._after_target(np.arange(self.rows, self.rows + n) - self.horizon), 0] = np.nan
-        self._count(p, self.rows + 1, y, of_yardsticks)
-        self.rows += n
+        first, numbers = self.rows + 1, self.stream.rows_seen + np.arange(len(y))
+        p = self._tracked(X, y, time)
+        self.rows += len(y)
+        return self._count([p], numbers, y, first)
+
+    def _tracked(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
+        """Predict rows and learn them."""
+        seen = self.stream.rows_seen
+        p = _measured(self.stream.track(X, y, time=time))
+        # With a horizon a row's own target is known when others are predicted from it.
+        self._see(y, seen + np.arange(len(y)) + (not self.horizon))
         return p
 
-    def _ready(self, issued: np.ndarray) -> np.ndarray:
-        """Whether something was known of the rows issued at these rows."""
-        return np.asarray(issued >= 0) if not self._needs_past else self._after_target(issued)
+    def _see(self, y: FloatArray, rows: np.ndarray) -> None:
+        """Targets come, each of which is known from a row of the model on."""
+        known = rows[~np.isnan(y)]
+        if self._known_from < 0 and known.size:
+            self._known_from = int(known[0])
 
-    @property
-    def _needs_past(self) -> bool:
-        """Whether nothing can be predicted before the first target."""
-        return bool(self.lags) or self.request.model == AUTO
+    def _known(self, p: MeasuredPrediction, numbers: np.ndarray) -> MeasuredPrediction:
+        """Predictions of these rows of the model, NaN where there was nothing to predict from."""
+        issued = numbers - self.horizon
+        after = (self._known_from >= 0) & (issued >= self._known_from)
+        needs_past = self.lags or self.request.model == AUTO
+        own = only_where(after if needs_past else issued >= 0, p.own)
+        return MeasuredPrediction.of(own, [np.where(after, p.yardsticks[0], np.nan), *p.yardsticks[1:]])
 
-    def _after_target(self, issued: np.ndarray) -> np.ndarray:
-        """Whether a target was known when rows were issued."""
-        after = 0 if self.horizon else 1  # with a horizon a row's own target is known
-        return np.asarray((self._first_target >= 0) & (issued >= max(self._first_target, 0) + after))
+    def _count(
+        self, predictions: Sequence[MeasuredPrediction], numbers: np.ndarray, y: FloatArray, first: int
+    ) -> CalibratedPrediction:
+        """Score predictions of rows of the model whose targets have come; the first counts as this row."""
+        p = self._known(_joined(self.stream._empty(), *predictions), numbers)
+        return self._score(p, y, first)
 
-    def _count(self, p: CalibratedPrediction, first: int, y: FloatArray, of_yardsticks: FloatArray) -> None:
-        """Score predictions whose targets have come; the first is of this row."""
-        self.previous = of_yardsticks[:, 0]
-        self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
-        self.scores.add(self.scored, of_yardsticks)
+    def _score(self, p: MeasuredPrediction, y: FloatArray, first: int) -> CalibratedPrediction:
+        self.scored = self._predicted(p.own, first + np.arange(len(y)), None, y)
+        self.previous = p.yardsticks[0]
+        self.scores.add(self.scored, np.column_stack(p.yardsticks))
+        return p.own
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
-        if times is None or not self.model._needs_time:
+        if times is None or not self.stream._needs_time:
             return None
         read = [seconds(text) for text in times]
         known = np.array([self._moment[0], *(np.nan if moment is None else moment for moment in read)])
@@ -259,167 +305,136 @@ class Pipeline:
         numbers = np.arange(self.rows + 1, self.rows + len(coming) + 1)
         return self._predicted(coming, numbers, None, np.full(len(coming), np.nan))
 
-    def _upcoming(self) -> Prediction:
+    def _upcoming(self) -> Any:
         """What was predicted of the next rows; NaN where nothing could be."""
-        if not isinstance(self.model, Ahead):
+        ahead = next((one for one in self.model._family() if isinstance(one, Ahead)), None)
+        if ahead is None:
             return self.model._empty()
-        coming = self.model.upcoming()
-        missing = self.horizon - len(coming)  # before the first rows
-        ready = self._ready(np.arange(self.rows - self.horizon, self.rows))
-        return _unknown(_padded(coming, missing), ~ready)
+        coming = ahead.upcoming()
+        missing = np.full(self.horizon - len(coming), np.nan)  # before the first rows
+        padded = MeasuredPrediction.of(
+            coming._each(lambda part: np.concatenate([missing, part])), [np.empty(self.horizon)]
+        )
+        return self._known(padded, self.stream.rows_seen + np.arange(self.horizon)).own
 
-    # Rows whose targets come late.
+    # Rows whose targets come late, under the tickets of a column.
 
-    def _take_late(self, rows: EncodedRows, late: Tickets) -> PredictedRows:
+    def _take_late(self, rows: EncodedRows, late: Tickets[int]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
-        new: list[int] = []
-        issued: list[CalibratedPrediction] = []
-        scored: list[tuple[FloatArray, float]] = []  # each what waited, and the target
+        new: list[int] = []  # rows of the block that are predicted
+        judged = [np.empty((2, 0))]  # of these
+        issued: list[Any] = []
+        scored: list[tuple[MeasuredPrediction, int, float]] = []  # each with its row of the model, and the target
         moments, observed = self._moments(rows.times), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
-            y = rows.y[i]
-            if name in late or (alone and not np.isnan(y)):
-                waiting = None if np.isnan(y) else late.resolve(name)
-                if waiting is None:
+            time, comes = None if moments is None else moments[i : i + 1], not np.isnan(rows.y[i])
+            if name in late or (alone and comes):
+                number = late.resolve(name) if comes else None
+                if number is None:
                     late.ignored += 1
-                else:
-                    y = observed[i] = self._screened(y, self.rows + 1 + i)
-                    self._resolve_one(waiting, y, None if moments is None else moments[i])
-                    scored.append((waiting, y))
-                continue
-            X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
-            waited = self._issue(X, at_once=not np.isnan(y))
-            new.append(i)
-            issued.append(self._prediction(waited[None]))
-            if np.isnan(y):
-                late.issue(name, waited)
+                    continue
+                y = self.screening.take(rows.y[i : i + 1], self.rows + 1 + i)
+                p = self._resolved(number, y, time)
             else:
-                late.close(name)
-                y = observed[i] = self._screened(y, self.rows + 1 + i)
-                if not np.isnan(y):
-                    self._see_target()
-                self.model.learn_one(X[0], y, time=None if moments is None else moments[i])
-                self.yardsticks.learn(X, y)
-                scored.append((waited, y))
-        self._score(scored, self.scores.rows + 1)
+                X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
+                number = self.stream.rows_seen
+                if comes:
+                    late.close(name)
+                    y = observed[i : i + 1] = self.screening.take(rows.y[i : i + 1], self.rows + 1 + i)
+                    p = self._tracked(X, y, time)
+                else:
+                    late.issue(name, number)
+                    p = _measured(self._delayed.issue(X[0]))
+                new.append(i)
+                judged.append(self._judged(1) if comes else np.full((2, 1), np.nan))
+                issued.append(self._known(p, np.array([number])).own)
+            if comes:
+                scored.append((p, number, float(y[0])))
+        numbers, targets = [number for _, number, _ in scored], [y for *_, y in scored]
+        self._count([p for p, *_ in scored], np.array(numbers, dtype=int), np.array(targets), self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
-        numbers = self.rows + 1 + np.array(new, dtype=int)
+        row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new] if rows.tickets else []
-        return self._predicted(_joined(self.model._empty(), *issued), numbers, times, observed[new], names)
+        predicted = self._predicted(_joined(self.model._empty(), *issued), row, times, observed[new], names)
+        return self._with_alarms(predicted, np.hstack(judged))
 
-    def _screened(self, y: float, row: int) -> float:
-        """A target as it is learned: NaN where it cannot be an observation."""
-        return float(self.screening.take(np.array([y]), row)[0])
+    def _resolved(self, number: int, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
+        """Learn the target of a row of the model; what was predicted of it."""
+        self._see(y, np.array([self.stream.rows_seen]))
+        return _measured(self._delayed.resolve(number, y[0], time=None if time is None else time[0]))
+
+    @property
+    def _delayed(self) -> Delayed:
+        """The stream model of a run with tickets."""
+        if not isinstance(self.stream, Delayed):
+            raise TypeError(f"a run with a ticket column waits for targets; its model is {self.stream!r}")
+        return self.stream
+
+    # Rows whose targets come late, kept by whoever asks.
 
     def issue(self, rows: EncodedRows) -> FloatArray:
-        """Predict rows whose targets come later, each as the next one.
+        """Predict rows whose targets come later, each as the next one; the run does not change.
 
         Args:
             rows: from the encoder, gaps not filled; their targets are not looked at.
 
         Returns:
-            One line for each row: its inputs, what was issued, and what was predicted. ``issued`` reads it, and
+            One line for each row: what it takes to learn it, and what was predicted. ``issued`` reads it, and
             ``resolve`` takes it with the target.
         """
+        if self.horizon:
+            raise ValueError(
+                f"the run predicts {self.horizon} rows ahead and learns a row by later ones: take rows, with tickets "
+                "where targets come late"
+            )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        return self._lines(self._issue(x[None].copy()) for x in own)
+        p, lines = unresolved(self.stream, own)
+        p = self._known(_measured(self.stream._shaped(p, many=True)), np.full(len(own), self.stream.rows_seen))
+        return np.hstack([lines, packed(p._each(lambda part: part[:, None]), 1)])
 
-    def issued(self, waits: FloatArray) -> PredictedRows:
+    def issued(self, lines: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
 
         Args:
-            waits: from ``issue``.
+            lines: from ``issue``.
         """
-        unknown = np.full(len(waits), np.nan)
-        return self._predicted(self._prediction(waits), np.zeros(len(waits), dtype=int), None, unknown)
+        unknown = np.full(len(lines), np.nan)
+        return self._predicted(self._issued(lines).own, np.zeros(len(lines), dtype=int), None, unknown)
 
-    def resolve(self, waits: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
+    def _issued(self, lines: FloatArray) -> MeasuredPrediction:
+        p = unpacked(lines[:, issued_width(self.stream) :], self.stream._empty(), 1)
+        return _measured(p._each(lambda part: part[:, 0]))
+
+    def resolve(self, lines: FloatArray, y: FloatArray, times: list[str] | None = None) -> PredictedRows:
         """Learn late targets in the order in which they come; each counts as a row.
 
         Args:
-            waits: (n, waiting_width) lines of ``issue``.
+            lines: of ``issue``.
             y: (n,) their targets.
             times: when they came, if models forget by time; None: when the last row came.
         """
         moments = self._moments([""] * len(y) if times is None else times)
-        first = self.rows + 1
+        first, stream = self.rows + 1, self.stream
         y = self.screening.take(y, first)
-        for t, (waited, target) in enumerate(zip(waits, y.tolist(), strict=True)):
-            self._resolve_one(waited, target, None if moments is None else moments[t])
+        for t, line in enumerate(lines):
+            Y = y[t : t + 1, None]
+            self._see(y[t : t + 1], np.array([stream.rows_seen]))
+            conditions = stream._conditions(1, Y, time=None if moments is None else moments[t], many=False)
+            with stream._whole(quick=True):
+                learn_issued(stream, line, stream._screened(Y), conditions, last=False, unchanged=False)
             self.rows += 1
-        self._score(list(zip(waits, y.tolist(), strict=True)), first)
+        self._score(self._issued(lines), y, first)
         return self.scored
-
-    def _widths(self) -> list[int]:
-        """Numbers of a waiting row: its inputs, what the model and the yardsticks issued, what was predicted."""
-        predicted = packed(self.model._empty()._each(lambda _: np.empty((0, 1))), 1).shape[1]
-        own = len(self.schema.input_names)
-        return [own, self.model._issued_width(1), self.yardsticks.issued_width, predicted]
-
-    @property
-    def waiting_width(self) -> int:
-        """Numbers of a row that waits for its target."""
-        return sum(self._widths())
-
-    def _lines(self, waits: Iterable[FloatArray]) -> FloatArray:
-        """Rows that wait, (n, waiting_width)."""
-        return np.reshape(list(waits), (-1, self.waiting_width))
-
-    def _split(self, waits: FloatArray) -> list[FloatArray]:
-        return np.split(waits, np.cumsum(self._widths())[:-1], axis=1)
-
-    def _issue(self, X: FloatArray, at_once: bool = False) -> FloatArray:
-        """The inputs of a row, what is issued and what is predicted; NaN without anything to go by."""
-        p, issued = self.model._issue(X)
-        yardsticks = self.yardsticks.issue(X)
-        if self.horizon and not at_once:  # the row is one from which a later target is predicted
-            self.model._remember(X)
-            self.yardsticks.remember(X)
-        known = self._first_target >= 0 or not self._needs_past
-        if self.horizon:
-            known = bool(self._ready(np.array([self.model.rows_seen - (not at_once) - self.horizon]))[0])
-        prediction = packed(p, 1)[0]
-        return np.concatenate([X[0], issued[0], yardsticks, prediction if known else np.full_like(prediction, np.nan)])
-
-    def _see_target(self) -> None:
-        """A target comes that belongs to a row by its ticket; predictions may be made from the first on."""
-        if self._first_target < 0:
-            self._first_target = self.model.rows_seen
-
-    def _prediction(self, waits: FloatArray) -> CalibratedPrediction:
-        """What was predicted of rows that wait."""
-        return _calibrated(unpacked(self._split(waits)[-1], self.model._empty(), 1)._each(lambda part: part[:, 0]))
-
-    def _resolve_one(self, waited: FloatArray, y: float, time: float | None) -> None:
-        """Learn the target of a row that waited."""
-        X, issued, yardsticks, _ = self._split(waited[None])
-        Y = np.array([[y]])
-        if not np.isnan(y):
-            self._see_target()
-        conditions = self.model._conditions(1, Y, time=time, many=False)
-        with self.model._whole(quick=True):
-            self.model._resolve(np.ascontiguousarray(X), Y, np.ascontiguousarray(issued), conditions)
-        self.yardsticks.resolve(np.ascontiguousarray(X), y, yardsticks[0])
-
-    def _score(self, scored: list[tuple[FloatArray, float]], first: int) -> None:
-        """Count predictions whose targets have come late; the first gets this number."""
-        waits = self._lines(waited for waited, _ in scored)
-        y = np.array([y for _, y in scored])
-        _, _, yardsticks, _ = self._split(waits)
-        p = self._prediction(waits)
-        of_yardsticks = np.column_stack([self.yardsticks.predicted(yardsticks), self.yardsticks.seasonal(y)])
-        self._count(p, first, y, np.where(np.isnan(p.mean)[:, None], np.nan, of_yardsticks))
 
     def _predicted(
         self,
-        prediction: Prediction,
+        p: CalibratedPrediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
-        p = _calibrated(prediction)
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
@@ -442,7 +457,7 @@ class Pipeline:
         """What a snapshot of the run has."""
         request = self.request
         settings, parts = snapshot.encoded(request.settings)
-        models, states = snapshot.nested({MODEL: snapshot.contents(self.model)} | self.yardsticks.contents())
+        models, states = snapshot.nested({MODEL: snapshot.contents(self.stream)})
         header = {
             "holds": "a run over rows of a table",
             "run": {
@@ -453,15 +468,14 @@ class Pipeline:
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
-                "first_target": self._first_target,
+                "known_from": self._known_from,
                 "position": list(self.position),
                 "about": self.extra,
-                "late": None if self._late is None else self._late_header(self._late),
+                "late": None if self._late is None else _tickets(self._late),
                 "models": models,
             },
         }
-        late = {} if self._late is None else {"late_waiting": self._lines(self._late.rows.values())}
-        return header, self._arrays() | self.screening.arrays() | parts | late | states
+        return header, self._arrays() | self.screening.arrays() | parts | states
 
     @classmethod
     def load(cls, path: str | Path) -> Pipeline:
@@ -505,7 +519,7 @@ class Pipeline:
             saved["horizon"],
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
-        pipeline._first_target = whole("first_target", saved["first_target"], at_least=-1)
+        pipeline._known_from = whole("known_from", saved["known_from"], at_least=-1)
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
@@ -513,48 +527,36 @@ class Pipeline:
         refuse_unlike({name: tensors[name] for name in arrays}, arrays)
         for name, array in arrays.items():
             array[...] = tensors[name]
-        pipeline.yardsticks.restore(saved["models"], tensors)
         pipeline.screening.restore(tensors)
-        if pipeline._late is not None:
-            pipeline._restore_late(pipeline._late, saved["late"], tensors)
-        model = model_of(*snapshot.part(MODEL, saved["models"], tensors))
-        if repr(model) != repr(pipeline.model) or (model._d, model._p) != (pipeline.model._d, 1):
+        stream = model_of(*snapshot.part(MODEL, saved["models"], tensors))
+        if repr(stream) != repr(pipeline.stream) or (stream._d, stream._p) != (pipeline.stream._d, 1):
             raise snapshot.SnapshotError(
-                f"the snapshot's model is not the one that its settings say, {pipeline.model!r}: it is {model!r}"
+                f"the snapshot's model is not the one that its settings say, {pipeline.stream!r}: it is {stream!r}"
             )
-        pipeline.model = model
+        pipeline.stream = stream
+        if pipeline._late is not None:
+            pipeline._restore_late(pipeline._late, saved["late"])
         return pipeline
 
-    def _late_header(self, late: Tickets) -> dict[str, Any]:
-        """The tickets of a run for a file, oldest first."""
-        return {"waiting": list(late.rows), "closed": list(late.closed), "counts": self.late}
-
-    def _restore_late(self, late: Tickets, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    def _restore_late(self, late: Tickets[int], saved: dict[str, Any]) -> None:
         """Go on with the tickets of a file."""
-        names, rows, counts = saved["waiting"], tensors["late_waiting"], saved["counts"]
-        if rows.shape != (len(names), self.waiting_width) or not all(isinstance(name, str) for name in names):
+        late.rows = {name: whole("row", row, at_least=0) for name, row in saved["waiting"]}
+        waiting = self._delayed._waiting
+        if len(late.rows) != len(waiting) or not all(row in waiting for row in late.rows.values()):
             raise snapshot.SnapshotError(
                 "the snapshot does not name all rows that wait for their targets: resume it with the version that "
                 "saved it, or start a new run"
             )
-        late.rows = dict(zip(names, rows.copy(), strict=True))
-        late.closed = dict.fromkeys(map(str, saved["closed"]), True)
+        late.closed = {str(name): bool(resolved) for name, resolved in saved["closed"]}
         late.resolved, late.expired, late.ignored = (
-            whole(name, counts[name], at_least=0) for name in ("learned", "expired", "ignored")
+            whole(name, saved["counts"][name], at_least=0) for name in ("learned", "expired", "ignored")
         )
 
     @property
     def late(self) -> dict[str, int] | None:
         """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
         rows without effect."""
-        if (late := self._late) is None:
-            return None
-        return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
-
-    @property
-    def learned(self) -> int:
-        """How far the model is: rows, or with a ticket column, targets."""
-        return self.rows if self._late is None else self._staged.rows_seen
+        return None if self._late is None else _counts(self._late)
 
     @property
     def watches_drift(self) -> bool:
@@ -566,7 +568,7 @@ class Pipeline:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._first_target, 0) + (not self.horizon)
+        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
         first = skipped + self.horizon  # rows before the one whose target came with the model's first row
         if (auto := self._auto) is not None:
             return [(row + first, CHANGED) for row in auto.changes]
@@ -613,30 +615,21 @@ class Pipeline:
         return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
 
 
-def default_lags(schema: Schema, model: str, horizon: int) -> int:
-    """Without other inputs, or ahead of time, a few; auto lets models with and without them compete."""
-    own = len(schema.input_names)
-    if model == AUTO:
-        return Auto(seasons=schema.seasons, ahead=horizon).lags_for(own)
-    return 0 if own and not horizon else DEFAULT_LAGS
+def _counts(late: Tickets[int]) -> dict[str, int]:
+    return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
 
 
-def _calibrated(p: Prediction) -> CalibratedPrediction:
-    if not isinstance(p, CalibratedPrediction):
-        raise TypeError(f"the model of a run predicts calibrated intervals; got {type(p).__name__}")
-    return p
+def _tickets(late: Tickets[int]) -> dict[str, Any]:
+    """The tickets of a run for a file, oldest first."""
+    return {"waiting": list(late.rows.items()), "closed": list(late.closed.items()), "counts": _counts(late)}
 
 
-def _unknown(p: Prediction, which: np.ndarray) -> CalibratedPrediction:
-    """A prediction in which nothing is predicted for some rows."""
-    return _calibrated(p._each(lambda part: np.where(which, np.nan, part)) if which.any() else p)
+def _measured(p: Any) -> MeasuredPrediction:
+    """A prediction of the stream model, of one row or of many, as one of many."""
+    measured: MeasuredPrediction = p._each(np.atleast_1d)
+    return measured
 
 
 def _joined(*predictions: Any) -> Any:
     """Predictions of rows that follow each other, as one."""
     return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
-
-
-def _padded(p: Any, rows: int) -> Any:
-    """A prediction behind some rows for which nothing is predicted."""
-    return p._each(lambda part: np.concatenate([np.full(rows, np.nan), part])) if rows else p

@@ -58,7 +58,7 @@ class Naive(Quick):
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Take rows in order, (n, d), and their targets, (n, p); return the prediction of each, made before it."""
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         return _certain(self._next(X))
 

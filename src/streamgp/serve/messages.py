@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from streamgp.job.pipeline import MOST_AHEAD, MOST_INPUTS
+from streamgp.job.building import MOST_INPUTS
+from streamgp.job.pipeline import MOST_AHEAD
 from streamgp.job.request import RunSettings
 
 Scalar = float | int | str | bool | None

@@ -254,12 +254,13 @@ class Committee(Quick, Composite):
             return ISSUED + self._panels.issued_width
         return ISSUED * p + sum(member._issued_width(p) for member in self._models)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         issued: Sequence[FloatArray] = ()
-        if len(X) == 1 and (panels := self._one_by_one(None)) is not None and not panels.issued_width:
+        panels = self._one_by_one(None) if conditions is None and len(X) == 1 else None
+        if panels is not None and not panels.issued_width:
             said = panels.predict(X)
         else:
-            predictions, issued = zip(*(member._issue(X) for member in self._models), strict=True)
+            predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
             said = _said(predictions)
         voices = self._weighed(said, None)
         p, n, K = voices.judged.shape
@@ -294,12 +295,12 @@ class Committee(Quick, Composite):
         refused = [member._refuses_noise(p) for member in self._models]
         return refused[0] if all(refused) else ""
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        if len(X) == 1 and (panels := self._one_by_one(None)) is not None:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        if conditions is None and len(X) == 1 and (panels := self._one_by_one(None)) is not None:
             self._refuse_unfit(X)
             said = panels.predict(X)
         else:
-            said = _said([member._predict(X) for member in self._models])
+            said = _said([member._predict(X, conditions) for member in self._models])
         return self._mixed(self._weighed(said, None))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
@@ -324,16 +325,17 @@ class Committee(Quick, Composite):
             aggregation.combine(*settings, targets[j], said[j], self._range[j], *self._kept(j), *out)
         return voices
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
-            return super()._joint(X)
+            return super()._joint(X, conditions)
         if self._rule == STACKED:
             raise ValueError(
                 'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
                 'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
             )
         joints = [
-            member._joint(X) if member.has_variance else certain(member._predict(X).mean) for member in self._models
+            member._joint(X, conditions) if member.has_variance else certain(member._predict(X, conditions).mean)
+            for member in self._models
         ]
         voices = self._weighed(_said([joint.marginal for joint in joints]), None)
         weights = voices.heard[:, 0].T  # (members, p)

@@ -100,7 +100,7 @@ class Lagged(Quick, Mapped):
         past = bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
         known = ~np.isnan(past[: len(X)]).any(axis=1)
         first = int(np.argmax(known)) if known.any() else len(X)
-        prior = self._predict(X[:first]) if report else None
+        prior = self._predict(X[:first], part(conditions, 0, first)) if report else None
         self._note(X[:first], None if Y is None else Y[:first])
         if Y is None or first == len(X):
             return prior
@@ -143,9 +143,9 @@ class Lagged(Quick, Mapped):
     def _issued_width(self, p: int) -> int:
         return self._lags * p + super()._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         within = self._inputs(X)
-        prediction, issued = self._within._issue(within)
+        prediction, issued = self._within._issue(within, conditions)
         lags = within[:, X.shape[1] :] if self._known() else np.full((len(X), self._past.size), np.nan)
         return prediction, np.concatenate([lags, issued], axis=1)
 

@@ -89,15 +89,15 @@ class Mapped(Wrapper):
         self._note(X, Y)
         return None if prediction is None else self._back(X, prediction)
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return self._back(X, self._within._predict(self._inputs(X)))
+        return self._back(X, self._within._predict(self._inputs(X), conditions))
 
     def _issued_width(self, p: int) -> int:
         return self._within._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._within._issue(self._inputs(X))
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(self._inputs(X), conditions)
         return self._back(X, prediction), issued
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
@@ -109,8 +109,8 @@ class Mapped(Wrapper):
     def _remember(self, X: FloatArray) -> None:
         self._within._remember(self._inputs(X))
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        joint, affine = self._within._joint(self._inputs(X)), self._affine(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        joint, affine = self._within._joint(self._inputs(X), conditions), self._affine(X)
         return (
             joint
             if affine is None
