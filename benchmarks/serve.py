@@ -226,7 +226,7 @@ def load() -> dict[str, Any]:
                 paths = [f"/v1/streams/{name}{number}" for number in range(CLIENTS_MANY)]
                 for path in paths:
                     server.client.put(path, json=body)
-                    for at in range(0, 4300, 100):  # until all models are there
+                    for at in range(0, 1100, 100):  # until all models are there
                         server.client.post(f"{path}/rows", json=_rows(100, at))
                 pid = server.process.pid
                 found[name] = _cells(port, pid, lambda clients, paths=paths: [f"{paths[0]}/rows"] * clients)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.job.job import Summary
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import Recorder
 from streamgp.job.scores import as_table
 from streamgp.tables.writing import WriteError, finite
@@ -69,7 +70,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
     axes[2].legend(frameon=False, loc="lower right", ncols=2)
     for axis in axes:
-        for event, _ in pipeline.drift:
+        for event, _ in [*pipeline.drift, *pipeline.alarms]:
             if axis.get_xlim()[0] <= event <= axis.get_xlim()[1]:
                 axis.axvline(event, color="tab:red", ls="--", lw=1)
     try:
@@ -150,9 +151,18 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "paths": _paths(recorder),
         "weights": _weights(recorder),
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
+        "alarms": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.alarms],
+        "strangest": [f"row {row}: {sentence}" for row, sentence in pipeline.strangest()],
+        "alarms_note": _alarms_note(pipeline),
         "drift_note": "No drift detected." if pipeline.watches_drift else "Drift detection: off.",
         "notes": summary.notes,
     }
+
+
+def _alarms_note(pipeline: Pipeline) -> str:
+    """How many alarms there were; empty where rows are not judged."""
+    counts = pipeline.alarm_counts
+    return "" if not counts else ", ".join(f"{kind}: {count}" for kind, count in counts.items())
 
 
 def _weights(recorder: Recorder) -> dict[str, list[float]]:

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events
 from streamgp.serve.events import Hub
@@ -34,7 +35,8 @@ LOG = logging.getLogger("streamgp.serve")
 MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
-SHORT = 0.005  # seconds of work that is done in the server's loop; other streams wait that long
+# What is done in the server's loop, where other streams wait for it: at most so many rows, if turns of late took less.
+FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
 LOOKED = 0.5  # seconds between two looks at a stream under load
@@ -109,7 +111,8 @@ class Hosted:
         self._tried: set[str] = (
             set()
         )  # kinds of requests that this learner has done, so that nothing is left to compile
-        self._row_seconds = 0.0  # of work, of late
+        self._turn_seconds = 0.0  # of turns with few rows, of late
+        self._reporting: Pipeline | None = None  # that says what it does
         self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
         self._snapshot_seconds = 0.0
@@ -157,21 +160,26 @@ class Hosted:
         return future
 
     def _begin(self) -> None:
-        """Have a turn: in the server's loop if it looks short, in a thread otherwise."""
-        if not (self._is_short() and self._workplace.soon(self._turn)):
+        """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
+        if self._learner is None or not self._workplace.soon(self._turn):
             self._aside(self._workplace.pool, self._turn_aside)
 
     def _is_short(self) -> bool:
         """Whether what waits takes no longer than other streams can wait."""
         learner = self._learner
-        if learner is None or self._journal.trouble is not None or self._is_snapshot_due():
+        if (
+            learner is None
+            or self._turn_seconds >= SHORT
+            or self._journal.trouble is not None
+            or self._is_snapshot_due()
+        ):
             return False
         rows = 0
         for asked in list(self._queue)[:GROUP]:
             if not isinstance(asked, Asked) or asked.op.kind not in self._tried:
                 return False
             rows += asked.op.size
-        return rows * self._row_seconds < SHORT and learner.is_calm(rows)
+        return rows <= FEW and learner.is_calm(rows)
 
     def _aside(self, executor: Executor, work: Callable[[], None]) -> None:
         """Have something done in a thread, or refuse what is in the queue if the server stops."""
@@ -183,7 +191,7 @@ class Hosted:
             self._queue.clear()
 
     def _turn(self) -> None:
-        """In the loop: more may have come since it looked short."""
+        """In the loop."""
         if self._is_short():
             self._do()
         else:
@@ -280,8 +288,9 @@ class Hosted:
             if not isinstance(error, ValueError | ArithmeticError | np.linalg.LinAlgError | MemoryError):
                 LOG.exception("stream %s", self.name)
             outcomes = [refused_rows(error)]
-        if learner.pipeline is not None:
+        if learner.pipeline is not None and learner.pipeline is not self._reporting:
             learner.pipeline.report_to(self._doing)
+            self._reporting = learner.pipeline
         done: list[Done] = []
         for asked, outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
@@ -329,9 +338,9 @@ class Hosted:
     def _note_pace(self, done: list[Done], spent: float) -> None:
         """Learn how long requests and rows take."""
         if done:
-            rows = max(1, sum(one.asked.op.size for one in done))
             self._tried.update(one.asked.op.kind for one in done)
-            self._row_seconds = 0.9 * self._row_seconds + 0.1 * spent / rows if self._row_seconds else spent / rows
+            if sum(one.asked.op.size for one in done) <= FEW:
+                self._turn_seconds = 0.9 * self._turn_seconds + 0.1 * min(spent, 10 * SHORT)  # compiling counts little
             self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
             self.view.doing = ""
             self._owed += spent

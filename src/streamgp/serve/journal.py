@@ -76,10 +76,11 @@ class Journal:
     Args:
         folder: where it is; made if it is not there.
         create: whether a new one is made.
+        name: of the file.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True) -> None:
-        self.path = Path(folder) / NAME
+    def __init__(self, folder: str | Path, create: bool = True, name: str = NAME) -> None:
+        self.path = Path(folder) / name
         with _sentences(self.path):
             if create:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -249,7 +250,7 @@ class Journal:
 
     def bytes(self) -> int:
         """How large the file is, and what is not in it yet."""
-        beside = self.path.with_name(f"{NAME}-wal")
+        beside = self.path.with_name(f"{self.path.name}-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
 
