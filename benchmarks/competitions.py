@@ -1,13 +1,14 @@
 """Forecasts of the series of M4 and M3, scored as the competitions were.
 
-``python benchmarks/forecasts.py m4`` (or m4-weekly, m3-monthly) forecasts every series once with sg.Forecaster and writes
-its scores to benchmarks/results/forecasts_NAME.json, a series at a time, so that a run that was stopped continues. The
-series are those in the folder forecasting of STREAMGP_DATA. Nothing was chosen on them: the priors come from M1 and
-from other series (streamgp/tuning/series.py).
+``python benchmarks/forecasts.py m4`` (or m4-weekly, m3-monthly) forecasts every series once with sg.Forecaster and
+writes its scores to benchmarks/results/forecasts_NAME.json, some series at a time, so that a run that was stopped
+continues. The series are those in the folder forecasting of STREAMGP_DATA. Nothing was chosen on them: the priors come
+from M1 and from other series (streamgp/tuning/series.py).
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import json
@@ -78,9 +79,7 @@ def scores(y: np.ndarray, truth: np.ndarray, quantile: Callable[[float], np.ndar
     scale = float(np.abs(y[lag:] - y[:-lag]).mean()) or 1.0
     pinball = [np.maximum(level * (truth - q), (level - 1) * (truth - q)).sum() for level, q in by_level(quantile)]
     covered = {
-        f"coverage {level}": float(
-            np.mean((quantile(0.5 - level / 2) <= truth) & (truth <= quantile(0.5 + level / 2)))
-        )
+        f"coverage {level}": float(np.mean((quantile(0.5 - level / 2) <= truth) & (truth <= quantile(0.5 + level / 2))))
         for level in LEVELS
     }
     return {
@@ -110,15 +109,14 @@ def forecast(job: tuple[str, str, np.ndarray, np.ndarray]) -> tuple[str, dict[st
     return key, {**scores(y, truth, ahead.quantile, competition.lag), **about, "seconds": round(seconds, 3)}
 
 
-def run(name: str, jobs: int, limit: int | None = None, every: int = 1) -> dict[str, Any]:
-    """Forecast all series that the file of results does not have yet."""
-    path = RESULTS / f"forecasts_{name}.json"
+def run(name: str, path: Path, jobs: int, every: int = 1) -> dict[str, Any]:
+    """Forecast all series, or one of so many, that the file of results does not have yet."""
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"series": {}}
     report["machine"] = platform.machine()
     report["versions"] = {"python": platform.python_version(), "streamgp": sg.__version__} | {
         package: version(package) for package in ("numpy", "scipy", "numba")
     }
-    todo = [(name, *one) for one in COMPETITIONS[name].series()][::every][:limit]
+    todo = [(name, *one) for one in COMPETITIONS[name].series()][::every]
     todo = [one for one in todo if one[1] not in report["series"]]
     sg.Forecaster(np.sin(np.arange(60.0)), seasons=[6.0])  # compiles once, for all processes
     with get_context("spawn").Pool(jobs) as pool:
@@ -143,3 +141,17 @@ def summary(report: dict[str, Any]) -> dict[str, float]:
     series = list(report["series"].values())
     names = ("mase", "smape", "wql", *(f"coverage {level}" for level in LEVELS), "seconds")
     return {"series": len(series)} | {name: round(float(np.mean([one[name] for one in series])), 4) for name in names}
+
+
+def command(arguments: list[str]) -> None:
+    """Run a competition from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=list(COMPETITIONS))
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes; one for each core if not given"
+    )
+    parser.add_argument("--every", type=int, default=1, help="forecast one series of so many")
+    parser.add_argument("--out", type=Path, help="the file of results; benchmarks/results/forecasts_NAME.json")
+    given = parser.parse_args(arguments)
+    path = given.out or RESULTS / f"forecasts_{given.name}.json"
+    print(summary(run(given.name, path, given.jobs, given.every)))

@@ -254,6 +254,19 @@ def whole_on_gpu() -> str:
     )
 
 
+def fleet_prior() -> str:
+    """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
+    cells = read("fleet_prior")["cells"]
+    seen = [key for key in next(iter(cells.values())) if key.endswith(" rows")]
+    lines = []
+    for name, cell in cells.items():
+        lines += [
+            [f"{name}: {which}", *(number(cell[key][which]) for key in seen)]
+            for which in ("unknown fleet", "known fleet")
+        ]
+    return table(["NLPD of new sensors after", *seen], lines)
+
+
 def single_precision() -> str:
     """Errors in single precision over those in double."""
     columns = ("more than 5% worse", "more than 5% better", "least", "median", "largest")
@@ -477,6 +490,7 @@ TABLES = {
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
     "single precision": single_precision,
+    "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
     "processor time on Spark": spark_processor,
     "queries that are killed": spark_exact,

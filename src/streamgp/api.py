@@ -13,6 +13,7 @@ from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.fleet.fleet import Fleet
+from streamgp.fleet.prior import Prior
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -104,6 +105,7 @@ __all__ = [
     "Periodic",
     "Poisson",
     "Prediction",
+    "Prior",
     "Probit",
     "RationalQuadratic",
     "RecursiveGP",

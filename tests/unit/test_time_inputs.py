@@ -530,6 +530,77 @@ def test_a_fleet_has_the_models_over_time():
         fleet.track(X[:1], Y[:1], time=times[:1])
 
 
+# Late labels.
+
+
+def test_late_labels_are_learned_at_the_times_of_their_rows():
+    times = irregular(30)
+    X, y, Z, later = stream(times)
+    late = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH + SEASON), pending=5)
+    tickets = []
+    for t in range(30):
+        tickets.append(late.issue(X[t], time=times[t]).ticket)
+        if t >= 4:
+            late.resolve(tickets[t - 4], y[t - 4])
+    for t in range(26, 30):
+        late.resolve(tickets[t], y[t])
+    punctual = sg.KRLST(capacity=8, time=SMOOTH + SEASON)
+    punctual.learn_many(X, y, time=times)
+    p, q = late.predict_many(Z, time=later), punctual.predict_many(Z, time=later)
+    np.testing.assert_array_equal([p.mean, p.variance], [q.mean, q.variance])
+    assert late.health.late_rows == 0
+    assert sg.from_bytes(late.to_bytes()).predict_one(Z[0], time=later[0]).mean == p.mean[0]
+
+
+def test_a_prediction_that_is_issued_is_of_the_time_of_its_row():
+    times = irregular(30)
+    X, y, Z, _ = stream(times)
+    model = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH))
+    model.learn_many(X, y, time=times)
+    at = times[-1] + 1.5
+    assert model.issue(Z[0], time=at).mean == model.inner.predict_one(Z[0], time=at).mean
+    assert model.forecast(1, inputs=Z[:1]).mean[0] == model.predict_one(Z[0], time=at + times[-1] - times[-2]).mean
+
+
+def test_a_label_that_comes_after_later_ones_is_learned_now_and_counted():
+    X, y, Z, _ = stream(np.arange(10.0))
+    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
+    first, second = late.issue(X[0], time=1.0), late.issue(X[1], time=4.0)
+    late.resolve(second.ticket, y[1])
+    late.resolve(first.ticket, y[0])
+    now.learn_many(X[[1, 0]], y[[1, 0]], time=[4.0, 4.0])
+    assert late.health.late_rows == 1
+    assert late.predict_one(Z[0], time=5.0).mean == now.predict_one(Z[0], time=5.0).mean
+    with pytest.raises(ValueError, match="the time at which it was issued"):
+        late.resolve(late.issue(X[2], time=5.0).ticket, y[2], time=6.0)
+
+
+def test_late_rows_without_times_count_once():
+    X, y, Z, _ = stream(np.arange(10.0))
+    late, now = sg.Delayed(sg.KRLST(capacity=8, time=SMOOTH)), sg.KRLST(capacity=8, time=SMOOTH)
+    tickets = [late.issue(x).ticket for x in X]
+    for ticket, target in zip(tickets, y, strict=True):
+        late.resolve(ticket, target)
+    now.learn_many(X, y, time=np.arange(10.0))
+    assert late.predict_one(Z[0]).mean == now.predict_one(Z[0], time=10.0).mean
+
+
+def test_rows_ahead_are_predicted_at_the_times_of_their_targets():
+    times = np.arange(60) * 0.5
+    y = np.sin(2 * np.pi * times / 6.0)
+    X = np.zeros((60, 1))
+    model = sg.Ahead(sg.KRLST(capacity=5, forgetting=1.0, time=sg.Periodic(6.0)), horizon=4)
+    p = model.track(X, y, time=times)
+    assert np.abs(p.mean - y)[40:].max() < 0.05
+    np.testing.assert_allclose(model.upcoming().mean, np.sin(2 * np.pi * (times[-4:] + 2.0) / 6.0), atol=0.05)
+
+
+def test_a_fleet_keeps_no_times_of_rows_that_wait():
+    fleet = sg.Fleet(sg.KRLST(time=SMOOTH), size=2, pending=3)
+    with pytest.raises(ValueError, match="wait without their time"):
+        fleet.issue(np.zeros((2, 1)))
+
+
 # What is refused.
 
 
@@ -539,6 +610,7 @@ def test_a_fleet_has_the_models_over_time():
         (lambda: sg.KRLST(time=sg.SquaredExponential()), "no finite state.*nearest that can is Matern"),
         (lambda: sg.KRLST(time=3.0), "time must be, for example, Matern"),
         (lambda: sg.KRLST(mode="injection", time=SMOOTH), "injection is capped"),
+        (lambda: sg.tune(sg.SOGP(time=SMOOTH), [[0.0], [1.0]], [0.0, 1.0]), "without a kernel over time beside them"),
         (lambda: sg.RecursiveGP([[0.0]], batch=3, time=SMOOTH), "batch learns rows of different times"),
         (lambda: sg.SOGP(adapt=sg.SNGD(on_move="rebuild"), time=SMOOTH), "rebuild.*whatever their time"),
         (lambda: sg.OnlineGP(sg.Linear(), form="cholesky", time=SMOOTH), "no covariance that time could move"),

@@ -8,7 +8,7 @@ from streamgp.contract import freerun
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.mapped import Mapped, MappedTrajectories
+from streamgp.wrappers.mapped import Mapped, MappedTrajectories, Picked
 
 
 class Preceded(Mapped):
@@ -47,10 +47,14 @@ class Preceded(Mapped):
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         own = X[:, : self._columns]
-        if len(X) == 1:
-            return np.concatenate([X, own if np.isnan(self._x[0]) else self._x[None]], axis=1)
         before = np.repeat(self._x[None], len(X), axis=0) if Y is None else np.vstack([self._x, own[:-1]])
         return np.hstack([X, np.where(np.isnan(before), own, before)])
+
+    def _picked(self, seen: Picked) -> Picked:
+        return seen._replace(columns=np.append(seen.columns, -1 - np.arange(self._columns)))
+
+    def _remembered(self, X: FloatArray) -> FloatArray:
+        return X[0, : self._columns] if np.isnan(self._x[0]) else self._x
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:] = X[-1, : self._columns]

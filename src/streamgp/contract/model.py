@@ -63,6 +63,8 @@ class Health(NamedTuple):
             plausible, and had no weight.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
+        late_rows: rows whose targets came after those of later rows, of a model with a kernel over time within
+            ``Delayed``: they were learned at the time of the last of these; no repair.
         resets: times that a model of a fleet in single precision had to start again.
     """
 
@@ -75,6 +77,7 @@ class Health(NamedTuple):
     floored_pivots: int = 0
     limited_rows: int = 0
     fill_values: int = 0
+    late_rows: int = 0
     resets: int = 0
 
     @property
@@ -455,6 +458,11 @@ class StreamModel(Saved):
     def _moment(self) -> Moment | None:
         """Where the kernel over time stands; None: there is none."""
         return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
+
+    def _note_time(self, time: float) -> None:
+        """The last row came at this time: a kernel over time goes on from there."""
+        for child in self._children().values():
+            child._note_time(time)
 
     def _recalls_rows(self) -> bool:
         """Whether what was seen of earlier rows is an input."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,12 +13,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
+from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder, Tail
 from streamgp.settings import FloatArray, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
 Side = Literal["two-sided", "lower", "upper"]
 SIDES = "two-sided", "lower", "upper"
+# Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
+LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,11 +149,12 @@ class Prediction(Generic[Values]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedPrediction(Prediction[Values]):
-    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean.
+    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean, and quantiles.
 
-    Between and beyond the bounds it is two halves of Gaussians, each with half of the mass, that meet at the mean:
-    ``interval``, ``log_density``, ``sample`` and ``std`` are theirs. ``variance`` and ``noise`` share the variance of
-    both in the proportions that the model gave them; all of it is ``variance`` where the model has none.
+    The bounds are those of ``interval(level)``. The other quantiles are given by ``shape``; between them and beyond
+    them the distribution is as in contract/ladder.py. Without a shape it is two halves of Gaussians, each with half of
+    the mass, that meet at the mean and reach as far as the bounds say. ``variance`` and ``noise`` share the variance of
+    such halves in the proportions that the model gave them; all of it is ``variance`` where the model has none.
 
     Args:
         mean: of the model, as it is.
@@ -160,20 +164,22 @@ class CalibratedPrediction(Prediction[Values]):
         upper: upper bound.
         level: what the bounds were calibrated for.
         raw: the prediction of the model itself.
+        shape: the quantiles of the error at ``ladder_levels(level)`` over the distance of the bound on their side, then
+            xi and sigma of the lower tail and of the upper one, in the same unit.
     """
 
     lower: Values
     upper: Values
     level: float
     raw: Prediction
+    shape: tuple[Values, ...] = ()
 
     def interval(self, level: float | None = None) -> tuple[Values, Values]:
-        """Return the calibrated bounds; at another level they are stretched as those of a Gaussian would be."""
+        """Return the central interval that holds the observation with probability ``level``; by default the bounds."""
         if level is None or level == self.level:
             return self.lower, self.upper
-        low, high = Prediction(0.0, 1.0, 0.0).interval(level)
-        stretch = 0.5 * (high - low) / gaussian_reach(self.level)
-        return self.mean - stretch * (self.mean - self.lower), self.mean + stretch * (self.upper - self.mean)
+        score, ladder = np.asarray(gaussian_reach(checked_level(level))), self._ladder
+        return plain(self.mean + ladder.at(-score)), plain(self.mean + ladder.at(score))
 
     def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of its side y lies above the mean."""
@@ -205,10 +211,19 @@ class CalibratedPrediction(Prediction[Values]):
 
     @property
     def _ladder(self) -> Ladder:
-        """The distribution of the errors: two halves of Gaussians."""
-        z = gaussian_reach(self.level)
-        bounds = np.asarray(self.lower) - self.mean, np.asarray(self.upper) - self.mean
-        return Ladder(np.array([-z, 0.0, z]), np.stack([bounds[0], np.zeros_like(bounds[0]), bounds[1]]))
+        """The distribution of the errors."""
+        below, above = np.asarray(self.mean - self.lower), np.asarray(self.upper - self.mean)
+        if not self.shape:
+            z = gaussian_reach(self.level)
+            return Ladder(np.array([-z, 0.0, z]), np.stack([-below, np.zeros_like(below), above]))
+        shape = np.asarray(self.shape)
+        ratios, tails = shape[:-4], shape[-4:]
+        errors = np.where(ratios < 0.0, below, above) * ratios
+        lower, upper = (
+            Tail(xi, np.maximum(sigma * reach, LEAST_DEVIATION))
+            for xi, sigma, reach in ((tails[0], tails[1], below), (tails[2], tails[3], above))
+        )
+        return Ladder(ndtri(ladder_levels(self.level)), errors, lower, upper)
 
     def _side(self, error: FloatArray) -> FloatArray:
         """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
@@ -216,21 +231,20 @@ class CalibratedPrediction(Prediction[Values]):
         return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)
 
     @property
-    def parts(self) -> tuple[Values, Values, Values, Values, Values]:
-        """Mean, variance, noise, lower and upper bound."""
-        return self.mean, self.variance, self.noise, self.lower, self.upper
+    def parts(self) -> tuple[Any, ...]:
+        """Mean, variance, noise, lower and upper bound, and the shape."""
+        return self.mean, self.variance, self.noise, self.lower, self.upper, *self.shape
 
     def __getitem__(self, index: Any) -> CalibratedPrediction:
         """Return the prediction of some of the rows (or outputs)."""
-        mean, variance, noise, lower, upper = (plain(np.asarray(part)[index]) for part in self.parts)
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
 
     def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
-        mean, variance, noise, lower, upper = (
+        mean, variance, noise, lower, upper, *shape = (
             change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)
         )
         raw = self.raw._each(change, *(p.raw for p in others))
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw, tuple(shape))
 
     def _bare(self) -> CalibratedPrediction:
         return replace(self, raw=self.raw._bare())
@@ -239,7 +253,7 @@ class CalibratedPrediction(Prediction[Values]):
         moved = Prediction._moved(self, shift, scale)
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
         raw = self.raw._moved(shift, scale)
-        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw)
+        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw, self.shape)
 
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
@@ -261,6 +275,17 @@ def probabilities(q: Any) -> FloatArray:
     if not np.all((values > 0.0) & (values < 1.0)):
         raise ValueError(f"q must be above 0 and below 1; got {q!r}")
     return values
+
+
+@cache
+def ladder_levels(level: float) -> FloatArray:
+    """The levels at which the quantiles of a prediction with calibrated bounds are tracked, rising."""
+    bound = 0.5 * (1.0 - level)
+    below = [one for one in LEVELS if one == 0.5 or abs(one - bound) > 0.02 * bound]  # no two nearly the same
+    lower = np.sort([bound, *below])
+    levels = np.concatenate([lower, 1.0 - lower[-2::-1]])
+    levels.flags.writeable = False
+    return levels
 
 
 def checked_level(level: float) -> float:

@@ -71,6 +71,15 @@ def discoveries(p_values: FloatArray, level: float) -> np.ndarray:
     return np.asarray(p_values <= (few[kept[-1]] if len(kept) else -1.0))
 
 
+def level_of(allowed: float) -> float:
+    """The level at which there are so many discoveries on average while nothing is abnormal.
+
+    Of many independent p-values there are level / (1 - level)^2 [Finner and Roters 2002]: where there is one, there may
+    be more.
+    """
+    return 2.0 * allowed / (1.0 + 2.0 * allowed + math.sqrt(1.0 + 4.0 * allowed))
+
+
 def e_discoveries(evidence: FloatArray, level: float, n: int) -> np.ndarray:
     """The same by evidence, whatever the dependence: the k largest, for the largest k with e_(k) >= n / (level k).
 
@@ -170,7 +179,7 @@ class Watch:
     ) -> None:
         named, progress = self._named, self._named["progress"]
         allowed = surprise.SPIKES * budget
-        spikes = discoveries(np.exp(-nats[judged]), min(allowed * math.exp(progress[surprise.PACE]), MOST_RATE))
+        spikes = discoveries(np.exp(-nats[judged]), level_of(allowed * math.exp(progress[surprise.PACE])))
         paid = surprise.PAID * (allowed - np.count_nonzero(spikes))
         progress[surprise.PACE] = np.clip(progress[surprise.PACE] + paid, -surprise.MOST_PAID, surprise.MOST_PAID)
         kinds[judged[spikes]] = surprise.SPIKE

@@ -21,12 +21,13 @@ from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
-from streamgp.fleet import devices
+from streamgp.fleet import devices, own
 from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
+from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -84,6 +85,14 @@ class Fleet(Saved):
                 partial(whole, at_least=0),
             ),
         ] = 0,
+        lengthscale: Annotated[
+            FloatArray | None, Setting("of each model, (size,) or (size, d); None: that of the recipe")
+        ] = None,
+        variance: Annotated[
+            FloatArray | None, Setting("of each model's prior, (size,); None: that of the recipe")
+        ] = None,
+        noise: Annotated[FloatArray | None, Setting("of each model, (size,); None: that of the recipe")] = None,
+        prior: Annotated[Prior | None, Setting("with which models begin that are added; None: the recipe")] = None,
         alarms: Annotated[
             Any,
             Setting(
@@ -100,6 +109,10 @@ class Fleet(Saved):
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         devices.refuse_unfit(device, precision, model)
+        self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        if device == "cuda" and self._own:
+            raise ValueError('device="cuda" knows one set of hyperparameters for all models; use device="cpu"')
+        self._prior = prior
         self._recipe: StreamModel = model.clone()
         if pending:
             self._recipe._expect_late(0, pending)
@@ -125,9 +138,10 @@ class Fleet(Saved):
 
     def _prepare(self, shape: Shape) -> None:
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
-            prototype = self._recipe.clone()
+            (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
             engine = devices.engine(*self._device, prototype, self.size, self._threads)
+            self._begin_models(engine, np.arange(self.size) if self._own else np.arange(0), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
                 for i in range(self.size):
                     single = self._single(i)
@@ -147,6 +161,60 @@ class Fleet(Saved):
                     waiting.count_on(before)
                 self._waiting = waiting
         self._prototype._shape = self._shape = shape
+
+    def _begin_models(self, engine: Engine, models: np.ndarray, shape: Shape) -> None:
+        """Give models that have learned nothing the hyperparameters that are their own."""
+        for single, some in own.recipes(self._recipe, self._own, models):
+            single._prepare(shape)
+            for i in some.tolist():
+                engine.put(i, single)
+
+    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500) -> Prior:
+        """Choose the hyperparameters of each model before its first row, by its own rows and by what all of them say.
+
+        Candidates around those of the recipe are scored by the log density of rows before they are learned; how common
+        each is follows from all models (expectation maximization), and each model takes the geometric mean under its
+        own evidence. Nothing else is learned: hand the rows over again.
+
+        Args:
+            X: (rows, size, d) first rows of all models.
+            Y: (rows, size) their targets; NaN where missing.
+            rows: most of them that count.
+            models: most of them, spread evenly, from which the prior is learned.
+
+        Returns:
+            The prior, with which models begin that are added, and which can be saved.
+        """
+        if self._engine is not None and self.rows_seen.any():
+            raise ValueError("a fleet is tuned before its first row; take fleet.clone(), which has learned nothing")
+        X, Y = np.asarray(X, dtype=float)[: whole("rows", rows)], np.asarray(Y, dtype=float)[: whole("rows", rows)]
+        if X.ndim != 3 or X.shape[1] != self.size or Y.shape != X.shape[:2]:
+            raise ValueError(
+                f"tune needs the first rows of all models: X (rows, {self.size}, d) and Y (rows, {self.size}); got "
+                f"{X.shape} and {Y.shape}"
+            )
+        own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
+        tried = candidates(self._recipe, X.shape[2])
+        some = np.unique(np.linspace(0, self.size - 1, min(self.size, whole("models", models))).astype(int))
+        found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried))
+        if len(some) < self.size:  # the others are asked about what is not rare only
+            found = found.among(found.shares >= LEAST_SHARE)
+            _, shares = learned(found.candidates, self._scores(X, Y, found.candidates), found)
+        self._own = found.average(shares)
+        self._settings |= self._own | {"prior": found}
+        self._prior, self._engine, self._shape = found, None, Shape()
+        return found
+
+    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray]) -> FloatArray:
+        """The log density of the rows of each model under each candidate, (models, candidates)."""
+        size, n = X.shape[1], len(next(iter(tried.values())))
+        scores = np.empty((size, n))
+        for k in range(n):
+            single = own.with_own(self._recipe, {name: values[k] for name, values in tried.items()})
+            p = Fleet(single, size=size, threads=self._threads).track(X, Y)
+            with np.errstate(invalid="ignore"):
+                scores[:, k] = np.nansum(p.log_density(Y), axis=0)
+        return scores
 
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """A fleet that all models have left is as new, but for its tickets."""
@@ -193,7 +261,7 @@ class Fleet(Saved):
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
-        single = self._recipe.clone()
+        ((single, _),) = own.recipes(self._recipe, self._own, np.array([i]))
         if self._engine is not None:
             single._prepare(self._shape)
             self._engine.take(i, single)
@@ -257,8 +325,12 @@ class Fleet(Saved):
             conditions[:, TIME] = times(time, came)
             grouped = grouped._replace(conditions=conditions)
             self._refuse_past(grouped)
-        if self._engine is None:  # all models are the prior
+        if self._engine is None and not self._own:  # all models are the prior
             prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
+        elif self._engine is None:
+            begun = self.clone()
+            begun._begin(grouped, scalar=True)
+            return begun.predict_many(X, ids, time=time)
         else:
             with self._unfit_rows_named(grouped):
                 prediction = self._engine.predict(grouped)
@@ -276,6 +348,11 @@ class Fleet(Saved):
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        if self._recipe._moment() is not None:
+            raise ValueError(
+                "rows of a fleet wait without their time, which a kernel over time needs: use single models within "
+                "Delayed, whose issue(x, time=t) keeps it"
+            )
         came, X, scalar = self._arrived(X, ids)
         rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
@@ -583,7 +660,9 @@ class Fleet(Saved):
     def replace(self, i: int, model: StreamModel) -> None:
         """Put a copy of a single model of the same recipe in the place of model i."""
         i = self._checked(i)
-        if not isinstance(model, StreamModel) or not _same_recipe(model, self._recipe):
+        if not isinstance(model, StreamModel) or not _same_recipe(
+            own.without(self._recipe, self._own, model), self._recipe
+        ):
             raise ValueError(
                 f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
                 "fleet.model(i), or build it with the same settings."
@@ -599,6 +678,8 @@ class Fleet(Saved):
                 )
         if theirs.d is not None and (mine.d is None or (theirs.certain and not mine.certain)):
             self._prepare(theirs)
+        for name, values in self._own.items():
+            values[i] = own.usual(model, name)
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
@@ -610,8 +691,14 @@ class Fleet(Saved):
     def add(self, n: int = 1) -> np.ndarray:
         """Add models that have learned nothing; return their ids, which follow those of the others."""
         whole("n", n)
+        added = np.arange(self.size, self.size + n)
+        begin = {} if self._prior is None else self._prior.start
+        self._own = own.extended(self._recipe, self._own, (self.size, n), begin)
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.add(n)
+            if self._own:
+                self._begin_models(self._engine, added, self._shape)
         for part in (self._waiting, self._watch):
             if part is not None:
                 part.add(n)
@@ -622,6 +709,8 @@ class Fleet(Saved):
         """Remove models, one or several; the models after them move up, so that ids are again 0 to size - 1."""
         gone = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
         kept = np.setdiff1d(np.arange(self.size), gone)
+        self._own = {name: values[kept] for name, values in self._own.items()}
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.keep(kept)
         for part in (self._waiting, self._watch):

@@ -42,6 +42,7 @@ def needed(model: str) -> list[Any]:
         conformal.calibrate,
         memory.walk,
         drift.watch,
+        drift.watch_beside,
         scaling.to_standard,
         scaling.from_standard,
         outliers.screen,

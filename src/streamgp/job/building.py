@@ -10,6 +10,7 @@ from streamgp.contract.model import Shape, StreamModel
 from streamgp.job.request import AUTO, Request
 from streamgp.job.yardsticks import Measured
 from streamgp.tables.columns import Schema
+from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.lagged import Lagged
 
@@ -48,6 +49,8 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
         model = Lagged(model, lags=lags) if lags else model
     if request.horizon:
         model = Ahead(model, horizon=request.horizon)
+    if run.alarms is not None:
+        model = Alarms(model, rate=run.alarms)
     measured = Measured([model, *yardsticks])
     stream = Delayed(measured, pending=run.pending) if request.late else measured
     stream._prepare(Shape(own, 1, scalar=True, certain=True))

@@ -27,6 +27,7 @@ from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
 from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
+from streamgp.wrappers.alarms import Alarm, Alarms, words
 from streamgp.wrappers.delayed import Ahead, Delayed, issued_width, learn_issued, unresolved
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.wrapper import Wrapper
@@ -38,6 +39,7 @@ DRIFT = {
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
+ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
 MODEL = "model"  # in a file
 CHANGED = "the stream changed: models that learned only what came since err less"
 
@@ -104,9 +106,12 @@ class Pipeline:
         self.previous: FloatArray  # the previous value as a prediction of the rows scored last
         self._count([], np.empty(0, dtype=int), np.empty(0), 1)
         if self.stream._needs_time and not schema.time:
+            which, instead = "half_life", "drop `half_life` to forget by rows"
+            if not self.request.by_time:
+                which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
             raise RowsError(
-                "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
-                "none; drop `half_life` to forget by rows"
+                f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is "
+                f"none; {instead}"
             )
 
     def report_to(self, doing: Callable[[str], None]) -> None:
@@ -169,6 +174,7 @@ class Pipeline:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
         parts, targets, previous, start = [self.model._empty()], [np.empty(0)], [np.empty(0)], 0
+        judged = [np.empty((2, 0))]
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -178,16 +184,55 @@ class Pipeline:
             parts.append(self._track(X, y, moments))
             targets.append(y)
             previous.append(self.previous)
+            judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
         resolved, y = _joined(*parts), np.concatenate(targets)
         numbers = np.arange(self.rows - n + 1, self.rows + 1)
         self.previous = np.concatenate(previous)
-        predicted = self.scored = self._predicted(resolved, numbers, rows.times, y)
+        predicted = self._with_alarms(self._predicted(resolved, numbers, rows.times, y), np.hstack(judged))
+        self.scored = predicted
         if h and ahead:
             coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
             return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    @property
+    def _alarms(self) -> Alarms | None:
+        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+
+    def _judged(self, n: int) -> FloatArray:
+        """Surprises and kinds of alarms of the n rows that were learned last, (2, n)."""
+        alarms = self._alarms
+        return np.full((2, n), np.nan) if alarms is None else alarms._found[:, :, 0]
+
+    def _with_alarms(self, predicted: PredictedRows, judged: FloatArray) -> PredictedRows:
+        if self._alarms is None:
+            return predicted
+        return predicted._replace(p_value=np.exp(-judged[0]), alarm=words(judged[1]).tolist())
+
+    @property
+    def alarms(self) -> list[tuple[int, str]]:
+        """Where rows were abnormal: the number of the row, and a sentence."""
+        if (alarms := self._alarms) is None:
+            return []
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
+
+    def _sentence(self, alarm: Alarm) -> str:
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
+        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
+
+    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
+        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
+        alarms = [] if self._alarms is None else self._alarms.events
+        ordered = sorted(alarms, key=lambda alarm: -alarm.surprise)[:most]
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in ordered]
+
+    @property
+    def alarm_counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind; empty where rows are not judged."""
+        return {} if (alarms := self._alarms) is None else alarms.counts
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -262,9 +307,10 @@ class Pipeline:
 
     def _upcoming(self) -> Any:
         """What was predicted of the next rows; NaN where nothing could be."""
-        if not isinstance(self.model, Ahead):
+        ahead = next((one for one in self.model._family() if isinstance(one, Ahead)), None)
+        if ahead is None:
             return self.model._empty()
-        coming = self.model.upcoming()
+        coming = ahead.upcoming()
         missing = np.full(self.horizon - len(coming), np.nan)  # before the first rows
         padded = MeasuredPrediction.of(
             coming._each(lambda part: np.concatenate([missing, part])), [np.empty(self.horizon)]
@@ -276,6 +322,7 @@ class Pipeline:
     def _take_late(self, rows: EncodedRows, late: Tickets[int]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
+        judged = [np.empty((2, 0))]  # of these
         issued: list[Any] = []
         scored: list[tuple[MeasuredPrediction, int, float]] = []  # each with its row of the model, and the target
         moments, observed = self._moments(rows.times), rows.y.copy()
@@ -299,6 +346,7 @@ class Pipeline:
                     late.issue(name, number)
                     p = _measured(self._delayed.issue(X[0]))
                 new.append(i)
+                judged.append(self._judged(1) if comes else np.full((2, 1), np.nan))
                 issued.append(self._known(p, np.array([number])).own)
             if comes:
                 scored.append((p, number, float(y[0])))
@@ -308,7 +356,8 @@ class Pipeline:
         row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new] if rows.tickets else []
-        return self._predicted(_joined(self.model._empty(), *issued), row, times, observed[new], names)
+        predicted = self._predicted(_joined(self.model._empty(), *issued), row, times, observed[new], names)
+        return self._with_alarms(predicted, np.hstack(judged))
 
     def _resolved(self, number: int, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
         """Learn the target of a row of the model; what was predicted of it."""

@@ -106,7 +106,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         if m.plan.factored:
             learned = rotate_in(m, f, j, first, last, kappa, gamma2)
         else:
-            learned = absorb(m, f, j, first, last, kappa, gamma2)
+            learned = absorb(m, f, j, first, last, kappa + m.plan.temporal_variance, gamma2)
         if learned:
             m.counters.change = ABSORBED
         else:

@@ -73,9 +73,10 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
     drop_residual = m.plan.absorb == budget.DTC and not admit
+    whole = kappa + m.plan.temporal_variance  # to which S is rounded
     if drop_residual:
-        raise_to(vector(f, m.at.noise_now), least_resolved(m, kappa))
-    if not can_learn(m, f, kappa, 0.0 if drop_residual else gamma2):
+        raise_to(vector(f, m.at.noise_now), least_resolved(m, whole))
+    if not can_learn(m, f, whole, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         return
     if admit:
@@ -83,7 +84,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     if m.plan.least_squares:
         m.counters.unresolved_rows += 1 if has_lost_digits(m, f, n) else 0
     for j in range(m.plan.covariances):
-        learn_output(m, f, j, kappa, gamma2, admit)
+        learn_output(m, f, j, whole, gamma2, admit)
     m.counters.change = ABSORBED
     if admit:
         grow(m, f, kappa, gamma2)

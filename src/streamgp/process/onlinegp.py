@@ -333,6 +333,7 @@ class OnlineGP(MemoryModel):
             "check_every": self._rows_between_checks(),
             "power": self._estimate_power,
             "likelihood": self._likelihood.kind,
+            "temporal_variance": sum(block.feature[0] ** 2 for term in self._terms for block in term.blocks),
         }
 
     def _fill(self, numbers: Numbers, program: Program) -> None:
@@ -474,17 +475,20 @@ class OnlineGP(MemoryModel):
 
     def _later(self, times: FloatArray) -> FloatArray:
         """Times at which to predict: NaN is one after the last row."""
-        if not self._terms:
+        if (moment := self._moment()) is None:
             return times
-        seen = self._state.clock[SEEN, 0]
-        return np.where(np.isnan(times), 0.0 if np.isnan(seen) else seen + 1.0, times)
+        return np.where(np.isnan(times), moment.one_later, times)
 
     def _moment(self) -> Moment | None:
         if not self._terms:
             return None
         if self._d is None:
-            return Moment(np.nan, 0.0)
-        return Moment(float(self._state.clock[SEEN, 0]), float(self._state.clock[SPACING, 0]))
+            return Moment(np.nan, 0.0, np.nan)
+        return Moment(*self._state.clock[[SEEN, SPACING, LEARNED], 0].tolist())
+
+    def _note_time(self, time: float) -> None:
+        if self._terms:
+            self._state.clock[SEEN] = time
 
     def _recalls_rows(self) -> bool:
         return self._memory.width(1) != 1

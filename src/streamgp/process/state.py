@@ -20,6 +20,7 @@ PLAN = np.dtype(
         ("covariances", np.int64),  # 1, or one for each output
         ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
         ("temporal", np.int64),  # coordinates of the kernel over time, which come before the weights; 0: none
+        ("temporal_variance", np.float64),  # of the kernel over time, at the start
         ("features", np.int64),  # which kind
         ("feedback", np.int64),  # whether the memory is fed with targets
         ("retention", np.float64),

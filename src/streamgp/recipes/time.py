@@ -216,8 +216,13 @@ class TimeGP(StreamModel):
         return model._look(model._times(given, len(X) if given is None else len(given), follow=False))
 
     def _moment(self) -> Moment:
-        seen, spacing = (np.nan, 0.0) if self._d is None else self._numbers.state.clock[1:]
-        return Moment(float(seen), float(np.nan_to_num(spacing)))
+        if self._d is None:
+            return Moment(np.nan, 0.0, np.nan)
+        learned, seen, spacing = self._numbers.state.clock.tolist()
+        return Moment(seen, 0.0 if np.isnan(spacing) else spacing, learned)
+
+    def _note_time(self, time: float) -> None:
+        self._numbers.state.clock[1] = time
 
     def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
         refuse_past(time, np.nan if self._d is None else self._numbers.state.clock[0], many=many, follow=follow)

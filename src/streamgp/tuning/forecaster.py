@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from streamgp.contract import inputs
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, duration, probability
-from streamgp.tuning.series import Chosen, choose
+from streamgp.tuning.series import CALENDAR, Chosen, choose
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +91,20 @@ class Forecaster:
         trend: bool | None = None,
         rows: int = 1000,
     ) -> None:
+        dated = np.asarray(time).dtype.kind in "MO" and time is not None
         y, times = _series(y, time)
         periods = None if seasons is None else [duration("seasons", period) for period in seasons]
-        self.chosen: Chosen = choose(y, times, periods, log=log, trend=trend, rows=rows)
+        self.chosen: Chosen = choose(
+            y, times, periods, calendar=CALENDAR if dated else (), log=log, trend=trend, rows=rows
+        )
         self.model = TimeGP(self.chosen.kernel, noise=self.chosen.noise)
         self._learn(y, times)
+
+    def fresh(self) -> Forecaster:
+        """The same model, which has learned nothing."""
+        other = copy.copy(self)
+        other.model = TimeGP(self.chosen.kernel, noise=self.chosen.noise)
+        return other
 
     def learn(self, y: Any, time: Any = None) -> None:
         """Learn more rows; the kernel stays as it is.

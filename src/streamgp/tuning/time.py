@@ -171,7 +171,7 @@ def _independent(named: list[Named], blocks: list[Block]) -> list[Named]:
 
 def _rate(leaf: Any, value: float) -> float:
     if isinstance(leaf, Matern):
-        return {0.5: 1.0, 1.5: 3.0**0.5, 2.5: 5.0**0.5}[leaf.order] / value
+        return float((2.0 * leaf.order) ** 0.5 / value)
     return 1.0 / value
 
 

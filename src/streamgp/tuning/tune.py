@@ -89,13 +89,14 @@ def tune(
         (0, True)
     """
     if isinstance(model, TimeGP):
-        return _tune_time(model, X, Y, time, evidence, rows)
+        return model.replaced(**_over_time(model, X, Y, time, evidence, rows))
     if time is not None:
         raise ValueError(f"{type(model).__name__} has no kernel over time; leave out time=, or tune a TimeGP")
     return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
 
 
-def _tune_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | None, rows: int) -> TimeGP:
+def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | None, rows: int) -> dict[str, Any]:
+    """The kernel over time and the noise, tuned."""
     whole("rows", rows)
     if X is not None and np.size(X):
         raise ValueError(f"TimeGP has no inputs, only times: X is None; got an array of shape {np.shape(X)}")
@@ -104,7 +105,7 @@ def _tune_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | No
     inputs.refuse(*check(np.empty((len(Y), 0)), Y, False, np.inf), many=True)
     series = Series(times, Y, rows)
     kernel, noise, _ = fit_time(model.get_params()["time"], model._noise, series, evidence or Evidence(restarts=0))
-    return model.replaced(time=kernel, noise=noise)
+    return {"time": kernel, "noise": noise}
 
 
 def fit_prefix(
@@ -264,6 +265,11 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         raise NoEvidenceError(
             f"the evidence here is that of targets with noise, not of classes or counts ({settings['likelihood']!r}); "
             "choose the kernel's hyperparameters by the log density of predictions"
+        )
+    if isinstance(model, OnlineGP) and settings.get("time") is not None:
+        raise NoEvidenceError(
+            "the evidence here is that of the inputs, without a kernel over time beside them; tune the model without "
+            "time= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
         )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))

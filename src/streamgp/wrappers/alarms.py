@@ -30,7 +30,7 @@ MOST_RATE = 0.1  # alarms for each row
 
 # The row after the last that was judged, how many rows had a time, and how many events there were, in all and by kind.
 COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "timed", "noted", *KINDS[1:])])
-FIELDS = 7  # of an event: those of Alarm
+FIELDS = 8  # of an event: those of Alarm
 
 STATE = {
     "counts": "outputs bins",
@@ -63,6 +63,8 @@ class Alarm(NamedTuple):
         expected: the mean of the prediction.
         output: of several, which one.
         time: of the row, in seconds since 1970 where dates were given; NaN where none was.
+        cause: of a spike that is discounted, the input with whose usual value the target would be least surprising; -1
+            where none would help, or it is not known.
     """
 
     row: int
@@ -72,6 +74,7 @@ class Alarm(NamedTuple):
     expected: float
     output: int
     time: float
+    cause: int
 
     @property
     def p_value(self) -> float:
@@ -144,6 +147,7 @@ class Alarms(Wrapper):
 
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
+    _found = np.empty((2, 0, 1))  # surprises and kinds of the rows that the last call learned
 
     def __init__(
         self,
@@ -273,9 +277,10 @@ class Alarms(Wrapper):
     ) -> Prediction | None:
         """Judge and learn rows; targets that came and are none of Y cannot be observations."""
         if Y is None or came is None:
+            self._found = np.full((2, len(X), 1), [[[np.nan]], [[surprise.NONE]]])
             return self._within._advance(X, None, report, conditions)
         parts: list[Prediction] = []
-        judged = np.full((2, *Y.shape), np.nan)
+        judged = self._found = np.full((2, *Y.shape), np.nan)
         start = 0
         while start < len(X):
             stop = min(start + BLOCK, len(X))
@@ -287,7 +292,7 @@ class Alarms(Wrapper):
             start = stop
         if not report:
             return None
-        return dataclasses.replace(joined(parts), surprise=judged[0], alarm=_words(judged[1]))
+        return dataclasses.replace(joined(parts), surprise=judged[0], alarm=words(judged[1]))
 
     def _some(
         self, X: FloatArray, Y: FloatArray, came: FloatArray, conditions: FloatArray | None
@@ -305,10 +310,15 @@ class Alarms(Wrapper):
             if rows == len(X) and not spike:
                 return prediction, found
             undo()
-        y, given = Y[:rows], part(conditions, 0, rows)
+        last = rows - 1
+        before, at = part(conditions, 0, last), part(conditions, last, rows)
+        if last:
+            self._within._advance(X[:last], Y[:last], False, before)
+        y = Y[last:rows]
         if spike:
-            y, given = self._discounted(y, given, found[:, -1], limits[rows - 1])
-        self._within._advance(X[:rows], y, False, given)
+            self._explain_last(X[last:rows], y, at)
+            y, at = self._discounted(y, at, found[:, -1], limits[last])
+        self._within._advance(X[last:rows], y, False, at)
         return prediction._each(lambda values: values[:rows]), found
 
     def _judge(
@@ -334,13 +344,13 @@ class Alarms(Wrapper):
         for t, j in np.argwhere(found[1] != surprise.NONE):
             time = np.nan if conditions is None else conditions[t, TIME]
             what = found[1, t, j], found[0, t, j], came[t, j], prediction.mean[t, j]
-            self._note(numbers[t], *what, j, time)
+            self._note(numbers[t], *what, j, time, -1)
         return found, -np.log(np.maximum(surprise.SPIKES * budgets / Y.shape[1], surprise.LEAST_P))
 
     def _discounted(
         self, Y: FloatArray, conditions: FloatArray | None, found: FloatArray, limit: float
     ) -> tuple[FloatArray, FloatArray | None]:
-        """How rows of which the last is a spike are learned: with a larger noise, or as a missing target."""
+        """How a row, (1, p), is learned that is a spike: with a larger noise, or as a missing target."""
         nats, kinds = found
         spikes = kinds == surprise.SPIKE
         if self._within._refuses_noise(1):
@@ -358,6 +368,24 @@ class Alarms(Wrapper):
         self._state.events[self._numbers.count("noted") % self._history] = event
         self._numbers.counters["noted"] += 1
         self._numbers.counters[KINDS[int(event[1])]] += 1
+
+    def _explain_last(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> None:
+        """Name the cause of the spikes of one row, which were noted last and are not learned yet."""
+        relief = self._relief(X, Y, conditions)
+        if relief.size and relief.max() > 0:
+            events, noted = self._state.events, self._numbers.count("noted")
+            recent = np.arange(max(0, noted - min(Y.shape[1], self._history)), noted) % self._history
+            same = events[recent, 0] == events[(noted - 1) % self._history, 0]
+            events[recent[same], -1] = relief.argmax()
+
+    def _relief(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+        """By how many nats the target of a row, (1, p), would be less surprising for usual values of each input."""
+        rows = np.repeat(X, X.shape[1] + 1, axis=0)
+        np.fill_diagonal(rows[1:], self._state.usual[0])
+        given = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
+        p_values = self._within._predict(rows, given).p_value(np.repeat(Y, len(rows), axis=0))
+        total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
+        return np.asarray(total[0] - total[1:])
 
     # Late targets: a row is judged by what was predicted when it was issued.
 
@@ -378,7 +406,9 @@ class Alarms(Wrapper):
         numbers, own, rest = np.split(issued, [1, 1 + self._predicted_width(p)], axis=1)
         prediction = unpacked(own, self._within._empty(), p)
         found, limits = self._judge(prediction, X, Y, Y, conditions, numbers[:, 0].astype(np.int64))
+        self._found = found
         if self._discounts and np.any(found[1] == surprise.SPIKE):
+            self._explain_last(X, Y, None)
             Y, conditions = self._discounted(Y, conditions, found[:, -1], limits[-1])
         self._within._resolve(X, Y, rest, conditions)
 
@@ -414,12 +444,7 @@ class Alarms(Wrapper):
         if self._d is None or not self._state.usual[1].any():
             raise ValueError("usual values are known once a row has been learned")
         Y, _, _ = inputs.target(y, self._p, self._shape.scalar)
-        rows = np.repeat(X, X.shape[1] + 1, axis=0)
-        np.fill_diagonal(rows[1:], self._state.usual[0])
-        targets = np.repeat(Y, len(rows), axis=0)
-        p_values = self._within._predict(rows).p_value(targets)
-        total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
-        return np.asarray(total[0] - total[1:])
+        return self._relief(X, Y, None)
 
     # What can be read.
 
@@ -429,12 +454,12 @@ class Alarms(Wrapper):
         if self._d is None or not self._numbers.count("judged"):
             return None
         nats, kinds = self._state.last
-        words = _words(kinds)
+        names = words(kinds)
         p_values = np.exp(-nats)
         row = self._numbers.count("judged") - 1
         if self._shape.scalar:
-            return Judged(row, str(words[0]), float(nats[0]), float(p_values[0]))
-        return Judged(row, words, nats.copy(), p_values)
+            return Judged(row, str(names[0]), float(nats[0]), float(p_values[0]))
+        return Judged(row, names, nats.copy(), p_values)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -449,8 +474,8 @@ class Alarms(Wrapper):
         count = self._numbers.count("noted")
         rows = (self._state.events[i % self._history].tolist() for i in range(max(0, count - self._history), count))
         return [
-            Alarm(int(row), KINDS[int(kind)], nats, observed, expected, int(output), time)
-            for row, kind, nats, observed, expected, output, time in rows
+            Alarm(int(row), KINDS[int(kind)], nats, observed, expected, int(output), time, int(cause))
+            for row, kind, nats, observed, expected, output, time, cause in rows
         ]
 
 
@@ -466,5 +491,6 @@ def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditio
     return np.ascontiguousarray(np.where(struck, np.copysign(np.inf, came - mean), Z))
 
 
-def _words(kinds: FloatArray) -> np.ndarray:
-    return np.array(KINDS)[kinds.astype(np.int64)]
+def words(kinds: FloatArray) -> np.ndarray:
+    """Kinds by name; "" also where they are NaN."""
+    return np.array(KINDS)[np.nan_to_num(kinds).astype(np.int64)]

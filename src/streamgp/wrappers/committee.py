@@ -15,6 +15,7 @@ from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, option, whole
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import (
@@ -38,7 +39,7 @@ from streamgp.wrappers.wrapper import Composite
 NEWCOMER, BEHIND = 10.0, 2.0
 
 
-class Committee(Composite):
+class Committee(Quick, Composite):
     """One prediction of several stream models, weighted by how they have done.
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
@@ -164,7 +165,7 @@ class Committee(Composite):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
-        self._panels = None
+        self._panels, self._one = None, Row.empty()
         self._resize([-1] * len(self._models), p)
 
     def _resize(self, kept: list[int], p: int) -> None:
@@ -216,12 +217,23 @@ class Committee(Composite):
             return None
         return self._mixed(self._weighed(_said(predictions), Y))
 
+    def _quick(self) -> bool:
+        return (panels := self._one_by_one(None)) is not None and panels.quick
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        panels: Any = self._one_by_one(None)
+        said = panels.predict(X) if Y is None else panels.advance(X, Y)
+        self._one.out[:, 0] = self._weighed(said, Y).mixed[0]
+        if not self.has_variance:
+            self._one.out[1:] = np.nan
+        return self._one
+
     def _one_by_one(self, conditions: FloatArray | None) -> Panels | None:
         """The members for one row of one output, of which nothing else is known."""
         if self._p != 1 or conditions is not None:
             return None
-        if self._panels is None:
-            self._panels = Panels(self._models)
+        if self._panels is None or self._panels.outdated:
+            self._panels = Panels(self._models, self._d or 0)
         return self._panels
 
     def _weighable(
@@ -238,16 +250,14 @@ class Committee(Composite):
     # Late targets: members and voices are judged by what they said when the row was issued.
 
     def _issued_width(self, p: int) -> int:
-        return ISSUED * p + self._issued_by_members(p)
-
-    def _issued_by_members(self, p: int) -> int:
-        return sum(member._issued_width(p) for member in self._models)
+        if self._panels is not None and p == 1:
+            return ISSUED + self._panels.issued_width
+        return ISSUED * p + sum(member._issued_width(p) for member in self._models)
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        quick = conditions is None and len(X) == 1 and self._issued_by_members(1) == 0
-        panels = self._one_by_one(None) if quick else None
-        if panels is not None:
-            issued: Sequence[FloatArray] = ()
+        issued: Sequence[FloatArray] = ()
+        panels = self._one_by_one(None) if conditions is None and len(X) == 1 else None
+        if panels is not None and not panels.issued_width:
             said = panels.predict(X)
         else:
             predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
@@ -261,24 +271,24 @@ class Committee(Composite):
             own[:, :kept, j] = awake * (1.0 + self._numbers[:kept])
             own[:, ROOM : ROOM + kept, j] = voices.judged[j, :, :kept]
             own[:, 2 * ROOM :, j] = voices.spoken[j]
-        return self._mixed(voices), np.hstack([own.reshape(n, -1), *issued])
+        return self._mixed(voices), np.concatenate([own.reshape(n, -1), *issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         p = Y.shape[1]
-        widths = [ISSUED * p, *(member._issued_width(p) for member in self._models)]
-        own, *each = np.split(issued, np.cumsum(widths)[:-1], axis=1)
-        own = own.reshape(len(X), ISSUED, p)
+        own = issued[:, : ISSUED * p].reshape(len(X), ISSUED, p)
         for j in range(p):
             y, waited = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(own[..., j])
             aggregation.learn_issued(
                 self._rule, self._discount, self._reach, y, self._numbers, waited, self._range[j], *self._kept(j)
             )
         if (panels := self._one_by_one(conditions)) is not None:
-            panels.resolve(X, Y, each)
+            panels.resolve(X, Y, issued[:, ISSUED:])
             return
-        bare = without_noise(conditions)
-        for member, part in zip(self._models, each, strict=True):
+        bare, start = without_noise(conditions), ISSUED * p
+        for member in self._models:
+            part = issued[:, start : start + member._issued_width(p)]
             member._resolve(X, Y, part, self._weighable(member, conditions, bare))
+            start += part.shape[1]
 
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""

@@ -21,6 +21,18 @@ class Affine(NamedTuple):
     factor: Any
 
 
+class Picked(NamedTuple):
+    """What a model sees of a row, where that is a choice of its columns.
+
+    Args:
+        columns: (inputs,) numbers of columns; -1, -2... are what the wrapper remembers, in its order.
+        origin: the column from whose value the target counts; -1: from 0.
+    """
+
+    columns: np.ndarray
+    origin: int = -1
+
+
 class Mapped(Wrapper):
     """A stream model around another one that sees rows mapped.
 
@@ -40,6 +52,14 @@ class Mapped(Wrapper):
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         """Remember what later rows need of these, which were taken."""
+
+    def _picked(self, seen: Picked) -> Picked | None:
+        """What the model within sees of a row of which this one sees so much; None: no choice of columns."""
+        return None
+
+    def _remembered(self, X: FloatArray) -> FloatArray:
+        """What is remembered for the row that comes next, (1, d)."""
+        return X[0, :0]
 
     # Targets and predictions, there and back.
 

@@ -15,11 +15,12 @@ from streamgp.contract import inputs
 from streamgp.contract.checks import MOVE_IS_DUE
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
+from streamgp.contract.stackable import Quick
 from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling
-from streamgp.wrappers.mapped import Mapped
+from streamgp.wrappers.mapped import Mapped, Picked
 from streamgp.wrappers.standardize import Standardize
 
 
@@ -28,37 +29,39 @@ class Seat(NamedTuple):
 
     Args:
         place: of the member in its committee.
-        around: what maps its rows, the outermost first.
+        picked: what it sees of a row.
+        noting: what it has around it that remembers rows.
         units: the wrapper in whose units the process learns.
         process: the process.
     """
 
     place: int
-    around: list[Mapped]
+    picked: Picked
+    noting: list[Mapped]
     units: Standardize
     process: OnlineGP
 
     @classmethod
-    def of(cls, place: int, member: StreamModel) -> Seat | None:
-        """The seat of a member; None: it does not fit into any panel."""
-        around: list[Mapped] = []
-        shifted = False
+    def of(cls, place: int, member: StreamModel, d: int) -> Seat | None:
+        """The seat of a member that sees d columns; None: it does not fit into any panel."""
+        whole, noting = np.arange(d), []
+        picked: Picked | None = Picked(whole)
         while isinstance(member, Mapped) and not isinstance(member, Standardize):
-            affine = member._affine(np.zeros((1, member._d or 0)))
-            if not _follows(member, Mapped, "_advance", "_predict", "_issue", "_resolve") or (
-                affine is not None and (shifted or affine.factor != 1.0)
-            ):
+            same = _follow(member, Mapped, "_advance", "_predict", "_issue", "_resolve")
+            if not _follow(member, Mapped, "_note"):
+                same = same and picked is not None and np.array_equal(picked.columns, whole)
+                noting.append(member)
+            picked = None if picked is None or not same else member._picked(picked)
+            if picked is None:
                 return None
-            shifted = shifted or affine is not None
-            around.append(member)
             member = member._within
-        if not (isinstance(member, Standardize) and member.frozen and member._lanes is ALONE):
+        if picked is None or not (isinstance(member, Standardize) and member.frozen and member._lanes is ALONE):
             return None
         process = member._within
         if not (isinstance(process, OnlineGP) and process._quick() and process.has_variance):
             return None
-        fits = _follows(process, OnlineGP, "_advance", "_predict", "_row")
-        return cls(place, around, member, process) if fits else None
+        same = _follow(process, OnlineGP, "_advance", "_predict", "_row")
+        return cls(place, picked, noting, member, process) if same else None
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -66,74 +69,26 @@ class Seat(NamedTuple):
         return self.process._run, self.process._numbers.buffers.shape, self.process._d
 
 
-class Panel:
-    """Members of one kind, whose numbers are moved side by side.
+class Panel(NamedTuple):
+    """Members of one kind, whose numbers lie side by side.
 
     Args:
-        seats: of the members.
+        run: their compiled loop.
+        numbers: records and buffers, and which rows are whose.
+        inputs: (members, d) what they see of a row, in standard units.
+        targets: (members, 1) and their targets.
+        conditions: none.
+        out: (3, members) what they say of it.
+        raw: (3, members) the same among all others.
     """
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        k, process, d = len(seats), seats[0].process, seats[0].process._d or 0
-        self._places, self._run = np.array([seat.place for seat in seats]), process._run
-        self._lanes = Lanes(np.arange(k), np.arange(k + 1))
-        self._records, self._buffers = (
-            _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")
-        )
-        units = [_side_by_side(arrays) for arrays in zip(*(seat.units._unit_arrays for seat in seats), strict=True)]
-        for i, seat in enumerate(seats):
-            own = slice(i, i + 1)
-            seat.process._place_at(self._records[own], self._buffers[own])
-            seat.units._restack([*(array[own] for array in units), *seat.units._stack()[len(units) :]])
-        input_shift, input_scale, target_shift, target_scale = units
-        self._input_units, self._target_units = (input_shift, input_scale), (target_shift, target_scale)
-        self._mapped = [(i, seat.around) for i, seat in enumerate(seats) if seat.around]
-        self._inputs, self._standard_inputs = np.empty((2, k, d))
-        self._targets, self._standard_targets, self._shift = np.zeros((3, k, 1))
-        self._raw, self._told = np.empty((2, 3, k, 1))
-        self._out, self._no_targets, self._no_conditions = self._raw[:, :, 0], np.empty((0, 1)), process._no_conditions
-        self._bare = np.array([i for i, seat in enumerate(seats) if not seat.around], dtype=np.int64)
-
-    def row(self, X: FloatArray, Y: FloatArray | None, said: FloatArray, *, advance: bool, late: bool) -> None:
-        """Predict a row, (1, d), into said, (3, members of the committee); when advancing, learn its target, too.
-
-        Args:
-            late: whether other rows have been learned since this one was issued.
-        """
-        self._see(X, Y, advance=advance, late=late)
-        scaling.to_standard(*self._lanes, self._inputs, *self._input_units, self._standard_inputs)
-        targets = self._no_targets
-        if Y is not None:
-            np.subtract(Y, self._shift, out=self._targets)
-            scaling.to_standard(*self._lanes, self._targets, *self._target_units, self._standard_targets)
-            targets = self._standard_targets
-        numbers = self._records, self._buffers, *self._lanes
-        given = self._standard_inputs, targets, self._no_conditions, self._out
-        status, lane, at = self._run(*numbers, *given, 0, 0, advance)
-        while status == MOVE_IS_DUE:
-            sngd.finish_interval(self._records, self._buffers, lane)
-            status, lane, at = self._run(*numbers, *given, lane, at + 1, advance)
-        if status:
-            inputs.refuse(status, at, many=False)
-        mean, variance, noise = self._raw
-        scaling.from_standard(*self._lanes, mean, variance, noise, *self._target_units, self._told)
-        self._told[0] += self._shift
-        said[:, self._places] = self._told[:, :, 0]
-
-    def _see(self, X: FloatArray, Y: FloatArray | None, *, advance: bool, late: bool) -> None:
-        """What each member sees of a row."""
-        if self._bare.size:
-            self._inputs[self._bare] = X
-        for i, around in self._mapped:
-            x = X
-            for wrapper in around:
-                if (affine := wrapper._affine(x)) is not None:
-                    self._shift[i] = affine.offset
-                within = wrapper._inputs(x)
-                if advance and (wrapper._notes_late or not late):
-                    wrapper._note(x, Y)
-                x = within
-            self._inputs[i] = x
+    run: Any
+    numbers: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    inputs: FloatArray
+    targets: FloatArray
+    conditions: FloatArray
+    out: FloatArray
+    raw: FloatArray
 
 
 class Panels:
@@ -141,47 +96,166 @@ class Panels:
 
     Args:
         members: of the committee; what they hold stays theirs, in other places.
+        d: columns of a row.
     """
 
-    def __init__(self, members: Sequence[StreamModel]) -> None:
+    def __init__(self, members: Sequence[StreamModel], d: int) -> None:
+        self._size, self._alone = len(members), []
+        widths = [member._issued_width(1) for member in members]
+        self._issued_from, self.issued_width = np.cumsum([0, *widths]).tolist(), sum(widths)
         kinds: dict[tuple[object, ...], list[Seat]] = {}
-        self._alone: list[tuple[int, StreamModel]] = []
-        self._size = len(members)
         for place, member in enumerate(members):
-            if (seat := Seat.of(place, member)) is None:
+            if (seat := Seat.of(place, member, d)) is None:
                 self._alone.append((place, member))
             else:
                 kinds.setdefault(seat.kind, []).append(seat)
-        self._panels = [Panel(seats) for seats in kinds.values()]
+        within = (one for _, member in self._alone for one in member._family())
+        self._warming_up = [one for one in within if isinstance(one, Standardize) and not one.frozen]
+        seats = [seat for alike in kinds.values() for seat in alike]
+        self._places = np.array([seat.place for seat in seats], dtype=np.int64)
+        self._noting = [wrapper for seat in seats for wrapper in seat.noting]
+        self._find_columns(seats, d)
+        self._move_units(seats)
+        self._panels, start = [], 0
+        for alike in kinds.values():
+            stop = start + len(alike)
+            self._panels.append(self._panel(alike, start, stop))
+            start = stop
+
+    def _find_columns(self, seats: list[Seat], d: int) -> None:
+        """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
+        columns, origins, size = [], [], d + 1
+        remembered: list[tuple[slice, Mapped]] = []
+        for seat in seats:
+            seen, count = seat.picked.columns, int(np.count_nonzero(seat.picked.columns < 0))
+            columns.append(np.where(seen < 0, size - 1 - seen, seen))
+            origins.append(d if seat.picked.origin < 0 else seat.picked.origin)
+            if count:
+                remembered.append((slice(size, size + count), seat.noting[0]))
+            size += count
+        self._d, self._source = d, np.zeros(size)
+        self._remembered = [(self._source[part], wrapper) for part, wrapper in remembered]
+        self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])[:, None]
+        self._origins = np.array(origins, dtype=np.int64)[:, None]
+        # One lane for each number, and one for each member.
+        self._each_input, self._each_member = (
+            Lanes(np.arange(n), np.arange(n + 1)) for n in (len(self._columns), len(seats))
+        )
+        self._inputs, self._standard_inputs = np.empty((2, len(self._columns), 1))
+        self._targets, self._standard_targets, self._origin = np.empty((3, len(seats), 1))
+        self._raw, self._told = np.empty((2, 3, len(seats), 1))
+
+    def _move_units(self, seats: list[Seat]) -> None:
+        """Lay the units of all members side by side."""
+        self._input_units = np.empty((2, len(self._columns), 1))
+        self._target_units = np.empty((2, len(seats), 1))
+        start = 0
+        for i, seat in enumerate(seats):
+            stop = start + seat.picked.columns.size
+            own = [*self._input_units[:, start:stop].reshape(2, 1, -1), *self._target_units[:, i : i + 1]]
+            for place, array in zip(own, seat.units._unit_arrays, strict=True):
+                place[:] = array
+            seat.units._restack([*own, *seat.units._stack()[len(own) :]])
+            start = stop
+
+    def _panel(self, seats: list[Seat], first: int, last: int) -> Panel:
+        """Lay the numbers of members of one kind side by side."""
+        k, process = len(seats), seats[0].process
+        records, buffers = (
+            _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")
+        )
+        for i, seat in enumerate(seats):
+            seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
+        start = sum(panel.inputs.size for panel in self._panels)
+        d = process._d or 0
+        return Panel(
+            process._run,
+            (records, buffers, *Lanes(np.arange(k), np.arange(k + 1))),
+            self._standard_inputs[start : start + k * d].reshape(k, d),
+            self._standard_targets[first:last],
+            process._no_conditions,
+            np.empty((3, k)),
+            self._raw[:, first:last, 0],
+        )
+
+    # Rows.
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a member may fit by now that did not because its units were not known."""
+        return any(one.frozen for one in self._warming_up)
+
+    @property
+    def quick(self) -> bool:
+        """Whether one row goes quickly through those that are in no panel, too."""
+        return all(isinstance(member, Quick) and member._quick() for _, member in self._alone)
 
     def predict(self, X: FloatArray) -> FloatArray:
         """What the members say of a row, (1, d): means, variances and noises, (1, 3, 1, members)."""
         said = np.empty((1, 3, 1, self._size))
-        for panel in self._panels:
-            panel.row(X, None, said[0, :, 0], advance=False, late=False)
+        self._row(X, None, said[0, :, 0])
         for place, member in self._alone:
-            prediction = member._predict(X)
-            said[0, :, 0, place] = prediction.mean[0, 0], prediction.variance[0, 0], prediction.noise[0, 0]
+            said[0, :, 0, place] = _one(member, X, None)
         return said
 
-    def advance(self, X: FloatArray, Y: FloatArray | None) -> FloatArray:
-        """The same, and the members take the row."""
+    def advance(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """The same, and the members learn the row's target, (1, 1)."""
         said = np.empty((1, 3, 1, self._size))
-        for panel in self._panels:
-            panel.row(X, Y, said[0, :, 0], advance=True, late=False)
+        self._row(X, Y, said[0, :, 0])
         for place, member in self._alone:
-            prediction = member._advance(X, Y, True)
-            if prediction is not None:
-                said[0, :, 0, place] = prediction.mean[0, 0], prediction.variance[0, 0], prediction.noise[0, 0]
+            said[0, :, 0, place] = _one(member, X, Y)
         return said
 
-    def resolve(self, X: FloatArray, Y: FloatArray, issued: Sequence[FloatArray]) -> None:
-        """Learn a row whose target comes late; what each member has kept of it since it was issued is (1, ...)."""
-        said = np.empty((3, self._size))
-        for panel in self._panels:
-            panel.row(X, Y, said, advance=True, late=True)
+    def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
+        """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
+        self._row(X, Y, np.empty((3, self._size)), late=True)
         for place, member in self._alone:
-            member._resolve(X, Y, issued[place], None)
+            start, stop = self._issued_from[place : place + 2]
+            member._resolve(X, Y, issued[:, start:stop], None)
+
+    def _row(self, X: FloatArray, Y: FloatArray | None, said: FloatArray, *, late: bool = False) -> None:
+        """Predict a row with all panels; with a target learn it, too; late: others were learned since it was issued."""
+        self._source[: self._d] = X[0]
+        for part, wrapper in self._remembered:
+            part[:] = wrapper._remembered(X)
+        self._source.take(self._columns, out=self._inputs, mode="clip")
+        self._source.take(self._origins, out=self._origin, mode="clip")
+        shift, scale = self._input_units
+        scaling.to_standard(*self._each_input, self._inputs, shift, scale, self._standard_inputs)
+        shift, scale = self._target_units
+        if Y is not None:
+            np.subtract(Y, self._origin, out=self._targets)
+            scaling.to_standard(*self._each_member, self._targets, shift, scale, self._standard_targets)
+            for wrapper in self._noting:
+                if wrapper._notes_late or not late:
+                    wrapper._note(X, Y)
+        for panel in self._panels:
+            _run(panel, advance=Y is not None)
+            panel.raw[:] = panel.out
+        mean, variance, noise = self._raw
+        scaling.from_standard(*self._each_member, mean, variance, noise, shift, scale, self._told)
+        self._told[0] += self._origin
+        said[:, self._places] = self._told[:, :, 0]
+
+
+def _run(panel: Panel, *, advance: bool) -> None:
+    """Predict the row that the members of a panel see; when advancing, learn it, too."""
+    targets = panel.targets if advance else panel.targets[:0]
+    given = *panel.numbers, panel.inputs, targets, panel.conditions, panel.out
+    status, lane, at = panel.run(*given, 0, 0, advance)
+    while status == MOVE_IS_DUE:
+        sngd.finish_interval(*panel.numbers[:2], lane)
+        status, lane, at = panel.run(*given, lane, at + 1, advance)
+    if status:
+        inputs.refuse(status, at, many=False)
+
+
+def _one(member: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+    """Mean, variance and noise of a member that is in no panel; with a target it learns the row."""
+    if isinstance(member, Quick) and member._quick():
+        return member._row(X, Y).out[:, 0, 0]
+    said: Any = member._predict(X) if Y is None else member._advance(X, Y, True)
+    return np.array([said.mean[0, 0], said.variance[0, 0], said.noise[0, 0]])
 
 
 def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -193,6 +267,6 @@ def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return result
 
 
-def _follows(model: StreamModel, kind: type[Any], *names: str) -> bool:
+def _follow(model: StreamModel, kind: type[Any], *names: str) -> bool:
     """Whether a model does as all of its kind do."""
     return all(getattr(type(model), name) is getattr(kind, name) for name in names)
