@@ -25,11 +25,11 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     return 0 if own and not horizon else DEFAULT_LAGS
 
 
-def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> Measured | Delayed:
-    """Return a model that predicts calibrated intervals, beside yardsticks, and takes late targets where there are any.
+def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> StreamModel:
+    """Return a model that predicts calibrated intervals, beside yardsticks.
 
-    A horizon is within what waits for late targets: a row's own prediction was made ``horizon`` rows before it, and
-    whenever its target comes, it is learned at the row that the prediction was made from.
+    Late targets are around the horizon: the prediction of a row was made ``horizon`` rows before it, and its target,
+    whenever it comes, is learned at the row that the prediction was made from.
 
     Args:
         schema: what the columns are.
@@ -46,9 +46,8 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
     else:
         model = Tuned(request.build(own + lags), made_up=max(lags - 1, 0), **common)
         model = Lagged(model, lags=lags) if lags else model
-    if request.horizon:
-        model = Ahead(model, horizon=request.horizon)
-    measured = Measured([model, *yardsticks])
-    stream = Delayed(measured, pending=run.pending) if request.late else measured
-    stream._prepare(Shape(own, 1, scalar=True, certain=True))
-    return stream
+    model = Measured([model, *yardsticks], needs_past=lags > 0 or request.model == AUTO)
+    model = Ahead(model, horizon=request.horizon) if request.horizon else model
+    model = Delayed(model, pending=run.pending) if request.late else model
+    model._prepare(Shape(own, 1, scalar=True, certain=True))
+    return model
