@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,11 @@ from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, Server, in_process
 
 PAGE, FILE = ROOT / "docs" / "serve.md", RESULTS / "serve.json"
-PACKAGES = ("starlette", "uvicorn", "msgspec", "river")
+PACKAGES = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "river")
 KILLS, MALFORMED = 200, 2000
 BATCHES = (1, 10, 100)
-LOAD_SECONDS = 6.0
+LOAD_SECONDS = 3.0
+CLIENTS_MANY = 8
 SOAK_STREAMS, SOAK_MINUTES = 100, 30.0
 FAST = {"target": "y", "model": "KRLST", "settings": {"tune": False, "warmup": 100}}
 
@@ -167,8 +169,43 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="critical", access_log=False)
 """
 
 
+# One process, a thread and a connection for each client; a body goes out as soon as the last answer has come.
+CLIENTS = """
+import json, socket, sys, threading, time
+port, seconds, bodies, paths = json.load(sys.stdin)
+latencies, failures = [], []
+
+def client(path):
+    requests = [
+        f"POST {path} HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n"
+        f"Content-Length: {len(body)}\\r\\n\\r\\n{body}".encode() for body in bodies
+    ]
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sent = 0
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            one.sendall(requests[sent % len(requests)])
+            answer = one.recv(1 << 20)
+            head, _, rest = answer.partition(b"\\r\\n\\r\\n")
+            left = int(head.lower().partition(b"content-length: ")[2].partition(b"\\r")[0]) - len(rest)
+            while left > 0:
+                left -= len(one.recv(1 << 20))
+            latencies.append(time.perf_counter() - began)
+            if not head.startswith(b"HTTP/1.1 200"):
+                failures.append(answer.decode())
+            sent += 1
+
+end = time.perf_counter() + seconds
+threads = [threading.Thread(target=client, args=(path,)) for path in paths]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+json.dump([latencies, failures[:3]], sys.stdout)
+"""
+
+
 def load() -> dict[str, Any]:
-    """Latency and throughput of one client, with batches of 1, 10 and 100 rows."""
+    """Rows a second, latency and processor time of single rows and batches, of one client and of eight."""
     found: dict[str, Any] = {}
     port = free_port()
     other = subprocess.Popen([sys.executable, "-c", OTHERS, str(port)])
@@ -177,60 +214,62 @@ def load() -> dict[str, Any]:
             _await(client, "/")
             for name in ("echo", "river"):
                 client.post(f"/{name}", json=_rows(1000, 0))
-                found[name] = {str(batch): _measured(client, f"/{name}", batch) for batch in BATCHES}
+                found[name] = _cells(port, other.pid, lambda clients, name=name: [f"/{name}"] * clients)
     finally:
         other.terminate()
         other.wait(30)
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
+            port = server.client.base_url.port
             for name, body in (("KRLST", FAST), ("auto", {"target": "y"})):
-                path = f"/v1/streams/{name}"
-                server.client.put(path, json=body)
-                for at in range(0, 4300, 100):  # until all models are there
-                    server.client.post(f"{path}/rows", json=_rows(100, at))
-                found[name] = {str(batch): _measured(server.client, f"{path}/rows", batch) for batch in BATCHES}
-            found["KRLST, 8 clients"] = {"1": _parallel(server, 8)}
+                paths = [f"/v1/streams/{name}{number}" for number in range(CLIENTS_MANY)]
+                for path in paths:
+                    server.client.put(path, json=body)
+                    for at in range(0, 1100, 100):  # until all models are there
+                        server.client.post(f"{path}/rows", json=_rows(100, at))
+                pid = server.process.pid
+                found[name] = _cells(port, pid, lambda clients, paths=paths: [f"{paths[0]}/rows"] * clients)
+                found[f"{name}, a stream each"] = {
+                    f"1, {CLIENTS_MANY}": _measured(port, pid, [f"{path}/rows" for path in paths], 1)
+                }
         finally:
             server.stop()
     return found
 
 
-def _parallel(server: Server, clients: int) -> dict[str, float]:
-    """Single rows of several clients, each to a stream of its own."""
-    results: list[dict[str, float]] = []
-
-    def one(number: int) -> None:
-        with httpx.Client(base_url=server.url, timeout=60) as client:
-            path = f"/v1/streams/p{number}"
-            client.put(path, json=FAST)
-            client.post(f"{path}/rows", json=_rows(1000, 0))
-            results.append(_measured(client, f"{path}/rows", 1))
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def _cells(port: int, pid: int, paths: Callable[[int], list[str]]) -> dict[str, dict[str, float]]:
+    """Every batch with one client and with several, by "batch, clients"."""
     return {
-        "rows_per_second": sum(result["rows_per_second"] for result in results),
-        "p50_ms": float(np.median([result["p50_ms"] for result in results])),
-        "p99_ms": max(result["p99_ms"] for result in results),
+        f"{batch}, {clients}": _measured(port, pid, paths(clients), batch)
+        for batch in BATCHES
+        for clients in (1, CLIENTS_MANY)
     }
 
 
-def _measured(client: httpx.Client, path: str, batch: int) -> dict[str, float]:
-    seconds, at = [], 0
-    end = time.perf_counter() + LOAD_SECONDS
-    while time.perf_counter() < end:
-        body = _rows(batch, at)
-        began = time.perf_counter()
-        answer = client.post(path, json=body)
-        seconds.append(time.perf_counter() - began)
-        assert answer.status_code == 200, answer.text
-        at += batch
+def _measured(port: int, pid: int, paths: list[str], batch: int) -> dict[str, float]:
+    """A client for each path, for some seconds."""
+    bodies = [json.dumps(_rows(batch, at)) for at in range(50)]
+    before = _processor_seconds(pid)
+    asked = json.dumps([port, LOAD_SECONDS, bodies, paths])
+    done = subprocess.run([sys.executable, "-c", CLIENTS], input=asked, capture_output=True, text=True, check=True)
+    spent = _processor_seconds(pid) - before
+    seconds, failures = json.loads(done.stdout)
+    assert not failures, failures
     p50, p99 = np.percentile(seconds, [50, 99])
-    return {"rows_per_second": at / sum(seconds), "p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99}
+    rows = batch * len(seconds)
+    return {
+        "rows_per_second": rows / LOAD_SECONDS,
+        "p50_ms": 1e3 * p50,
+        "p99_ms": 1e3 * p99,
+        "processor_us_per_row": 1e6 * spent / rows,
+    }
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a process has used so far, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _rows(n: int, start: int) -> list[dict[str, float]]:
@@ -375,25 +414,25 @@ def _load_table(found: dict[str, Any]) -> str:
         "KRLST": "streamgp, KRLST, durable",
         "auto": "streamgp, auto (a committee of models), durable",
     }
+    names |= {f"{name}, a stream each": f"{names[name]}, a stream for each client" for name in ("KRLST", "auto")}
     rows = []
     for name, label in names.items():
-        for batch in map(str, BATCHES):
-            cell, echo = found[name][batch], found["echo"][batch]
+        for key, cell in found[name].items():
+            speed, echo, river = (found[one][key]["rows_per_second"] for one in (name, "echo", "river"))
             rows.append(
                 [
                     label,
-                    batch,
+                    *key.split(", "),
                     f"{cell['p50_ms']:.1f} ms",
                     f"{cell['p99_ms']:.1f} ms",
-                    f"{cell['rows_per_second']:,.0f}",
-                    f"{cell['rows_per_second'] / echo['rows_per_second']:.2g}",
-                    f"{cell['rows_per_second'] / found['river'][batch]['rows_per_second']:.2g}",
+                    f"{cell['processor_us_per_row']:,.0f} µs",
+                    f"{speed:,.0f}",
+                    f"{speed / echo:.2g}",
+                    f"{speed / river:.2g}",
                 ]
             )
-    many = found["KRLST, 8 clients"]["1"]
-    cells = [f"{many['p50_ms']:.1f} ms", f"{many['p99_ms']:.1f} ms", f"{many['rows_per_second']:,.0f}", "", ""]
-    rows.append(["streamgp, KRLST, durable, 8 clients with a stream each", "1", *cells])
-    return _table(["server", "batch", "p50", "p99", "rows a second", "of echo", "of River"], rows)
+    head = ["server", "batch", "clients", "p50", "p99", "processor time a row", "rows a second", "of echo", "of River"]
+    return _table(head, rows)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

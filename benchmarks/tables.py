@@ -236,17 +236,35 @@ def on_gpu() -> str:
 
 
 def whole_on_gpu() -> str:
-    """A million models: whole calls, and what others take for the kernel's work."""
+    """Whole calls by where rows are, and what others take for the kernel's work; medians and the 95th percentile."""
     results = read("fleet")["cells"]["cuda"]
     kernel, whole, rivals = results["kernel"], results["whole"], results["rivals"]
-    names = {precision: f"m = 50, 1,000,000 models, {precision}" for precision in whole}
-    lines = [
-        [f"`fleet.track`, {precision}, from NumPy to NumPy", number(whole[precision]["track"])] for precision in whole
-    ]
-    lines += [[f"of it the kernel, {precision}", number(kernel[names[precision]]["absorb"])] for precision in whole]
-    lines += [["JAX, `jit(vmap)`, state donated, single", number(rivals["jax, vmap"])]]
-    lines += [["torch, `bmm` and `baddbmm`, single", number(rivals["torch"])]]
-    return table(["a million models with 50 points absorb a row", "ms"], lines)
+    kinds = [kind for kind in next(iter(whole.values())) if kind != "share of rows absorbed"]
+    kinds += [kind for cell in whole.values() for kind in cell if kind.endswith("in a call")][:1]
+    lines = []
+    for name, cell in whole.items():
+        times = (cell.get(kind) for kind in kinds)
+        shown = ("-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" for one in times)
+        absorb = kernel.get(f"m = 50, {name}", {}).get("absorb")
+        lines.append([name, *shown, "-" if absorb is None else number(absorb)])
+    found = table(["`fleet.track`, m = 50, ms", *kinds, "of it the kernel"], lines)
+    return (
+        f"{found}\n\nA million models in single precision absorb a row in {number(rivals['jax, vmap'])} ms with JAX "
+        f"(`jit(vmap)`, state donated) and in {number(rivals['torch'])} ms with torch (`bmm` and `baddbmm`)."
+    )
+
+
+def fleet_prior() -> str:
+    """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
+    cells = read("fleet_prior")["cells"]
+    seen = [key for key in next(iter(cells.values())) if key.endswith(" rows")]
+    lines = []
+    for name, cell in cells.items():
+        lines += [
+            [f"{name}: {which}", *(number(cell[key][which]) for key in seen)]
+            for which in ("unknown fleet", "known fleet")
+        ]
+    return table(["NLPD of new sensors after", *seen], lines)
 
 
 def single_precision() -> str:
@@ -472,6 +490,7 @@ TABLES = {
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
     "single precision": single_precision,
+    "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
     "processor time on Spark": spark_processor,
     "queries that are killed": spark_exact,

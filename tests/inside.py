@@ -6,6 +6,7 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.process import fixed, growing, memory
+from streamgp.process import time as passing
 from streamgp.process.adapt import gradient, move
 from streamgp.process.features import DICTIONARY
 from streamgp.process.state import GATHERING
@@ -79,15 +80,17 @@ def move_to(model, target):
     assert try_to_move(model, target)
 
 
-def gradient_at(model, x, y):
+def gradient_at(model, x, y, time=None):
     """The gradient the model gathers for one row, and nothing else changed."""
     twin = model.copy()
     twin._numbers.counters["phase"] = GATHERING
     twin._state.gradient[:] = 0.0
     m, f = _opened(twin)
     memory.look(m, f, x, twin._numbers.work.seen)
-    (growing if twin._features.kind == DICTIONARY else fixed).predict(m, f)
     twin._numbers.work.y[:] = y
+    if time is not None:
+        passing.arrive(m, f, np.array([[time, np.nan, np.nan]]), 0, False)
+    (growing if twin._features.kind == DICTIONARY else fixed).predict(m, f)
     gradient.gather(m, f)
     return twin._state.gradient.copy()
 

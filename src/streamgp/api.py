@@ -13,6 +13,7 @@ from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.fleet.fleet import Fleet
+from streamgp.fleet.prior import Prior
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -32,14 +33,16 @@ from streamgp.process.forgetting import BackToPrior, Injection
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
-from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction
+from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction, TimePrediction
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.recipes.soh2014 import OESGP, OIESGP, RLSESN, SOGP
-from streamgp.recipes.time import TimeGP, TimePrediction
+from streamgp.recipes.time import TimeGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
+from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
@@ -68,6 +71,7 @@ __all__ = [
     "SSGPR",
     "SWKRLS",
     "Ahead",
+    "Alarms",
     "Auto",
     "BackToPrior",
     "Basis",
@@ -86,6 +90,7 @@ __all__ = [
     "Encoded",
     "Evidence",
     "Fleet",
+    "Forecaster",
     "Fourier",
     "Gaussian",
     "Injection",
@@ -100,6 +105,7 @@ __all__ = [
     "Periodic",
     "Poisson",
     "Prediction",
+    "Prior",
     "Probit",
     "RationalQuadratic",
     "RecursiveGP",
@@ -107,6 +113,7 @@ __all__ = [
     "Reservoir",
     "RunningMean",
     "SeasonalValue",
+    "SeriesForecast",
     "SnapshotError",
     "SquaredExponential",
     "Standardize",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from copy import copy
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -69,18 +70,32 @@ class Numbers:
         self.records = np.zeros(1, layout.record)
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
             self.records = self.records.view(np.recarray)
-        self.plan, self.counters = self.records["plan"], self.records["counters"]
-        self.counted: tuple[str, ...] = self.counters.dtype.names or ()
+        self.counted: tuple[str, ...] = layout.record["counters"].names or ()
         for name, value in plan.items():
-            self.plan[name] = value
+            self.records["plan"][name] = value
         self.buffers = np.zeros((1, ends[-1]))
-        self.buffer = self.buffers[0]
-        views, self._starts = {}, dict(zip(shapes, [0, *ends], strict=False))
-        for (name, shape), start, end in zip(shapes.items(), [0, *ends], ends, strict=False):
+        self._spans = {name: (start, shape) for (name, shape), start in zip(shapes.items(), [0, *ends], strict=False)}
+        for name, (start, shape) in self._spans.items():
             self.records["at"][name] = (start, *(1,) * (3 - len(shape)), *shape)
-            views[name] = self.buffer[start:end].reshape(shape)
-        self.state = SimpleNamespace(**{name: views[name] for name in layout.state})
-        self.work = SimpleNamespace(**{name: views[name] for name in layout.work})
+        self._layout = layout
+        self._look()
+
+    def _look(self) -> None:
+        """Name what the first record and the first buffer hold."""
+        self.plan, self.counters, self.buffer = self.records["plan"], self.records["counters"], self.buffers[0]
+        views = {
+            name: self.buffer[start : start + math.prod(shape)].reshape(shape)
+            for name, (start, shape) in self._spans.items()
+        }
+        self.state = SimpleNamespace(**{name: views[name] for name in self._layout.state})
+        self.work = SimpleNamespace(**{name: views[name] for name in self._layout.work})
+
+    def at(self, records: np.ndarray, buffers: np.ndarray) -> Self:
+        """The same kind of numbers in other places, (models, ...) each."""
+        twin = copy(self)
+        twin.records, twin.buffers = records, buffers
+        twin._look()
+        return twin
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counters and the state by name, as arrays that can be written to."""
@@ -90,7 +105,7 @@ class Numbers:
         """The same of all models, each with a leading axis for them."""
         named = {f"counters.{name}": self.records["counters"][name] for name in self.counted}
         for name, array in vars(self.state).items():
-            start = self._starts[name]
+            start, _ = self._spans[name]
             named[name] = self.buffers[:, start : start + array.size].reshape(len(self.buffers), *array.shape)
         return named
 

@@ -24,6 +24,10 @@ EXAMPLES = {
     "KRLST Student-t": lambda: sg.KRLST(
         capacity=8, forgetting=0.9, likelihood=sg.StudentT(0.2, dof=2.5), mode="injection", outputs="separate"
     ),
+    "KRLST over time": lambda: sg.KRLST(
+        capacity=8, forgetting=0.97, time=sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(4.0)
+    ),
+    "ISSGPR over time": lambda: sg.ISSGPR(features=10, outputs="separate", time=sg.Trend(20.0)),
     "KRLS": lambda: sg.KRLS(capacity=8, noise=0.05),
     "KRLS least squares": lambda: sg.KRLS(capacity=8, noise=0.0, depth=2),
     "SWKRLS": lambda: sg.SWKRLS(capacity=8),
@@ -136,6 +140,10 @@ EXAMPLES = {
         sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), false_alarm_rate=0.4, trial=5, warmup=2),
         warmup=10,
     ),
+    "Alarms": lambda: sg.Alarms(sg.KRLST(capacity=8), rate=0.1, warmup=10, history=3),
+    "Alarms separate": lambda: sg.Alarms(sg.SOGP(capacity=8, outputs="separate"), rate=0.1, warmup=5),
+    "Alarms that cannot weigh": lambda: sg.Alarms(sg.Calibrated(sg.QKLMS(capacity=8)), rate=0.1, warmup=5),
+    "Delayed alarms": lambda: sg.Delayed(sg.Alarms(sg.SOGP(capacity=8), rate=0.1, warmup=5), pending=4),
     "Committee": lambda: sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]),
     "Committee adapting": lambda: sg.Committee(
         [sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), sg.OnlineGP(sg.Linear(), form="cholesky")], memory=20
@@ -189,6 +197,8 @@ COMPOSITIONS = {
     "Ahead auto",
     "Ahead lagged",
     "Ahead reservoir",
+    "Alarms separate",
+    "Alarms that cannot weigh",
     "Calibrated LWPR",
     "Calibrated Student-t",
     "Calibrated committee",
@@ -201,6 +211,7 @@ COMPOSITIONS = {
     "Committee of filters",
     "Committee separate",
     "Delayed ahead",
+    "Delayed alarms",
     "Delayed calibrated",
     "DriftAware features",
     "DriftAware injecting",

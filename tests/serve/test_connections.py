@@ -64,6 +64,14 @@ def test_headers_that_come_byte_by_byte_count_from_the_first(tmp_path):
         pytest.fail("the connection is still open")
 
 
+def test_headers_that_do_not_end_are_not_kept(tmp_path):
+    with in_process(tmp_path) as client, connected(client, 1, HALF) as (endless,):
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                endless.sendall(b"x-more: " + b"x" * 8000 + b"\r\n")
+        assert ended(endless)
+
+
 @pytest.mark.parametrize("data", [b"", HALF, NO_BODY], ids=["nothing", "half a request", "no body"])
 def test_idle_connections_beyond_the_limit_make_room_for_others(tmp_path, data):
     with in_process(tmp_path, connections=10, headers=60) as client, connected(client, 30, data) as idle:

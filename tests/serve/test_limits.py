@@ -132,6 +132,13 @@ def test_the_cost_of_a_model_is_what_it_allocates_and_measuring_allocates_nothin
     assert 0.8 * state < said.bytes < 3 * state  # what outlives no row counts, too
 
 
+def test_the_cost_of_auto_is_that_of_the_sizes_its_budget_pays_for(monkeypatch):
+    monkeypatch.setattr(cost, "MEMORY", 10_000_000)
+    check_settings(StreamSettings("y", settings={"budget": "50us"}))
+    with pytest.raises(RefusedError, match="auto with one input is too large"):
+        check_settings(StreamSettings("y"))
+
+
 def test_rows_that_make_a_stream_too_large_are_refused_and_nothing_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(cost, "MEMORY", 2_000_000)
     with in_process(tmp_path) as client:

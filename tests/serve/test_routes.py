@@ -241,3 +241,14 @@ def test_numbers_beyond_measure_are_refused_or_taken_but_never_break_a_stream(cl
     answer = client.post(f"{path}/rows", json=rows(5))
     assert answer.status_code == 200
     assert len(answer.json()["rows"]) == 5
+
+
+def test_a_misspelled_column_is_refused_with_the_nearest_name_and_a_new_one_is_left_out(tmp_path):
+    with in_process(tmp_path) as client:
+        path = created(client, target="power")
+        table = [{"temperature": float(i % 9), "power": float(i % 7)} for i in range(60)]
+        client.post(f"{path}/rows", json=table)
+        answer = client.post(f"{path}/rows", json=[{"temperatur": 1.0, "power": 3.0}])
+        assert answer.status_code == 422
+        assert "row 1 has 'temperatur', which is no column of the stream. Did you mean 'temperature'?" in answer.text
+        assert client.post(f"{path}/rows", json=[table[0] | {"remark": "new"}]).json()["seen"] == 61

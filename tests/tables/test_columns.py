@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.tables import BadRow, Chunk, RowEncoder, RowsError, Schema, recognize
-from streamgp.tables.columns import seconds
+from streamgp.tables.dates import as_iso, order_of, seconds
 
 
 def chunk(**columns):
@@ -167,3 +167,157 @@ def test_columns_that_were_not_asked_for_are_not_read():
     schema = recognize(chunk(x=["1"] * 3, z=["2"] * 3, y=["3"] * 3), "y", ["z"])
     rows = RowEncoder(schema).encode(chunk(x=["text"], z=["4"], y=["5"]))
     assert (rows.X.tolist(), rows.bad) == ([[4.0]], [])
+
+
+HOURS = [(day, hour) for day in range(1, 32) for hour in range(0, 24, 6)]
+
+
+def told(rows, part):
+    """The sentence that has this."""
+    return next(sentence for sentence in recognize(rows, "y").sentences() if part in sentence)
+
+
+@pytest.mark.parametrize(
+    ("written", "order"),
+    [
+        ("{day:02d}.12.2025 {hour:02d}:00", "day/month/year"),
+        ("{day}. 12. 2025 {hour}:00", "day/month/year"),
+        ("{day:02d}/12/2025 {hour:02d}:00", "day/month/year"),
+        ("12/{day:02d}/2025 {hour:02d}:00", "month/day/year"),
+        ("2025/12/{day:02d} {hour:02d}:00", "year/month/day"),
+        ("{day:02d}-Dec-2025 {hour:02d}:00", "day/month/year"),
+        ("{day:02d} 12 25 {hour:02d}:00:00", "day/month/year"),
+    ],
+)
+def test_dates_in_any_order_are_read_as_the_same_times(written, order):
+    rows = chunk(when=[written.format(day=d, hour=h) for d, h in HOURS], y=[d % 7 for d, _ in HOURS])
+    assert told(rows, "time: ") == f"time: when, used as time of day and day of week ({order})"
+    found, encoder = encoded(rows)
+    assert found.times == [f"2025-12-{d:02d} {h:02d}:00:00" for d, h in HOURS]
+    assert encoder.schema.seasons == (4, 28)
+    assert Schema.from_dict(encoder.schema.to_dict()) == encoder.schema
+
+
+def test_dates_without_a_day_beyond_12_are_read_in_the_closer_order_and_told():
+    days = [f"0{month}/0{day}/2025" for month in (1, 2) for day in range(1, 10)]
+    assert order_of(days) == ("MDY", False)
+    assert order_of(
+        [f"{day}/{month}/2025" for _, month, day in map(str.split, [f"x {d[:2]} {d[3:5]}" for d in days])]
+    ) == (
+        "DMY",
+        False,
+    )
+    assert "no day is beyond 12, so that this is a guess; write 2025-12-31 to be sure" in told(
+        chunk(when=days, y=range(18)), "time: "
+    )
+    assert order_of(["01.02.2025", "02.02.2025"]) == ("DMY", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "iso"),
+    [
+        ("12/31/2025 12:05 AM", "MDY", "2025-12-31 00:05:00"),
+        ("12/31/2025 12:05:07.25 pm", "MDY", "2025-12-31 12:05:07.250000"),
+        ("31/12/2025 13:00 PM", "DMY", None),
+        ("32.12.2025", "DMY", None),
+        ("31-Foo-2025", "DMY", None),
+        ("31.12.2025 24:00", "DMY", None),
+        ("2025.12.31", "DMY", None),
+    ],
+)
+def test_a_date_is_read_in_its_order_or_not_at_all(text, order, iso):
+    assert as_iso(text, order) == iso
+
+
+def test_a_date_that_does_not_fit_its_column_is_a_bad_row():
+    rows = chunk(when=[f"{d:02d}.12.2025 {h:02d}:00" for d, h in HOURS], y=[1] * len(HOURS))
+    encoder = RowEncoder(recognize(rows, "y"))
+    late = encoder.encode(chunk(when=["12.31.2025 00:00"], y=[1]))
+    assert late.bad == [BadRow(2, "has '12.31.2025 00:00' in the column 'when', which holds the time")]
+
+
+def test_year_month_day_and_hour_in_four_columns_are_the_time():
+    rows = chunk(
+        Year=[2025] * len(HOURS),
+        Month=["12"] * len(HOURS),
+        Day=[d for d, _ in HOURS],
+        Hour=[h + 6 for _, h in HOURS],
+        y=[d % 7 for d, _ in HOURS],
+    )
+    assert told(rows, "time: ") == "time: Year, Month, Day, Hour, used as time of day and day of week"
+    found, encoder = encoded(rows)
+    assert found.times[3:5] == ["2025-12-02 00:00:00", "2025-12-02 06:00:00"]  # the hour 24 is the next day's 0
+    assert encoder.schema.needed == ["y", "Year", "Month", "Day", "Hour"]
+    assert encoder.encode(chunk(Year=[2025], Month=[None], Day=[1], Hour=[0], y=[1])).times == [""]
+    assert Schema.from_dict(encoder.schema.to_dict()) == encoder.schema
+    assert recognize(rows, "y", ["Hour"]).inputs == ("Hour",)
+
+
+def test_repeated_times_are_told():
+    rows = chunk(when=[f"2025-12-31 {i // 2:02d}:00" for i in range(20)], y=range(20))
+    assert "(10 of the first 20 rows repeat the time of the row before)" in told(rows, "time: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers", "note"),
+    [
+        (["14.8 °C", "-3 °C", "1.5"], [14.8, -3, 1.5], "the unit °C is left out: x"),
+        (["45%", "46 %", "n/a"], [45, 46, np.nan], "the unit % is left out: x"),
+        (["1,234.5 kWh", "20 kWh", "3 kWh"], [1234.5, 20, 3], "the unit kWh is left out: x"),
+        (["$1,234.5", "$ 7", "$8.5"], [1234.5, 7, 8.5], "the unit $ is left out: x"),
+        (["1,5 m3/h", "2,5 m3/h", "3 m3/h"], [1.5, 2.5, 3], "decimal comma: x"),
+        (["\u22121.5", "2", "3"], [-1.5, 2, 3], "the sign \u2212 counts as minus: x"),
+        (["1,234.5", "2", "3.5"], [1234.5, 2, 3.5], "thousands separators: x"),
+    ],
+)
+def test_numbers_with_units_and_signs_are_numbers_with_a_note(values, numbers, note):
+    rows = chunk(x=values, y=[1, 2, 3])
+    assert told(rows, note) == note
+    encoder = RowEncoder(recognize(rows, "y"))
+    np.testing.assert_array_equal(encoder.encode(rows).X[:, 0], numbers)
+    assert Schema.from_dict(encoder.schema.to_dict()) == encoder.schema
+
+
+def test_numbers_in_different_units_and_text_with_digits_are_no_numbers():
+    rows = chunk(x=["14 °C", "58 °F", "15 °C"], size=["5XL", "3XL", "L"], y=[1, 2, 3])
+    assert told(rows, "ignored: x") == "ignored: x (numbers in different units: °C, °F)"
+    assert recognize(rows, "y").column("size").kind == "category"
+    with pytest.raises(RowsError, match="cannot be an input: numbers in different units"):
+        recognize(rows, "y", ["x"])
+
+
+def test_a_value_in_another_unit_later_is_a_bad_row():
+    encoder = RowEncoder(recognize(chunk(x=["14 °C", "15 °C", "16 °C"], y=[1, 2, 3]), "y"))
+    assert encoder.encode(chunk(x=["58 °F"], y=[1])).bad == [
+        BadRow(2, "has '58 °F' in the column 'x', which holds numbers")
+    ]
+
+
+@pytest.mark.parametrize("value", [-999, -9999, 9999])
+def test_values_that_may_stand_for_missing_ones_are_told(value):
+    rows = chunk(x=[str(3.5 * (i % 9)) if i % 5 else str(value) for i in range(30)], y=[i % 7 for i in range(30)])
+    assert told(rows, "missing") == f"{value} may stand for missing values (leave the cells empty if so): x"
+    near = chunk(x=[str(value + 0.5 * (i % 9)) for i in range(30)], y=[i % 7 for i in range(30)])
+    assert not any("missing" in sentence for sentence in recognize(near, "y").sentences())
+
+
+def test_none_and_empty_cells_of_a_category_are_levels_of_their_own():
+    rows = chunk(alarm=["None", "low", "high", "", "NA", None], y=[1, 2, 3, 4, 5, 6])
+    schema = recognize(rows, "y")
+    assert schema.column("alarm").levels == ("(empty)", "NA", "None", "high", "low")
+    X = RowEncoder(schema).encode(rows).X
+    assert X.argmax(axis=1).tolist() == [2, 4, 3, 0, 1, 0]
+    assert recognize(chunk(note=["", "checked", ""], y=[1, 2, 3]), "y").column("note").note == "constant text"
+
+
+def test_a_value_that_is_neither_of_two_levels_counts_half():
+    encoder = RowEncoder(recognize(chunk(kind=["a", "b", "a"], y=[1, 2, 3]), "y"))
+    assert encoder.encode(chunk(kind=["a", "b", "c", None], y=[1, 2, 3, 4])).X[:, 0].tolist() == [0, 1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("target", "inputs"), [("powr", None), ("power", ["temperatur"])])
+def test_a_misspelled_column_is_refused_with_the_nearest_name(target, inputs):
+    with pytest.raises(
+        RowsError, match=f"no column '{inputs[0] if inputs else target}'. Did you mean '(power|temperature)'"
+    ):
+        recognize(chunk(temperature=[1, 2], power=[3, 4]), target, inputs)

@@ -343,3 +343,33 @@ def test_a_compressed_file_cannot_be_followed(tmp_path):
     path.write_bytes(gzip.compress(json.dumps({"x": 1}).encode()))
     with pytest.raises(RowsError, match="is compressed and cannot be followed"):
         read_rows(path, follow=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"x","y"\n"a",1,2\n"b",3,4\n',
+        '"x" "y"\n"1" 1 2\n"2" 3 4\n',
+        "x\ty\n1\t1\t2\n2\t3\t4\n3\t5\t6\n",
+        "x y\nMazda 1 2\nHonda 3 4\n",
+    ],
+)
+def test_tables_of_r_whose_header_has_one_name_fewer_are_read(tmp_path, text):
+    (tmp_path / "r.csv").write_text(text)
+    reader = read_rows(tmp_path / "r.csv")
+    (found,) = reader.chunks()
+    reader.close()
+    assert reader.names == ["row name", "x", "y"]
+    assert found.columns["x"][:2] == ("1", "3")
+    assert not found.bad
+
+
+@pytest.mark.parametrize("text", ["x,y\n1,5,2\n2,5,3\n3,5,4\n4,5,5\n", "x,y\na,1,\nb,2,\n"])
+def test_rows_that_are_too_long_for_another_reason_stay_bad(tmp_path, text):
+    (tmp_path / "long.csv").write_text(text.replace("3,5,4", "9,5,4"))
+    reader = read_rows(tmp_path / "long.csv")
+    (found,) = reader.chunks()
+    reader.close()
+    assert reader.names == ["x", "y"]
+    assert not found.lines
+    assert found.bad[0].reason.startswith("has 3 values, expected 2")

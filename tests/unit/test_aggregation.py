@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from streamgp.wrappers import aggregation
-from streamgp.wrappers.aggregation import ML_POLY, PREDICTION, RECENT, RULES, SPOKEN, STACKED, VOICES
+from streamgp.wrappers.aggregation import (
+    ISSUED,
+    ML_POLY,
+    PREDICTION,
+    RANGE,
+    RECENT,
+    ROOM,
+    RULES,
+    SPOKEN,
+    STACKED,
+    VOICES,
+)
 
 
 def state(K):
@@ -21,32 +32,39 @@ def state(K):
     )
 
 
-def combined(rule, y, means, kept=None):
-    spoken, weights, recent = np.empty((len(y), SPOKEN)), np.empty(means.shape), np.empty(means.shape)
-    aggregation.combine(
-        rule, np.array([0.99]), y, means, means, *(kept or state(means.shape[1])), spoken, weights, recent
+def whole(rule, y, said, kept=None, reach=0.0, seen=None):
+    """What is said of each row, the weights, those of the members with a variance, and the mixture."""
+    K, kept, seen = said.shape[2], kept or state(said.shape[2]), np.zeros(RANGE) if seen is None else seen
+    spoken, mixed, (judged, weights, heard) = (
+        np.empty((len(y), SPOKEN)),
+        np.empty((3, len(y))),
+        np.empty((3, len(y), K)),
     )
+    out = judged, spoken, weights, heard, mixed
+    aggregation.combine(rule, np.array([0.99]), reach, True, y, said, seen, *kept, *out)
+    return spoken, weights, heard, mixed
+
+
+def combined(rule, y, means, kept=None):
+    spoken, weights, *_ = whole(rule, y, np.stack([means, *np.full((2, *means.shape), np.nan)]), kept)
     return spoken[:, PREDICTION], weights
 
 
 def late(rule, y, means, rows, judged):
     """Predictions where each target comes so many rows later."""
-    kept, spoken = state(means.shape[1]), np.empty((len(y), SPOKEN))
+    K = means.shape[1]
+    kept, spoken, numbers = state(K), np.empty((len(y), SPOKEN)), np.arange(K)
+    issued = np.full((len(y), ISSUED), np.nan)
+    issued[:, :K] = np.where(np.isnan(means), -1.0, 1.0) * (1 + numbers)
+    issued[:, ROOM : ROOM + K] = judged
     for t in range(len(y)):
-        one, unknown = slice(t, t + 1), np.array([np.nan])
-        aggregation.combine(
-            rule,
-            np.array([0.99]),
-            unknown,
-            means[one],
-            means[one],
-            *kept,
-            spoken[one],
-            *np.empty((2, 1, means.shape[1])),
-        )
+        one = slice(t, t + 1)
+        said = np.stack([means[one], *np.full((2, 1, K), np.nan)])
+        spoken[one], *_ = whole(rule, np.array([np.nan]), said, kept)
+        issued[one, 2 * ROOM :] = spoken[one]
         if t >= rows:
             due = slice(t - rows, t - rows + 1)
-            aggregation.learn_issued(rule, np.array([0.99]), y[due], means[due], judged[due], *kept, spoken[due])
+            aggregation.learn_issued(rule, np.array([0.99]), 0.0, y[due], numbers, issued[due], np.zeros(RANGE), *kept)
     return spoken[:, PREDICTION]
 
 
@@ -247,3 +265,29 @@ def test_a_member_that_is_a_million_times_better_is_soon_alone(rule):
     means = y[:, None] + rng.normal(size=(600, 8)) * [1e-4, 2, 2, 3, 5, 20, 80, 110]
     means[:20, 0], means[:100, 1:5] = np.nan, np.nan
     assert np.abs(combined(rule, y, means)[0] - y)[400:].max() < 0.01
+
+
+@pytest.mark.parametrize("rule", range(len(RULES)))
+def test_the_mixture_is_that_of_the_members_with_their_recent_errors_where_they_have_no_variance(rule):
+    y, means = stream()
+    r = np.random.default_rng(1)
+    variance, noise = r.uniform(0.1, 2.0, (2, *means.shape))
+    variance[:, 0], noise[:, 1] = np.nan, np.inf
+    _, weights, heard, mixed = whole(rule, y, np.stack([means, variance, noise]))
+    squares, rows, expected = np.zeros(means.shape[1]), np.zeros(means.shape[1]), []
+    for t, row in enumerate(means):
+        recent = np.array([s / n if n else np.nan for s, n in zip(squares, rows, strict=True)])
+        own = np.array([0.0, 0.0, *variance[t, 2:]]), np.array([*recent[:2], *noise[t, 2:]])
+        left = np.where(np.isfinite(own[1]), weights[t], 0.0)
+        left = left / left.sum() if left.any() else np.full_like(left, np.nan)
+        np.testing.assert_allclose(heard[t], left, rtol=1e-12)
+        if np.isnan(left).all():
+            expected.append((np.nan, np.nan))
+        else:
+            spread = sum(w * (m - mixed[0, t]) ** 2 for w, m in zip(weights[t], row, strict=True) if w > 0)
+            inside, outside = (sum(w * v for w, v in zip(left, part, strict=True) if w > 0) for part in own)
+            expected.append((inside + spread, outside))
+        if not np.isnan(y[t]):
+            awake = ~np.isnan(row)
+            squares[awake], rows[awake] = 0.99 * squares[awake] + (y[t] - row[awake]) ** 2, 0.99 * rows[awake] + 1
+    np.testing.assert_allclose(mixed[1:].T, expected, rtol=1e-8)

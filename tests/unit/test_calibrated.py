@@ -5,10 +5,12 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract.prediction import ladder_levels
 
 N = 3000
 
@@ -30,11 +32,15 @@ class PlainCalibration:
         names = [("raw", None)] + [("std", r) for r in rates] + [("unit", r) for r in rates]
         self.sides = [
             {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0), "b": 0.0, "sum": 0.0}
-            | {"rows": {"std": [], "unit": [], "said": []}}
+            | {"rows": {"std": [], "unit": [], "issued": []}}
             for _ in range(2)
         ]
         self.fastest = max(rates)
-        self.many = {True: max(3, math.ceil(math.log(1e-3) / math.log(2 * self.a))), False: max(20, 1 / self.a)}
+        small = NormalDist().cdf(self.z / math.e) - NormalDist().cdf(-self.z / math.e)
+        self.many = {
+            True: max(3, math.ceil(math.log(1e-3) / math.log(2 * self.a))),
+            False: max(6, math.ceil(math.log(1e-6) / math.log(small))),
+        }
         self.leaps = 0
         self.unit, self.seen, self.size, self.weight = 1.0, {"std": 0, "unit": 0}, {"std": 0.0, "unit": 0.0}, 0.0
 
@@ -53,16 +59,21 @@ class PlainCalibration:
 
     def leap(self, row, x, bound):
         """The log of the ratio of the error nearest to the bound, of many in a row that all lie far from it."""
-        if x <= 0:
+        if x == 0:
             return 0.0
-        if row and (row[0] > 0) != (x > bound):
+        ratio = math.log(abs(x) / bound)
+        beyond, small = x > bound, ratio < -1 and self.seen["unit"] > 100
+        if x < 0 and row and row[0] > 0:  # the other side says nothing of how far errors lie beyond this bound
+            return 0.0
+        if not (beyond or small) or (row and (row[0] > 0) != beyond):
             row.clear()
-        row.append(math.log(x / bound))
-        if len(row) < self.many[x > bound]:
-            return 0.0
-        nearest = min(row, key=abs)
-        row.clear()
-        return nearest if abs(nearest) > 1 else 0.0
+        if beyond or small:
+            row.append(ratio)
+            if len(row) == self.many[beyond]:
+                nearest = min(row, key=abs)
+                row.clear()
+                return nearest if abs(nearest) > 1 else 0.0
+        return 0.0
 
     def row(self, y, mean, std):
         reach = [self.reach(side, std) for side in self.sides]
@@ -77,13 +88,13 @@ class PlainCalibration:
                 continue
             self.seen[kind] += 1
             if self.seen[kind] <= self.warmup:
-                step = 1 / min(self.seen[kind], 10)
-                self.size[kind] += step * (math.log(abs(error) / self.scale(kind, std)) - self.size[kind])
+                step = 1 / min(self.seen[kind], 20)
+                self.size[kind] += step * (math.sqrt(abs(error) / self.scale(kind, std)) - self.size[kind])
                 for side in self.sides:
                     for name in side["log"]:
                         if name[0] == kind:
-                            # 0.635...: minus the mean of the log of the size of a standard Gaussian
-                            side["log"][name] = self.size[kind] + math.log(self.z) + 0.6351814227307391
+                            # 0.822...: the mean of the root of the size of a standard Gaussian
+                            side["log"][name] = 2 * math.log(self.size[kind] / 0.8222089612166868) + math.log(self.z)
         aim = self.a * self.seen["unit"] / (self.seen["unit"] + 40)  # cautious while errors are few
         for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
             if not known:
@@ -106,7 +117,7 @@ class PlainCalibration:
             side["loss"] = {name: loss - least for name, loss in side["loss"].items()}
             side["b"] += self.correction * ((x > h) - aim)
             side["sum"] = self.keep * side["sum"] + min(mine, 100 * average)
-            if leap := self.leap(side["rows"]["said"], x, h):
+            if leap := self.leap(side["rows"]["issued"], x, h):
                 side["sum"] = self.weight * h * math.exp(leap)
                 behind = 100.0 if leap > 0 else 0.0
                 side["loss"] = {name: 0.0 if name[1] == self.fastest else behind for name in side["loss"]}
@@ -315,14 +326,134 @@ def test_half_gaussians_are_a_density_with_the_quantiles_of_the_interval():
     assert evaluate.pit([0.0, 1.0, 4.0], p) == pytest.approx([0.05, 0.5, 0.95])
 
 
-def test_the_deviation_is_the_root_mean_square_distance_from_the_mean():
+def test_the_deviation_is_that_of_two_halves_through_the_bounds():
     X, y = wrong_model_data(300)
     model = sg.Calibrated(sg.KRLST())
     model.learn_many(X, y)
     p = model.predict_one(X[0])
-    draws = p.sample(400_000, seed=1)
-    assert p.std == pytest.approx(np.sqrt(np.mean((draws - p.mean) ** 2)), rel=0.01)
+    sides = np.array([p.mean - p.lower, p.upper - p.mean]) / NormalDist().inv_cdf(0.95)
+    assert p.std == pytest.approx(np.sqrt(np.mean(sides**2)))
     assert p.variance / p.noise == pytest.approx(p.raw.variance / p.raw.noise)
+
+
+# The distribution.
+
+
+def with_shape(level=0.9):
+    """A distribution with a median that is not the mean, an upper tail that is heavy and a lower one that is not."""
+    levels = ladder_levels(level)
+    quantiles = np.where(levels < 0.5, 0.7, 1.3) * stats.t.ppf(levels, 4) + 0.2
+    bound = 0.5 - level / 2
+    lower, upper = np.interp([bound, 1 - bound], levels, quantiles)
+    ratios = np.where(quantiles < 0, quantiles / -lower, quantiles / upper)
+    raw = sg.Prediction(1.0, 0.3, 0.1)
+    shape = (*ratios, 0.0, 0.8, 0.3, 1.1)
+    return sg.CalibratedPrediction(1.0, 1.5, 0.5, 1.0 + lower, 1.0 + upper, level, raw, tuple(shape))
+
+
+@pytest.mark.parametrize("build", [prediction, with_shape, lambda: with_shape(0.999), lambda: with_shape(0.37)])
+def test_the_quantiles_are_a_distribution(build):
+    p = build()
+    q = np.concatenate([[1e-12, 1e-6, 4e-4], np.linspace(0.001, 0.999, 57), [1 - 4e-4, 1 - 1e-6]])
+    y = p.quantile(q)
+    assert np.all(np.diff(y) > 0)
+    np.testing.assert_allclose(p.cdf(y), q, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(p.p_value(y, "upper"), 1 - q, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        p.quantile(p.cdf(np.linspace(-2, 4, 31))), np.linspace(-2, 4, 31), rtol=1e-10, atol=1e-10
+    )
+    assert p.interval() == pytest.approx([p.quantile(0.5 - p.level / 2), p.quantile(0.5 + p.level / 2)], rel=1e-10)
+    for level in (0.2, 0.95, 0.9995):
+        assert p.interval(level) == pytest.approx([p.quantile(0.5 - level / 2), p.quantile(0.5 + level / 2)], rel=1e-9)
+    for at in (-6.0, -1.1, 0.31, 2.07, 9.0):  # away from the quantiles, at which it may jump
+        slope = (p.cdf(at + 1e-6) - p.cdf(at - 1e-6)) / 2e-6
+        assert math.exp(p.log_density(at)) == pytest.approx(slope, rel=1e-4)
+    draws = p.sample(200_000, seed=3)
+    np.testing.assert_allclose(np.mean(draws[:, None] < y[3:-3], axis=0), q[3:-3], atol=0.005)
+
+
+@pytest.mark.parametrize("build", [prediction, with_shape])
+def test_the_score_of_the_quantiles_is_the_integral_of_its_definition(build):
+    p = build()
+    few = np.logspace(-12, -3.4, 60)
+    ends = p.quantile(np.array([*few, *np.linspace(0.0005, 0.9995, 1000), *(1 - few)]))
+    for y in (-9.0, -0.4, 1.0, 2.3, 30.0):
+        cuts = np.unique(np.concatenate([ends, p.quantile(ladder_levels(0.9)), [y, 1.0]]))
+        nodes, weights = np.polynomial.legendre.leggauss(8)
+        half, middle = 0.5 * np.diff(cuts)[:, None], 0.5 * (cuts[1:] + cuts[:-1])[:, None]
+        x = middle + half * nodes
+        squares = np.where(x < y, p.cdf(x), p.p_value(x, "upper")) ** 2
+        assert p.crps(y) == pytest.approx(np.sum(half * weights * squares), rel=1e-8)
+
+
+def test_rows_of_quantiles_are_those_of_each_row():
+    X, y = wrong_model_data(400)
+    model = sg.Calibrated(sg.QKLMS(capacity=20))
+    p = model.track(X, y)
+    one = model.predict_one(X[0])
+    assert len(one.shape) == len(p.shape) == len(ladder_levels(0.9)) + 4
+    for name, value in (("cdf", 0.3), ("crps", 0.3), ("log_density", 0.3), ("p_value", 0.3), ("quantile", 0.93)):
+        rows = getattr(p, name)(np.full(400, value))
+        assert rows.shape == (400,)
+        assert rows[377] == pytest.approx(getattr(p[377], name)(value), rel=1e-12)
+        assert isinstance(getattr(one, name)(value), float)
+    both = sg.Calibrated(sg.QKLMS(capacity=20)).track(X, np.column_stack([y, y]))
+    assert both.quantile(0.99).shape == both.cdf(0.0).shape == (400, 2)
+    np.testing.assert_allclose(both[:, 1].quantile(0.99), p.quantile(0.99), rtol=1e-9)
+    np.testing.assert_allclose(p._moved(3.0, 2.0).quantile(0.99), 3.0 + 2.0 * p.quantile(0.99), rtol=1e-12)
+
+
+def test_every_level_covers_and_the_score_improves():
+    rng = np.random.default_rng(5)
+    n = 12_000
+    size = np.exp(0.7 * np.sin(np.arange(n) / 300))  # drifts, lopsided, with heavy tails; the model knows none of it
+    y = size * (stats.skewnorm.ppf(rng.random(n), 4) + 0.3 * rng.standard_t(3, n))
+    p = sg.Calibrated(sg.SOGP(capacity=5)).track(np.zeros((n, 1)), y)[2000:]
+    surprise = p.p_value(y[2000:])
+    for level in (0.5, 0.8, 0.9, 0.95, 0.99):
+        assert np.mean(surprise > 1 - level) == pytest.approx(level, abs=0.01)
+    assert 0.997 <= np.mean(surprise > 0.001) <= 0.9997
+    assert np.mean(surprise < 1e-4) < 5e-4
+    assert np.mean(p.crps(y[2000:])) < np.mean(p.raw.crps(y[2000:]))
+    histogram = np.histogram(evaluate.pit(y[2000:], p), bins=10, range=(0, 1))[0] / 10_000
+    np.testing.assert_allclose(histogram, 0.1, atol=0.01)
+
+
+def test_from_row_20_on_intervals_cover():
+    rng = np.random.default_rng(2)
+    streams, inside = 60, []
+    for k in range(streams):
+        y = 10.0 ** rng.uniform(-3, 3) * (rng.normal(size=120) if k % 2 else rng.standard_t(4, 120))
+        low, high = sg.Calibrated(sg.InputValue(0)).track(np.zeros((120, 1)), y).interval()
+        inside.append((low <= y) & (y <= high))
+    for start in (20, 40, 80):
+        assert 0.85 <= np.mean(np.array(inside)[:, start : start + 40]) <= 0.95
+
+
+def test_both_ends_recover_together_after_errors_on_one_side():
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=1200)
+    y[600:640] += 30.0  # the model has not followed yet
+    p = sg.Calibrated(sg.InputValue(0)).track(np.zeros((1200, 1)), y)
+    below, above = p.mean - p.lower, p.upper - p.mean
+    assert np.median(above[630:640]) > 20
+    assert np.max(above[670:720]) < 5  # within 30 rows of the last large error
+    assert np.max(below[670:720]) < 5
+    assert 0.85 <= evaluate.coverage(y[680:900], p.lower[680:900], p.upper[680:900]) <= 0.96
+
+
+def test_the_tails_and_their_evidence_can_be_read():
+    rng = np.random.default_rng(4)
+    model = sg.Calibrated(sg.InputValue(0))
+    assert math.isnan(model.tails[0].xi)
+    model.learn_many(np.zeros((8000, 1)), np.where(np.arange(8000) % 2, 1, -1) * rng.exponential(size=8000))
+    for tail in model.tails:
+        assert tail.level == 0.001
+        assert tail.rows == pytest.approx(400, abs=60)
+        assert 0 <= tail.xi < 0.25
+    heavy = sg.Calibrated(sg.InputValue(0))
+    heavy.learn_many(np.zeros((8000, 1)), rng.standard_t(2, 8000))
+    assert all(tail.xi > 0.2 for tail in heavy.tails)
 
 
 def test_some_rows_of_a_calibrated_prediction_are_one():

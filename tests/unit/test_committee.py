@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.contract.model import Shape
+from streamgp.wrappers import aggregation
 from tests.inside import Stopped
 
 rng = np.random.default_rng(3)
@@ -225,15 +225,12 @@ def plain_limits(y, reach):
     return np.array(found).T
 
 
-@pytest.mark.parametrize("cuts", [(), (1, 7, 30, 31, 90)])
-def test_limits_are_those_of_the_plain_loop(cuts):
+def test_limits_are_those_of_the_plain_loop():
     _, y = stream(120)
     y[[0, 1, 50, 51, 119]] = np.nan
-    model = sg.Committee(members(), reach=3.0)
-    model._prepare(Shape(2, 1, scalar=True, certain=True))
-    parts = [model._limits(y[a:b, None]) for a, b in itertools.pairwise([0, *cuts, len(y)])]
-    low, high = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))
-    np.testing.assert_array_equal([low, high], plain_limits(y, 3.0))
+    seen = np.zeros(aggregation.RANGE)
+    found = [aggregation.limits(3.0, target, seen) for target in y]
+    np.testing.assert_array_equal(np.transpose(found), plain_limits(y, 3.0))
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -328,6 +328,13 @@ def test_a_student_t_prediction_is_that_of_function_plus_noise(dof, variance, sc
         inside_ = stats.t.cdf(high, dof, loc=f, scale=scale) - stats.t.cdf(low, dof, loc=f, scale=scale)
         assert np.sum(weight * inside_) / weight.sum() == pytest.approx(level, abs=1e-9)
         assert low + high == pytest.approx(1.4)
+        assert p.quantile(0.5 - level / 2) == pytest.approx(low, rel=1e-9)
+        assert p.cdf(high) == pytest.approx(0.5 + level / 2, abs=1e-10)
+        assert p.p_value(high) == pytest.approx(1 - level, abs=1e-10)
+    if dof > 2:
+        away = np.sinh(np.linspace(0, 9, 3001))  # from y, on either side
+        squares = p.cdf(2.0 - away) ** 2 + p.p_value(2.0 + away, side="upper") ** 2
+        assert p.crps(2.0) == pytest.approx(np.trapezoid(squares, away), rel=1e-5)
     np.testing.assert_allclose(p.noise, stats.t.var(dof, scale=scale) if dof > 2 else np.nan)
     draws = p.sample(100_000, seed=2)
     assert np.mean((low <= draws) & (draws <= high)) == pytest.approx(0.99, abs=0.002)
@@ -357,6 +364,16 @@ def test_the_interval_of_a_class_holds_what_is_not_improbable():
     assert low.tolist() == [0, 0, 1]
     assert high.tolist() == [0, 1, 1]
     assert sg.ClassPrediction.of(0.0, 0.0).interval() == (0.0, 1.0)
+    assert p.quantile(0.95).tolist() == high.tolist()
+
+
+def test_a_class_has_the_distribution_of_its_probability():
+    p = sg.ClassPrediction.of(0.4, 0.5)
+    one = p.mean
+    assert [p.cdf(y) for y in (-1, 0, 0.5, 1)] == pytest.approx([0, 1 - one, 1 - one, 1])
+    assert [p.pit(y) for y in (0, 1)] == pytest.approx([(1 - one) / 2, 1 - one / 2])
+    assert [p.p_value(y, side="upper") for y in (0, 1)] == pytest.approx([1, one])
+    assert [p.crps(y) for y in (0, 1)] == pytest.approx([one**2, (1 - one) ** 2])
 
 
 @pytest.mark.parametrize(("m", "v"), [(0.0, 1.0), (3.0, 1e-4), (9.0, 0.25), (-2.0, 4.0), (12.0, 1e-6)])
@@ -376,6 +393,14 @@ def test_a_count_prediction_is_that_of_the_mixture(m, v):
             assert before < tail + 1e-7
             assert at >= tail - 1e-7
     y = np.floor(mean)
+    at, before = (np.sum(weight * stats.poisson.cdf(k, rate)) for k in (y, y - 1))
+    assert p.cdf(y) == pytest.approx(at, abs=1e-7)
+    assert p.p_value(y, side="upper") == pytest.approx(1 - before, abs=1e-7)
+    assert p.pit(y) == pytest.approx(0.5 * (at + before), abs=1e-7)
+    k = np.arange(p.quantile(1e-12), p.quantile(1 - 1e-7) + 1)
+    if k.size < 30_000:
+        step = (p.cdf(k) - (k >= y)) ** 2
+        assert p.crps(y) == pytest.approx(np.sum(step), rel=1e-9 if k.size < 1000 else 1e-3)
     assert p.log_density(y) == pytest.approx(np.log(np.sum(weight * stats.poisson.pmf(y, rate))), abs=1e-8)
     assert p.log_density(0.5) == p.log_density(-1) == -np.inf
     draws = p.sample(50_000, seed=3)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 import streamgp as sg
 
@@ -27,6 +30,51 @@ def test_arrays_of_rows_and_outputs():
     assert p[1, 1].mean == 3.0
 
 
+def test_a_prediction_is_the_gaussian_of_scipy():
+    mean, variance, noise = np.array([1.0, -20.0, 0.0]), np.array([0.3, 4.0, 1e-6]), np.array([0.2, 0.0, 1e-4])
+    p, normal = sg.Prediction(mean, variance, noise), stats.norm(mean, np.sqrt(variance + noise))
+    for z in (-37.0, -5.0, -1.0, 0.0, 0.3, 8.0, 37.0):
+        y = mean + z * normal.std()
+        np.testing.assert_allclose(p.cdf(y), normal.cdf(y), rtol=1e-12)
+        np.testing.assert_allclose(p.pit(y), normal.cdf(y), rtol=1e-12)
+        np.testing.assert_allclose(p.p_value(y, "lower"), normal.cdf(y), rtol=1e-12)
+        np.testing.assert_allclose(p.p_value(y, "upper"), normal.sf(y), rtol=1e-12)
+        np.testing.assert_allclose(p.p_value(y), 2 * np.minimum(normal.cdf(y), normal.sf(y)), rtol=1e-12)
+        np.testing.assert_allclose(p.log_density(y), normal.logpdf(y), rtol=1e-12)
+    for q in (1e-300, 0.05, 0.5, 0.95, 1 - 1e-12):
+        np.testing.assert_allclose(p.quantile(q), normal.ppf(q), rtol=1e-12)
+    np.testing.assert_allclose([p.quantile(0.05), p.quantile(0.95)], p.interval(0.9), rtol=1e-12)
+    np.testing.assert_allclose(p.quantile([0.1, 0.5, 0.9]), normal.ppf([0.1, 0.5, 0.9]), rtol=1e-12)
+    assert 0 < p[0].p_value(1.0 + 37.0 * p[0].std) < 1e-290
+    for part in (p[0].cdf(1.0), p[0].quantile(0.3), p[0].pit(1.0), p[0].p_value(2.0), p[0].crps(2.0)):
+        assert isinstance(part, float)
+    assert p[0].cdf([0.0, 1.0]).shape == p[0].quantile([0.1, 0.2]).shape == p[0].crps([0.0, 1.0]).shape == (2,)
+
+
+def crps_by_quadrature(p, y, low, high):
+    """The definition: the integral of the squared distance between the cdf and the step at y."""
+    kinks = [*np.unique(np.clip([y, *p.interval(), p.mean], low, high))]
+    below = quad(lambda x: p.cdf(x) ** 2, low, y, points=kinks, limit=500, epsabs=1e-13)[0]
+    return below + quad(lambda x: (1 - p.cdf(x)) ** 2, y, high, points=kinks, limit=500, epsabs=1e-13)[0]
+
+
+def test_crps_is_the_integral_of_its_definition():
+    p = sg.Prediction(1.0, 0.3, 0.2)
+    for y in (-3.0, 0.9, 1.0, 4.0):
+        assert p.crps(y) == pytest.approx(crps_by_quadrature(p, y, -12.0, 14.0), abs=1e-10)
+    assert sg.Prediction(1.0, 0.0, 0.0).crps(3.5) == 2.5
+
+
+def test_what_is_not_known_gives_nan_and_what_claims_nothing_no_surprise():
+    unknown, wide = sg.Prediction(1.0, math.nan, math.nan), sg.Prediction(0.0, math.inf, 0.0)
+    for name in ("cdf", "pit", "p_value", "crps", "log_density"):
+        assert math.isnan(getattr(unknown, name)(1.0))
+        assert math.isnan(getattr(sg.Prediction(0.0, 1.0, 1.0), name)(math.nan))
+    assert math.isnan(unknown.quantile(0.3))
+    assert (wide.p_value(1e9), wide.cdf(1e9), wide.quantile(0.9)) == (1.0, 0.5, math.inf)
+    assert sg.Prediction(1.0, 0.0, 0.0).p_value([0.0, 1.0]).tolist() == [0.0, 1.0]
+
+
 def test_samples_have_the_stated_moments_and_are_repeatable():
     p = sg.Prediction(2.0, 0.3, 0.2)
     draws = p.sample(200_000, seed=1)
@@ -42,6 +90,9 @@ def test_samples_have_the_stated_moments_and_are_repeatable():
         (lambda p: p.interval(1.0), "level must be above 0 and below 1; got 1.0"),
         (lambda p: p.interval(0), "level must be a finite number above 0; got 0"),
         (lambda p: p.sample(0), "n must be a whole number of at least 1; got 0"),
+        (lambda p: p.quantile(1.0), "q must be above 0 and below 1; got 1.0"),
+        (lambda p: p.quantile([0.5, math.nan]), r"q must be above 0 and below 1; got \[0.5, nan\]"),
+        (lambda p: p.p_value(1.0, side="both"), "side must be one of 'two-sided', 'lower', 'upper'; got 'both'"),
         (lambda p: len(p), "one scalar target and has no length"),
     ],
 )

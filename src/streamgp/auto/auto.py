@@ -16,6 +16,7 @@ from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
 from streamgp.wrappers.lagged import Lagged
@@ -24,7 +25,7 @@ DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
 
 
-class Auto(StreamModel):
+class Auto(Quick):
     """A stream model without settings: it scales, chooses, tunes, calibrates and notices change by itself.
 
     Naive predictions, least squares and Gaussian processes, with and without past targets as inputs, compete in one
@@ -65,6 +66,7 @@ class Auto(StreamModel):
     _shared = False
     _without_inputs = True
     _feeds_itself = True
+    _bounded = True
 
     def __init__(
         self,
@@ -154,12 +156,21 @@ class Auto(StreamModel):
         known = [one for one in said if one is not None]
         return _side_by_side(known) if known else None
 
+    def _quick(self) -> bool:
+        return len(self._outputs) == 1 and self._outputs[0]._quick()
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        return self._outputs[0]._row(X, Y)
+
+    def _told(self) -> Prediction:
+        return self._outputs[0]._told()
+
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._screen, Y, False) if self._common["screen"] else Y
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return _side_by_side([output._predict(X) for output in self._outputs])
+        return _side_by_side([output._predict(X, conditions) for output in self._outputs])
 
     def _empty(self) -> Prediction:
         return self._empty_like(self._outputs[0]._empty())
@@ -167,10 +178,11 @@ class Auto(StreamModel):
     def _issued_width(self, p: int) -> int:
         return p * self._outputs[0]._issued_width(1)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        said, issued = zip(*(output._issue(X) for output in self._outputs), strict=True)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        said, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
         # Number by number, each for all outputs: what one output says then stands for several.
-        return _side_by_side(list(said)), np.stack(issued, axis=2).reshape(len(X), -1)
+        kept = issued[0] if len(issued) == 1 else np.stack(issued, axis=2).reshape(len(X), -1)
+        return _side_by_side(list(said)), kept
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         each = issued.reshape(len(X), -1, len(self._outputs))
@@ -191,8 +203,8 @@ class Auto(StreamModel):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Outputs([output._trajectories(count, steps) for output in self._outputs])
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._outputs[0]._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._outputs[0]._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         rows = [output._last_row() for output in self._outputs]
@@ -293,4 +305,4 @@ def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
 
 def _side_by_side(said: list[Prediction]) -> Prediction:
     """Predictions of single outputs as one."""
-    return said[0]._each(lambda *parts: np.hstack(parts), *said[1:])
+    return said[0] if len(said) == 1 else said[0]._each(lambda *parts: np.hstack(parts), *said[1:])

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.signal import lfilter
 
 from streamgp.auto import search
 from streamgp.auto.budget import Budget, cost
@@ -25,16 +24,17 @@ from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidat
 from streamgp.auto.preceded import Preceded
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged
 from streamgp.batch import FullGP
+from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
-from streamgp.wrappers import drift
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
+from streamgp.wrappers.drift import BINS, watch_beside
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Wrapper
 
@@ -139,7 +139,10 @@ class Experts(Staged):
         self.events: tuple[int, ...] = ()  # rows at which the stream changed
         # Recent squared errors and rows of the members when a generation joined.
         self._at_start: dict[str, list[float]] = {}
+        # What is done after how many rows, and for which clock that is, before or after a choice.
+        self._planned: tuple[tuple[Clock, bool] | None, dict[int, Stage]] = (None, {})
         self._model = self._first(own + max(lags, 1))
+        compile_now(watch_beside)
 
     def _first(self, d: int) -> Calibrated:
         """The committee of those who need no rows to learn from."""
@@ -156,7 +159,7 @@ class Experts(Staged):
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._clock, self._targets = np.zeros(3, dtype=np.int64), np.zeros(1, dtype=np.int64)
-            self._ranks, self._evidence, self._unit = np.zeros(drift.BINS), np.zeros(1), np.zeros(2)
+            self._ranks, self._evidence, self._unit = np.zeros(BINS), np.zeros(1), np.zeros(2)
         super()._start(d, p)
 
     def _said(self, prediction: Prediction) -> Prediction:
@@ -181,7 +184,7 @@ class Experts(Staged):
             for p in (prediction, raw)
         )
         return CalibratedPrediction(
-            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise)
+            mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise), prediction.shape
         )
 
     # When members change.
@@ -201,9 +204,18 @@ class Experts(Staged):
         watched = self._early - seen % self._early
         return min([n, watched, *(stage - seen for stage in self._stages() if stage > seen)])
 
+    def _may_fail(self) -> bool:
+        return self._before_change(2) == 1  # members have learned their first rows before they join
+
     def _stages(self) -> dict[int, Stage]:
         """What is done after how many rows."""
-        clock, warmup, early = self._now, self._warmup, self._early
+        clock = self._now
+        if self._planned[0] != (clock, self.chosen is None):
+            self._planned = (clock, self.chosen is None), self._stages_of(clock)
+        return self._planned[1]
+
+    def _stages_of(self, clock: Clock) -> dict[int, Stage]:
+        warmup, early = self._warmup, self._early
         stages: dict[int, Stage] = {}
         if (begin := clock.generation) >= 0:
             if begin == 0:
@@ -233,31 +245,25 @@ class Experts(Staged):
 
     def _watch(self, X: FloatArray, y: FloatArray, mean: FloatArray) -> None:
         """Begin a new generation where errors have grown beside those of the previous value."""
-        earlier = self._targets[0] + np.cumsum(np.isfinite(y)) - np.isfinite(y)
+        previous = X[:, self._own].copy()
+        if not self._ahead and not self._targets[0]:  # up to the first target there is none
+            known = np.flatnonzero(np.isfinite(y))
+            previous[: known[0] + 1 if len(known) else len(y)] = np.nan
         self._targets[0] += np.count_nonzero(np.isfinite(y))
-        previous = np.where((earlier > 0) | (self._ahead > 0), X[:, self._own], np.nan)
-        known = np.isfinite(y) & np.isfinite(mean) & np.isfinite(previous)
-        rows = np.flatnonzero(known)
-        if not (self._drift and len(rows)):
+        if not self._drift:
             return
-        squares = np.stack([(y - previous)[known] ** 2, np.ones(len(rows))])
-        sums, _ = lfilter([1.0], [1.0, -FADING], squares, zi=FADING * self._unit[:, None])
-        self._unit[:] = sums[:, -1]
-        if self.chosen is None:
-            return
-        start, seen = 0, int(self._seen[0])
-        said, unit, none, targets = (
-            part[:, None] for part in (mean[known], sums[0] / sums[1], np.zeros(len(rows)), y[known])
-        )
-        while start < len(rows):  # those after an alarm are ranked among themselves
-            clock, left = self._now, slice(start, None)
+        start, seen, ranked = 0, int(self._seen[0]), self.chosen is not None
+        mean, y = np.ascontiguousarray(mean), np.ascontiguousarray(y)
+        while True:  # errors after an alarm are ranked among themselves
+            clock = self._now
             armed = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
-            at = self._detector.watch(said[left], unit[left], none[left], targets[left], plain=False, armed=armed)
+            rows = mean, previous, y, start
+            at = self._detector.watch_beside(*rows, FADING, self._unit, ranked=ranked, armed=armed)
             if at < 0:
-                break
-            start += at + 1
+                return
+            start = at + 1
             self._end_generation()
-            self._set(generation=seen + int(rows[start - 1]) + 1)
+            self._set(generation=seen + start)
 
     @property
     def _detector(self) -> Detector:

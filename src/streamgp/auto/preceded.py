@@ -8,7 +8,7 @@ from streamgp.contract import freerun
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.mapped import Mapped, MappedTrajectories
+from streamgp.wrappers.mapped import Mapped, MappedTrajectories, Picked
 
 
 class Preceded(Mapped):
@@ -21,6 +21,7 @@ class Preceded(Mapped):
         columns: how many inputs, the first ones, are seen again.
     """
 
+    _notes_late = True
     _x: FloatArray  # (columns,) of the last row; NaN before the first
 
     def __init__(self, model: StreamModel, *, columns: int) -> None:
@@ -49,12 +50,14 @@ class Preceded(Mapped):
         before = np.repeat(self._x[None], len(X), axis=0) if Y is None else np.vstack([self._x, own[:-1]])
         return np.hstack([X, np.where(np.isnan(before), own, before)])
 
+    def _picked(self, seen: Picked) -> Picked:
+        return seen._replace(columns=np.append(seen.columns, -1 - np.arange(self._columns)))
+
+    def _remembered(self, X: FloatArray) -> FloatArray:
+        return X[0, : self._columns] if np.isnan(self._x[0]) else self._x
+
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:] = X[-1, : self._columns]
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        super()._resolve(X, Y, issued, conditions)
-        self._note(X, Y)
 
     def _memory_arrays(self) -> list[FloatArray]:
         return [self._x, *super()._memory_arrays()]

@@ -16,6 +16,7 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray
 from streamgp.tuning.tune import NoEvidenceError, fit_prefix
 from streamgp.wrappers.calibrated import Calibrated
@@ -64,9 +65,10 @@ class Rows(NamedTuple):
     missed: FloatArray
 
 
-class Staged(StreamModel):
+class Staged(Quick):
     """A stream model that keeps its last rows, and is built anew or changed after some of them."""
 
+    _bounded = True
     _model: Calibrated  # that predicts
     _room: int  # rows that are kept
     # (room, d + 1 + 2 p) inputs, time, targets and errors of the last rows, each at its number modulo room
@@ -120,15 +122,32 @@ class Staged(StreamModel):
     def _may_fail(self) -> bool:
         return self._before_change(2) == 1 or super()._may_fail()
 
+    def _quick(self) -> bool:
+        return self._d is not None and not self._may_fail() and self._model._quick()
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        row = self._model._row(X, Y)
+        if Y is not None:
+            self._keep(X, Y, row.mean, None)
+        return row
+
+    def _told(self) -> Prediction:
+        told = self._model._told()
+        said = self._said(told)
+        return said if said is told else said._each(float)
+
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
         n = len(X)
         targets = np.full_like(mean, np.nan) if Y is None else Y
         self._watch(X, targets[:, 0], mean[:, 0])
-        time = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
-        rows = np.column_stack([X, time, targets, targets - mean])[-self._room :]
-        last = int(self._seen[0]) + n
-        self._kept[np.arange(last - len(rows), last) % self._room] = rows
+        last, kept, (d, p) = int(self._seen[0]) + n, min(n, self._room), (X.shape[1], mean.shape[1])
+        at = (last - 1) % self._room
+        where = slice(at, at + 1) if n == 1 else np.arange(last - kept, last) % self._room
+        self._kept[where, :d] = X[n - kept :]
+        self._kept[where, d] = np.nan if conditions is None else conditions[n - kept :, TIME]
+        self._kept[where, d + 1 : d + 1 + p] = targets[n - kept :]
+        self._kept[where, d + 1 + p :] = (targets - mean)[n - kept :]
         self._seen[0] = last
         if self._before_change(0) == 0:
             self._change()
@@ -144,21 +163,21 @@ class Staged(StreamModel):
         """What users see of a prediction."""
         return prediction
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return self._said(self._model._predict(X))
+        return self._said(self._model._predict(X, conditions))
 
     # Late targets: the mean that was issued is what the row is judged by.
 
     def _issued_width(self, p: int) -> int:
         return p + self._model._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._model._issue(X)
-        return self._said(prediction), np.hstack([prediction.mean, issued])
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._model._issue(X, conditions)
+        return self._said(prediction), np.concatenate([prediction.mean, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        mean, rest = np.split(issued, [Y.shape[1]], axis=1)
+        mean, rest = issued[:, : Y.shape[1]], issued[:, Y.shape[1] :]
         self._model._resolve(X, Y, rest, conditions)
         self._keep(X, Y, mean, conditions)
 
@@ -201,8 +220,8 @@ class Staged(StreamModel):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._model._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._model._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._model._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._model._last_row()

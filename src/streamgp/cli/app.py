@@ -12,6 +12,7 @@ from streamgp.cli.compare import compare
 from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
 from streamgp.cli.doctor import doctor
+from streamgp.cli.forecast import forecast
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
 from streamgp.cli.push import push
@@ -60,7 +61,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, serve, push, demo, compare, models, inspect, cite, doctor]
+commands: list[Any] = [run, forecast, serve, push, demo, compare, models, inspect, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

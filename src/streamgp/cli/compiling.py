@@ -26,6 +26,7 @@ MODULES = (
     "wrappers.drift",
     "wrappers.outliers",
     "wrappers.scaling",
+    "wrappers.surprise",
 )
 
 

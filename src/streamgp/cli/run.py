@@ -58,6 +58,13 @@ Budget = Annotated[
         help="Processor time that a row of auto may take once models are chosen: 100us, 1ms...; 300us if not given.",
     ),
 ]
+Alarms = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE",
+        help="Tell abnormal rows, with this many false alarms: for each row, 1e-3, or by the time column, 1/week.",
+    ),
+]
 OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
 
 
@@ -75,6 +82,7 @@ def run(
     set_: Settings = None,
     budget: Budget = None,
     half_life: HalfLife = None,
+    alarms: Alarms = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
@@ -120,7 +128,11 @@ def run(
                 ticket=ticket,
                 model=model,
                 settings=parse_settings(set_)
-                | {k: v for k, v in (("budget", budget), ("half_life", half_life)) if v is not None},
+                | {
+                    name: value
+                    for name, value in (("budget", budget), ("half_life", half_life), ("alarms", alarms))
+                    if value is not None
+                },
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,

@@ -26,8 +26,11 @@ def serve(
     max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="Most streams.")] = 1000,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Longest body of a request.")] = 8 << 20,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Streams that work at once. Default: four per core.")
+        int | None, typer.Option(metavar="N", min=1, help="Streams that do long work at once. Default: four per core.")
     ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Processes that share the streams by their names.")
+    ] = 1,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
@@ -46,6 +49,7 @@ def serve(
             limits,
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
+            workers=workers,
         )
 
 

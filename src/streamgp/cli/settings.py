@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-OPTIONS = ("target", "inputs", "lags", "horizon", "model", "budget", "half_life", "on_error")
+OPTIONS = (
+    "target",
+    "inputs",
+    "lags",
+    "horizon",
+    "model",
+    "budget",
+    "half_life",
+    "alarms",
+    "on_error",
+    "ahead",
+    "quantiles",
+)
 PLACES = ("out", "report", "plot", "save", "load", "new_source", "data", "state")
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
     "settings": "--set",

@@ -6,11 +6,50 @@ observation, one for all outputs or one for each. NaN: not given. Where none is 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, whole
 
 TIME, WEIGHT, NOISE = range(3)
+
+
+class Moment(NamedTuple):
+    """Where a model with a kernel over time stands.
+
+    Args:
+        seen: time of the last row; NaN: there was none.
+        spacing: time between the last two rows learned; 0: there were none.
+        learned: time of the last row learned; NaN: there was none.
+    """
+
+    seen: float
+    spacing: float
+    learned: float
+
+    def next(self, steps: Any) -> FloatArray:
+        """The times of the next rows, as far apart as the last two."""
+        steps = whole("steps", steps)
+        return (0.0 if np.isnan(self.seen) else self.seen) + (self.spacing or 1.0) * np.arange(1.0, steps + 1)
+
+    @property
+    def one_later(self) -> float:
+        """The time of a row that comes without one."""
+        return 0.0 if np.isnan(self.seen) else self.seen + 1.0
+
+
+def refuse_past(times: FloatArray, now: float, *, many: bool, follow: bool) -> None:
+    """Refuse times that are missing or before now (NaN: no time yet), or, of rows that follow, before each other."""
+    before = np.concatenate([[now], times[:-1]]) if follow else np.full(len(times), now)
+    for at in np.flatnonzero(~np.isfinite(times) | (times < before)):
+        where = f" in row {at}" if many else ""
+        if not np.isfinite(times[at]):
+            raise ValueError(f"time is missing or not finite{where}; nothing was learned. Give the row its time")
+        raise ValueError(
+            f"time goes backwards{where}: {times[at]:.15g} after {before[at]:.15g}; the past cannot be predicted or "
+            "learned by a filter. Sort the rows by time"
+        )
 
 
 def part(conditions: FloatArray | None, start: int, stop: int) -> FloatArray | None:

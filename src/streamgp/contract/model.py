@@ -12,7 +12,7 @@ import numpy as np
 from streamgp.contract import freerun, inputs
 from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.checks import check
-from streamgp.contract.conditions import NOISE, TIME, WEIGHT
+from streamgp.contract.conditions import NOISE, TIME, WEIGHT, Moment
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved
@@ -63,6 +63,8 @@ class Health(NamedTuple):
             plausible, and had no weight.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize). They are in the data, so they are not among the ``repairs``.
+        late_rows: rows whose targets came after those of later rows, of a model with a kernel over time within
+            ``Delayed``: they were learned at the time of the last of these; no repair.
         resets: times that a model of a fleet in single precision had to start again.
     """
 
@@ -75,6 +77,7 @@ class Health(NamedTuple):
     floored_pivots: int = 0
     limited_rows: int = 0
     fill_values: int = 0
+    late_rows: int = 0
     resets: int = 0
 
     @property
@@ -181,8 +184,8 @@ class StreamModel(Saved):
         return Y
 
     @abc.abstractmethod
-    def _predict(self, X: FloatArray) -> Prediction:
-        """Predict rows that would each come next."""
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict rows that would each come next, at their times where there is a kernel over time."""
 
     # A row whose target comes late is issued, and resolved when the target is there. What was predicted counts then.
 
@@ -190,9 +193,9 @@ class StreamModel(Saved):
         """How many numbers a row with p outputs keeps from its issue until it is resolved."""
         return 0
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         """Predict rows that would each come next; the numbers by which they are judged later, (n, issued width)."""
-        return self._predict(X), np.empty((len(X), 0))
+        return self._predict(X, conditions), np.empty((len(X), 0))
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         """Learn one row, (1, d), that was issued before other rows were learned."""
@@ -238,7 +241,7 @@ class StreamModel(Saved):
         """So many futures of so many rows; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         """Predict rows that would each come next, together."""
         raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
 
@@ -296,11 +299,13 @@ class StreamModel(Saved):
 
     # What users call.
 
-    def predict_one(self, x: Any) -> Prediction:
+    def predict_one(self, x: Any, *, time: Any = None) -> Prediction:
         """Predict the target of one row that would come next; the model does not change.
 
         Args:
             x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
+            time: of the row, not before the last learned one; models without a kernel over time take no notice. None:
+                one after the last row.
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -308,24 +313,28 @@ class StreamModel(Saved):
         self._owner = me
         try:
             X = inputs.row(x, self._shape.d)
-            return self._shaped(self._started_for(X)._predict(X), many=False)
+            conditions = None if time is None else self._conditions_at(time, 1, many=False)
+            return self._shaped(self._started_for(X)._predict(X, conditions), many=False)
         finally:
             self._owner = owner
 
-    def predict_many(self, X: Any) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, *, time: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next: the memory does not advance from one to the other.
 
         Args:
             X: (n, d) rows.
+            time: (n,) times of the rows, in any order; see ``predict_one``.
         """
         X = inputs.rows(X, self._d)
-        return self._shaped(self._started_for(X)._predict(X), many=True)
+        conditions = None if time is None else self._conditions_at(time, len(X), many=True)
+        return self._shaped(self._started_for(X)._predict(X, conditions), many=True)
 
-    def predict_joint(self, X: Any) -> JointPrediction:
+    def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.
 
         Args:
             X: (n, d) rows; the memory does not advance from one to the other, as in predict_many.
+            time: (n,) times of the rows, in any order; see ``predict_one``.
 
         Returns:
             A JointPrediction; models without a joint posterior raise ValueError (docs/joint-predictions.md).
@@ -334,7 +343,8 @@ class StreamModel(Saved):
         if not len(X):
             raise ValueError("X has no rows: there is nothing to predict together")
         self._refuse_unfit(X, many=True)
-        return self._started_for(X)._joint(X).shaped(self._shape.scalar)
+        conditions = None if time is None else self._conditions_at(time, len(X), many=True)
+        return self._started_for(X)._joint(X, conditions).shaped(self._shape.scalar)
 
     def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
         """Advance the memory by one row, then learn its target.
@@ -345,7 +355,8 @@ class StreamModel(Saved):
             noise: variance of this observation's noise, above 0, or p of them where outputs are separate; None: the
                 model's own.
             time: when the row was observed, a number, datetime or datetime64; a model with ``half_life`` forgets by
-                what has passed since the last learned row, all others take no notice.
+                what has passed since the last learned row, one with a kernel over time learns what changes with it
+                (None: one after the last row), all others take no notice.
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -423,11 +434,14 @@ class StreamModel(Saved):
     ) -> Prediction:
         """Predict the next rows after the last one learned, fed with the model's own predictions; nothing is learned.
 
+        With a kernel over time, and nothing that is fed back, the forecast is in closed form, and has its components.
+
         Args:
-            steps: rows ahead.
+            steps: rows ahead; with a kernel over time as far apart as the last two, or their times, (steps,).
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within
                 Lagged, which feeds its own.
-            inputs: (steps, others) future values of the other columns, where there are any.
+            inputs: (steps, others) future values of the other columns, where there are any; None, with a kernel over
+                time: those of the last row.
             trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
                 the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
@@ -435,8 +449,31 @@ class StreamModel(Saved):
         Returns:
             One Prediction of arrays, (steps,) or (steps, p).
         """
+        alone = not (np.size(feedback) or self._feeds_itself or self._recalls_rows())
+        if alone and (moment := self._moment()) is not None:
+            return self._forecast_at(moment.next(steps) if isinstance(steps, int | np.integer) else steps, inputs)
         rows = freerun.next_rows(self, steps, feedback, inputs)
         return freerun.simulate(self, rows, feedback, trajectories, seed)
+
+    def _moment(self) -> Moment | None:
+        """Where the kernel over time stands; None: there is none."""
+        return next((at for child in self._children().values() if (at := child._moment()) is not None), None)
+
+    def _note_time(self, time: float) -> None:
+        """The last row came at this time: a kernel over time goes on from there."""
+        for child in self._children().values():
+            child._note_time(time)
+
+    def _recalls_rows(self) -> bool:
+        """Whether what was seen of earlier rows is an input."""
+        return any(child._recalls_rows() for child in self._children().values())
+
+    def _forecast_at(self, times: Any, inputs_ahead: Any) -> Prediction:
+        """Predict rows at times ahead, of which none depends on another."""
+        n = len(np.atleast_1d(times))
+        if inputs_ahead is None:
+            inputs_ahead = np.repeat(np.zeros((1, 0)) if self._d is None else self._last_row()[0][None], n, axis=0)
+        return self.predict_many(inputs_ahead, time=times)
 
     def relevance(self) -> Relevance:
         """Return how much each input counts, and how far back: what the lengthscales imply."""
@@ -564,6 +601,17 @@ class StreamModel(Saved):
             for one in self._family():
                 one._refuse_times(None if time is None else result[:, TIME], np.asarray(learned.any(axis=1)), many)
         return result
+
+    def _conditions_at(self, time: Any, n: int, *, many: bool) -> FloatArray:
+        """The conditions of n rows that are predicted at times."""
+        conditions = np.full((n, NOISE + 1), np.nan)
+        conditions[:, TIME] = inputs.times(time, n, many=many)
+        for one in self._family():
+            one._refuse_past(conditions[:, TIME], many=many, follow=False)
+        return conditions
+
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        """Refuse times at which this model alone cannot predict."""
 
     def _refuses_noise(self, p: int) -> str:
         """Why rows of p outputs cannot have a noise of their own, or nothing."""

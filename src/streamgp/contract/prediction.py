@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from statistics import NormalDist
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.settings import FloatArray, probability, whole
+from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder, Tail
+from streamgp.settings import FloatArray, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
-LEAST_DEVIATION = 1e-150  # of a calibrated prediction
+Side = Literal["two-sided", "lower", "upper"]
+SIDES = "two-sided", "lower", "upper"
+# Levels up to the median at which the quantiles of calibrated predictions are tracked, besides those of the bounds.
+LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +32,8 @@ class Prediction(Generic[Values]):
         variance: of the latent function; NaN for models without one.
         noise: variance of the observation noise.
         ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
+        surprise: -log of the p-value of the target, like the mean, where ``Alarms`` tracked it.
+        alarm: "spike", "level" or "relation" where it raised an alarm, otherwise "".
 
     Example:
         >>> import streamgp as sg
@@ -35,12 +43,16 @@ class Prediction(Generic[Values]):
         >>> low, high = p.interval(0.9)
         >>> round(low, 2), round(high, 2)
         (0.67, 1.33)
+        >>> round(p.quantile(0.95), 2), round(p.cdf(1.33), 2), round(p.p_value(1.5), 3)
+        (1.33, 0.95, 0.012)
     """
 
     mean: Values
     variance: Values
     noise: Values
     ticket: Any = field(default=None, kw_only=True, repr=False)
+    surprise: Any = field(default=None, kw_only=True, repr=False)
+    alarm: Any = field(default=None, kw_only=True, repr=False)
 
     @property
     def std(self) -> Values:
@@ -57,6 +69,47 @@ class Prediction(Generic[Values]):
         """Return by how many standard deviations of the observation y lies above the mean."""
         result = (numbers(y, "y") - self.mean) / self.std
         return plain(result)
+
+    def quantile(self, q: Any) -> Any:
+        """Return the value below which the observation lies with probability q, above 0 and below 1."""
+        return plain(self.mean + self.std * ndtri(probabilities(q)))
+
+    def cdf(self, y: Any) -> Any:
+        """Return the probability that the observation is at most y."""
+        return plain(self._tails(numbers(y, "y"))[0])
+
+    def pit(self, y: Any) -> Any:
+        """Return the probability integral transform of y: uniform along a stream where the prediction is calibrated.
+
+        This is ``cdf(y)``; of classes and counts it is the middle of the step that the cdf makes at y.
+        """
+        return self.cdf(y)
+
+    def p_value(self, y: Any, side: Side = "two-sided") -> Any:
+        """Return how probable an observation as extreme as y is: small where y is a surprise.
+
+        Args:
+            y: the observation, like the mean.
+            side: ``"lower"`` and ``"upper"`` look at one side only: the probability of at most and of at least y.
+        """
+        below, above = self._tails(numbers(y, "y"))
+        of_both = np.minimum(1.0, 2.0 * np.minimum(below, above))
+        return plain((of_both, below, above)[option("side", side, SIDES)])
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, in the units of y: less is better.
+
+        Of a prediction without spread it is the absolute error. [Gneiting and Raftery 2007] Eq. (21)
+        """
+        error, s = numbers(y, "y") - self.mean, np.asarray(self.std)
+        z = _over(error, s)
+        density = np.exp(-0.5 * z * z - LOG_ROOT_2PI)
+        return plain(error * (ndtr(z) - ndtr(-z)) + s * (2.0 * density - 1.0 / ROOT_PI))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        """The probabilities of at most y and of at least y, each without cancellation where it is small."""
+        z = _over(y - self.mean, np.asarray(self.std))
+        return ndtr(z), ndtr(-z)
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
@@ -85,6 +138,10 @@ class Prediction(Generic[Values]):
         parts = zip(*((p.mean, p.variance, p.noise) for p in (self, *others)), strict=True)
         return Prediction(*(change(*part) for part in parts))
 
+    def _bare(self) -> Prediction:
+        """The same without its components."""
+        return self
+
     def _moved(self, shift: Any, scale: Any) -> Prediction:
         """The prediction of shift + scale * y."""
         return Prediction(shift + scale * self.mean, scale**2 * self.variance, scale**2 * self.noise)
@@ -92,11 +149,12 @@ class Prediction(Generic[Values]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedPrediction(Prediction[Values]):
-    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean.
+    """A prediction with calibrated bounds, which need not lie alike on both sides of the mean, and quantiles.
 
-    Between and beyond the bounds it is two halves of Gaussians, each with half of the mass, that meet at the mean:
-    ``interval``, ``log_density``, ``sample`` and ``std`` are theirs. ``variance`` and ``noise`` share the variance of
-    both in the proportions that the model gave them; all of it is ``variance`` where the model has none.
+    The bounds are those of ``interval(level)``. The other quantiles are given by ``shape``; between them and beyond
+    them the distribution is as in contract/ladder.py. Without a shape it is two halves of Gaussians, each with half of
+    the mass, that meet at the mean and reach as far as the bounds say. ``variance`` and ``noise`` share the variance of
+    such halves in the proportions that the model gave them; all of it is ``variance`` where the model has none.
 
     Args:
         mean: of the model, as it is.
@@ -106,20 +164,22 @@ class CalibratedPrediction(Prediction[Values]):
         upper: upper bound.
         level: what the bounds were calibrated for.
         raw: the prediction of the model itself.
+        shape: the quantiles of the error at ``ladder_levels(level)`` over the distance of the bound on their side, then
+            xi and sigma of the lower tail and of the upper one, in the same unit.
     """
 
     lower: Values
     upper: Values
     level: float
     raw: Prediction
+    shape: tuple[Values, ...] = ()
 
     def interval(self, level: float | None = None) -> tuple[Values, Values]:
-        """Return the calibrated bounds; at another level they are stretched as those of a Gaussian would be."""
+        """Return the central interval that holds the observation with probability ``level``; by default the bounds."""
         if level is None or level == self.level:
             return self.lower, self.upper
-        low, high = Prediction(0.0, 1.0, 0.0).interval(level)
-        stretch = 0.5 * (high - low) / gaussian_reach(self.level)
-        return self.mean - stretch * (self.mean - self.lower), self.mean + stretch * (self.upper - self.mean)
+        score, ladder = np.asarray(gaussian_reach(checked_level(level))), self._ladder
+        return plain(self.mean + ladder.at(-score)), plain(self.mean + ladder.at(score))
 
     def deviations(self, y: Any) -> Any:
         """Return by how many standard deviations of its side y lies above the mean."""
@@ -128,19 +188,42 @@ class CalibratedPrediction(Prediction[Values]):
             result = error / self._side(error)
         return plain(result)
 
+    def quantile(self, q: Any) -> Any:
+        """Return the value below which the observation lies with probability q, above 0 and below 1."""
+        return plain(self.mean + self._ladder.at(ndtri(probabilities(q))))
+
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
-        error = numbers(y, "y") - self.mean
-        side = self._side(error)
-        with np.errstate(over="ignore"):
-            result = -0.5 * math.log(2.0 * math.pi) - np.log(side) - 0.5 * (error / side) ** 2
-        return plain(result)
+        return plain(self._ladder.log_density(numbers(y, "y") - self.mean))
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, in the units of y: less is better."""
+        return plain(self._ladder.crps(numbers(y, "y") - self.mean))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        error, ladder = y - self.mean, self._ladder
+        return ladder.below(error), ladder.mirrored.below(-error)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the observation, an array (n, ...) over the shape of the mean."""
         zeros = np.zeros(np.shape(self.mean))
-        draws = Prediction(zeros, zeros + 1.0, zeros).sample(n, seed)
-        return self.mean + self._side(draws) * draws
+        return self.mean + self._ladder.at(Prediction(zeros, zeros + 1.0, zeros).sample(n, seed))
+
+    @property
+    def _ladder(self) -> Ladder:
+        """The distribution of the errors."""
+        below, above = np.asarray(self.mean - self.lower), np.asarray(self.upper - self.mean)
+        if not self.shape:
+            z = gaussian_reach(self.level)
+            return Ladder(np.array([-z, 0.0, z]), np.stack([-below, np.zeros_like(below), above]))
+        shape = np.asarray(self.shape)
+        ratios, tails = shape[:-4], shape[-4:]
+        errors = np.where(ratios < 0.0, below, above) * ratios
+        lower, upper = (
+            Tail(xi, np.maximum(sigma * reach, LEAST_DEVIATION))
+            for xi, sigma, reach in ((tails[0], tails[1], below), (tails[2], tails[3], above))
+        )
+        return Ladder(ndtri(ladder_levels(self.level)), errors, lower, upper)
 
     def _side(self, error: FloatArray) -> FloatArray:
         """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
@@ -148,33 +231,35 @@ class CalibratedPrediction(Prediction[Values]):
         return np.maximum(reach / gaussian_reach(self.level), LEAST_DEVIATION)
 
     @property
-    def parts(self) -> tuple[Values, Values, Values, Values, Values]:
-        """Mean, variance, noise, lower and upper bound."""
-        return self.mean, self.variance, self.noise, self.lower, self.upper
+    def parts(self) -> tuple[Any, ...]:
+        """Mean, variance, noise, lower and upper bound, and the shape."""
+        return self.mean, self.variance, self.noise, self.lower, self.upper, *self.shape
 
     def __getitem__(self, index: Any) -> CalibratedPrediction:
         """Return the prediction of some of the rows (or outputs)."""
-        mean, variance, noise, lower, upper = (plain(np.asarray(part)[index]) for part in self.parts)
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, self.raw[index])
+        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
 
     def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
-        mean, variance, noise, lower, upper = (
+        mean, variance, noise, lower, upper, *shape = (
             change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)
         )
         raw = self.raw._each(change, *(p.raw for p in others))
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw)
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw, tuple(shape))
+
+    def _bare(self) -> CalibratedPrediction:
+        return replace(self, raw=self.raw._bare())
 
     def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
         moved = Prediction._moved(self, shift, scale)
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
         raw = self.raw._moved(shift, scale)
-        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw)
+        return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw, self.shape)
 
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts: list[FloatArray] = []
-    prediction._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+    prediction._bare()._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
     return np.hstack(parts)
 
 
@@ -182,6 +267,25 @@ def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
     """The prediction of which packed() gave these numbers, of the same kind as another one."""
     parts = iter(np.split(numbers, numbers.shape[1] // p, axis=1))
     return like._each(lambda _: np.ascontiguousarray(next(parts)))
+
+
+def probabilities(q: Any) -> FloatArray:
+    """Probabilities that are neither 0 nor 1."""
+    values = numbers(q, "q")
+    if not np.all((values > 0.0) & (values < 1.0)):
+        raise ValueError(f"q must be above 0 and below 1; got {q!r}")
+    return values
+
+
+@cache
+def ladder_levels(level: float) -> FloatArray:
+    """The levels at which the quantiles of a prediction with calibrated bounds are tracked, rising."""
+    bound = 0.5 * (1.0 - level)
+    below = [one for one in LEVELS if one == 0.5 or abs(one - bound) > 0.02 * bound]  # no two nearly the same
+    lower = np.sort([bound, *below])
+    levels = np.concatenate([lower, 1.0 - lower[-2::-1]])
+    levels.flags.writeable = False
+    return levels
 
 
 def checked_level(level: float) -> float:
@@ -192,6 +296,12 @@ def checked_level(level: float) -> float:
 def gaussian_reach(level: float) -> float:
     """How many standard deviations the central interval of a Gaussian reaches to either side."""
     return NormalDist().inv_cdf(0.5 + level / 2.0)
+
+
+def _over(error: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Errors in standard deviations; of none at all any error is infinitely many, and no error none."""
+    with np.errstate(over="ignore"):
+        return np.asarray(error / np.where(deviation == 0.0, LEAST_DEVIATION, deviation))
 
 
 def plain(values: Any) -> Any:

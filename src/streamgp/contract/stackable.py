@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.arrays import Numbers
 from streamgp.contract import inputs
+from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
@@ -30,7 +31,66 @@ class Row(NamedTuple):
         return cls(out, *out)
 
 
-class Stackable(StreamModel):
+class Quick(StreamModel):
+    """A stream model through which one row with one output, the usual case, goes in arrays that are there already."""
+
+    _bounded = False  # predictions have more than a mean and variances
+    _one: Row  # where the last row that went through quickly was predicted
+
+    def _quick(self) -> bool:
+        """Whether a row can: nothing but numbers comes and goes, and nothing is learned anew."""
+        return False
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
+        raise TypeError(f"{type(self).__name__} takes rows by _advance()")
+
+    def _input(self, x: Any) -> FloatArray:
+        """One row as _row() takes it; what it would not refuse itself is refused."""
+        X = inputs.row(x, self._shape.d)
+        self._refuse_unfit(X)
+        return X
+
+    def _told(self) -> Prediction:
+        """What _row() predicted last."""
+        return Prediction(*self._one.out.ravel().tolist())
+
+    def predict_one(self, x: Any, *, time: Any = None) -> Prediction:
+        if not (self._shape.scalar and self._quick()):
+            return super().predict_one(x, time=time)
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            self._row(self._input(x), None)
+            return self._told()
+        finally:
+            self._owner = owner
+
+    predict_one.__doc__ = StreamModel.predict_one.__doc__
+
+    def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
+        known = self._shape.scalar and self._shape.certain and noise is None and time is None
+        if self._one_step or not (known and self._quick()):
+            super().learn_one(x, y, noise=noise, time=time)
+            return
+        me, owner = get_ident(), self._owner
+        if owner and owner != me:
+            refuse(self)
+        self._owner = me
+        try:
+            X, (Y, _, _) = inputs.row(x, self._shape.d), inputs.target(y, 1, True)
+            self._refuse_unfit(X, Y)
+            with uninterrupted():
+                self._row(X, self._screened(Y))
+        finally:
+            self._owner = owner
+
+    learn_one.__doc__ = StreamModel.learn_one.__doc__
+
+
+class Stackable(Quick):
     """A stream model whose numbers have a leading axis for models, so that it can stand for many.
 
     What a stream model has to provide is done for the models and rows of ``_lanes``. All that users call or read is of
@@ -38,9 +98,7 @@ class Stackable(StreamModel):
     """
 
     _lanes = ALONE
-    _bounded = False  # predictions have more than a mean and variances
     _numbers: Numbers  # of models that hold no other arrays
-    _one: Row  # where the last row that went through quickly was predicted
 
     def _stack(self) -> list[np.ndarray]:
         """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
@@ -61,38 +119,8 @@ class Stackable(StreamModel):
         twin._lanes = lanes
         return twin
 
-    # One row with one output, the usual case, goes through arrays that are there already.
-
-    def _quick(self) -> bool:
-        """Whether a row can: nothing but numbers comes and goes, and nothing is learned anew."""
-        return False
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
-        raise TypeError(f"{type(self).__name__} takes rows by _advance()")
-
     def _input(self, x: Any) -> FloatArray:
-        """One row as _row() takes it; what it would not refuse itself is refused."""
         return inputs.row(x, self._shape.d)
-
-    def _told(self) -> Prediction:
-        """What _row() predicted last."""
-        return Prediction(*self._one.out.ravel().tolist())
-
-    def predict_one(self, x: Any) -> Prediction:
-        if not (self._shape.scalar and self._quick()):
-            return super().predict_one(x)
-        me, owner = get_ident(), self._owner
-        if owner and owner != me:
-            refuse(self)
-        self._owner = me
-        try:
-            self._row(self._input(x), None)
-            return self._told()
-        finally:
-            self._owner = owner
-
-    predict_one.__doc__ = StreamModel.predict_one.__doc__
 
 
 def stack_of(model: StreamModel) -> list[np.ndarray]:

@@ -145,10 +145,10 @@ class Encoded(Composite):
     def _refuses_noise(self, p: int) -> str:
         return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         E = self._embedded(X)
-        return self._in_units([model._predict(E) for model in self._models])
+        return self._in_units([model._predict(E, conditions) for model in self._models])
 
     def _embedded(self, X: FloatArray) -> FloatArray:
         """The embeddings of rows that would each come next."""
@@ -162,9 +162,9 @@ class Encoded(Composite):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Embedded(self, count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         E = self._embedded(X)
-        parts = [model._joint(E) for model in self._models]
+        parts = [model._joint(E, conditions) for model in self._models]
         joint = parts[0]
         if self._several:  # each output is that of its own model: a mixture in which that has all the weight
             p = len(parts)

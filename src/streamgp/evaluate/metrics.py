@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from streamgp.contract.inputs import numbers
 from streamgp.contract.prediction import Prediction
@@ -57,7 +56,7 @@ def interval_score(truth: Any, lower: Any, upper: Any, level: float) -> float:
 
 def pit(truth: Any, prediction: Prediction) -> FloatArray:
     """Return the predictive probability below each observation: uniform where the error bars are honest."""
-    return np.asarray(ndtr(prediction.deviations(truth)))
+    return np.asarray(prediction.pit(truth))
 
 
 def tally(truth: Any, mean: Any, lower: Any = np.nan, upper: Any = np.nan, log_density: Any = np.nan) -> Scored:

@@ -83,7 +83,7 @@ class Filter(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return self._with_no_variance(mean) if report else None
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         mean = np.empty((len(X), self._state.last_target.size))
         self._fill(X, mean, X[:0])
         return self._with_no_variance(mean)

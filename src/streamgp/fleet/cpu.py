@@ -70,7 +70,7 @@ class CpuEngine:
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next."""
-        return joined(self._each_part(rows, lambda model, part: model._predict(part.X)))
+        return joined(self._each_part(rows, lambda model, part: model._predict(part.X, part.conditions)))
 
     def _each_part(self, rows: Rows, work: Callable[[Any, Rows], Result]) -> list[Result]:
         return self._workers.share(rows, lambda part: work(self._on(part), part))

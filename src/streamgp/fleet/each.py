@@ -51,7 +51,7 @@ class EachEngine:
         return joined([part for part in found if part is not None]) if report else None
 
     def predict(self, rows: Rows) -> Prediction:
-        return joined(self._run(rows, lambda model, own: model._predict(own.X)))
+        return joined(self._run(rows, lambda model, own: model._predict(own.X, _times_ahead(model, own))))
 
     def held_width(self) -> int:
         return issued_width(self._model)
@@ -188,6 +188,12 @@ def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
     given = {name: None if np.isnan(said).all() else said for name, said in (("noise", noise), ("time", time))}
     taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
     return rows.conditions if taken is None else taken  # nothing is said of these rows
+
+
+def _times_ahead(model: StreamModel, rows: Rows) -> FloatArray | None:
+    """The times at which rows are predicted, or why the model cannot."""
+    given = rows.conditions
+    return None if given is None else model._conditions_at(given[:, TIME], len(rows.X), many=True)
 
 
 def _written(model: StreamModel) -> bytes:

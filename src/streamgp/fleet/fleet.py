@@ -21,11 +21,13 @@ from streamgp.contract.snapshot import described
 from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
-from streamgp.fleet import devices
+from streamgp.fleet import devices, own
+from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
+from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
@@ -83,6 +85,22 @@ class Fleet(Saved):
                 partial(whole, at_least=0),
             ),
         ] = 0,
+        lengthscale: Annotated[
+            FloatArray | None, Setting("of each model, (size,) or (size, d); None: that of the recipe")
+        ] = None,
+        variance: Annotated[
+            FloatArray | None, Setting("of each model's prior, (size,); None: that of the recipe")
+        ] = None,
+        noise: Annotated[FloatArray | None, Setting("of each model, (size,); None: that of the recipe")] = None,
+        prior: Annotated[Prior | None, Setting("with which models begin that are added; None: the recipe")] = None,
+        alarms: Annotated[
+            Any,
+            Setting(
+                "false alarms of all models together: for each row of the whole fleet, such as 0.01, or for a length "
+                'of time, such as "1/week"; None: rows are not judged',
+                check=optional(fleet_rate),
+            ),
+        ] = None,
     ) -> None:
         refuse_no_model(model)
         if model.rows_seen:
@@ -91,6 +109,10 @@ class Fleet(Saved):
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         devices.refuse_unfit(device, precision, model)
+        self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        if device == "cuda" and self._own:
+            raise ValueError('device="cuda" knows one set of hyperparameters for all models; use device="cpu"')
+        self._prior = prior
         self._recipe: StreamModel = model.clone()
         if pending:
             self._recipe._expect_late(0, pending)
@@ -101,15 +123,25 @@ class Fleet(Saved):
         self._engine: Engine | None = None
         self._places = pending
         self._waiting: Waiting | None = None  # until the first row is issued
+        if alarms is not None and device != "cpu":
+            raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
+        self._rate = alarms
+        self._watch: Watch | None = None  # until the first row has come
+        if alarms is not None and not (model.has_variance and model._observes == "numbers"):
+            raise ValueError(
+                f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
+                "none; use Calibrated around a model of numbers"
+            )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
     # The state.
 
     def _prepare(self, shape: Shape) -> None:
         if (self._shape.d, self._shape.p) != (shape.d, shape.p):
-            prototype = self._recipe.clone()
+            (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
             engine = devices.engine(*self._device, prototype, self.size, self._threads)
+            self._begin_models(engine, np.arange(self.size) if self._own else np.arange(0), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
                 for i in range(self.size):
                     single = self._single(i)
@@ -121,6 +153,8 @@ class Fleet(Saved):
                     "first, then issue."
                 )
             self._prototype, self._engine = prototype, engine
+            if self._rate is not None:
+                self._watch = Watch(self._rate, self.size, shape.p or 1)
             if self._places:
                 waiting, before = Waiting(self._places, engine.held_width(), self.size), self._waiting
                 if before is not None:
@@ -128,23 +162,82 @@ class Fleet(Saved):
                 self._waiting = waiting
         self._prototype._shape = self._shape = shape
 
+    def _begin_models(self, engine: Engine, models: np.ndarray, shape: Shape) -> None:
+        """Give models that have learned nothing the hyperparameters that are their own."""
+        for single, some in own.recipes(self._recipe, self._own, models):
+            single._prepare(shape)
+            for i in some.tolist():
+                engine.put(i, single)
+
+    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500) -> Prior:
+        """Choose the hyperparameters of each model before its first row, by its own rows and by what all of them say.
+
+        Candidates around those of the recipe are scored by the log density of rows before they are learned; how common
+        each is follows from all models (expectation maximization), and each model takes the geometric mean under its
+        own evidence. Nothing else is learned: hand the rows over again.
+
+        Args:
+            X: (rows, size, d) first rows of all models.
+            Y: (rows, size) their targets; NaN where missing.
+            rows: most of them that count.
+            models: most of them, spread evenly, from which the prior is learned.
+
+        Returns:
+            The prior, with which models begin that are added, and which can be saved.
+        """
+        if self._engine is not None and self.rows_seen.any():
+            raise ValueError("a fleet is tuned before its first row; take fleet.clone(), which has learned nothing")
+        X, Y = np.asarray(X, dtype=float)[: whole("rows", rows)], np.asarray(Y, dtype=float)[: whole("rows", rows)]
+        if X.ndim != 3 or X.shape[1] != self.size or Y.shape != X.shape[:2]:
+            raise ValueError(
+                f"tune needs the first rows of all models: X (rows, {self.size}, d) and Y (rows, {self.size}); got "
+                f"{X.shape} and {Y.shape}"
+            )
+        own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
+        tried = candidates(self._recipe, X.shape[2])
+        some = np.unique(np.linspace(0, self.size - 1, min(self.size, whole("models", models))).astype(int))
+        found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried))
+        if len(some) < self.size:  # the others are asked about what is not rare only
+            found = found.among(found.shares >= LEAST_SHARE)
+            _, shares = learned(found.candidates, self._scores(X, Y, found.candidates), found)
+        self._own = found.average(shares)
+        self._settings |= self._own | {"prior": found}
+        self._prior, self._engine, self._shape = found, None, Shape()
+        return found
+
+    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray]) -> FloatArray:
+        """The log density of the rows of each model under each candidate, (models, candidates)."""
+        size, n = X.shape[1], len(next(iter(tried.values())))
+        scores = np.empty((size, n))
+        for k in range(n):
+            single = own.with_own(self._recipe, {name: values[k] for name, values in tried.items()})
+            p = Fleet(single, size=size, threads=self._threads).track(X, Y)
+            with np.errstate(invalid="ignore"):
+                scores[:, k] = np.nansum(p.log_density(Y), axis=0)
+        return scores
+
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:
         """A fleet that all models have left is as new, but for its tickets."""
         return super()._knowledge() if self.size or self._waiting is not None else (Shape(), {}, {})
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         assert self._engine is not None
-        return self._engine.arrays() | ({} if self._waiting is None else self._waiting.arrays())
+        return self._engine.arrays() | self._own_arrays()
+
+    def _own_arrays(self) -> dict[str, np.ndarray]:
+        """The state that is not the models'."""
+        parts = (self._waiting, self._watch)
+        return {name: array for part in parts if part is not None for name, array in part.arrays().items()}
 
     def _restore(self, saved: dict[str, np.ndarray]) -> None:
         """Take over a saved state, also one of another device."""
         assert self._engine is not None
-        waiting = {} if self._waiting is None else self._waiting.arrays()
-        models = {name: array for name, array in saved.items() if name not in waiting}
+        own = self._own_arrays()
+        models = {name: array for name, array in saved.items() if name not in own}
         device, precision = self._device
         here = "" if device == "cpu" else np.dtype(NUMBERS[precision]).name
         if here == (saved[RECORDS].dtype.name if RECORDS in saved else ""):  # the same device and precision
-            refuse_unlike({name: saved[name] for name in waiting if name in saved}, waiting)
+            refuse_unlike({name: saved[name] for name in own if name in saved}, own)
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
@@ -155,16 +248,20 @@ class Fleet(Saved):
                 self._engine.put(i, single)
         if self._waiting is not None:
             self._waiting.restore(saved)
+        if self._watch is not None:
+            for name, array in self._watch.arrays().items():
+                array[...] = saved[name]
 
     def _check_restored(self) -> None:
         assert self._engine is not None
-        if self._waiting is not None:
-            self._waiting.check_restored()
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.check_restored()
         self._engine.check_restored()
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
-        single = self._recipe.clone()
+        ((single, _),) = own.recipes(self._recipe, self._own, np.array([i]))
         if self._engine is not None:
             single._prepare(self._shape)
             self._engine.take(i, single)
@@ -206,12 +303,14 @@ class Fleet(Saved):
         Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
         self._take(came, X, Y, scalar, noise, time, report=False)
 
-    def predict_many(self, X: Any, ids: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
         """Predict rows that would each come next; nothing changes.
 
         Args:
             X: (rows, size, d) or (size, d); with ids, (n, d).
             ids: (n,) of the models; None: all models.
+            time: of the rows, an array like those of targets, or (rows,) for all models, where models have a kernel
+                over time; None: one after the last row of each.
         """
         if is_on_a_gpu(X):
             return self._there(X, None, ids, learned=False)  # type: ignore[return-value]
@@ -221,8 +320,17 @@ class Fleet(Saved):
             return self._shaped(self._prototype._empty(), came)
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(grouped)
-        if self._engine is None:  # all models are the prior
-            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X)
+        if time is not None:
+            conditions = np.full((len(grouped.X), NOISE + 1), np.nan)
+            conditions[:, TIME] = times(time, came)
+            grouped = grouped._replace(conditions=conditions)
+            self._refuse_past(grouped)
+        if self._engine is None and not self._own:  # all models are the prior
+            prediction = self._recipe._started_for(grouped.X)._predict(grouped.X, grouped.conditions)
+        elif self._engine is None:
+            begun = self.clone()
+            begun._begin(grouped, scalar=True)
+            return begun.predict_many(X, ids, time=time)
         else:
             with self._unfit_rows_named(grouped):
                 prediction = self._engine.predict(grouped)
@@ -240,6 +348,11 @@ class Fleet(Saved):
         """
         if not self._places:
             raise ValueError("this fleet keeps no rows that wait: build it with pending=, how many can at once")
+        if self._recipe._moment() is not None:
+            raise ValueError(
+                "rows of a fleet wait without their time, which a kernel over time needs: use single models within "
+                "Delayed, whose issue(x, time=t) keeps it"
+            )
         came, X, scalar = self._arrived(X, ids)
         rows = came.rows(X)
         tickets = np.zeros(len(rows.X), dtype=np.int64)
@@ -374,17 +487,59 @@ class Fleet(Saved):
         if self._engine is None or not self._engine.checks_rows:
             self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
+        self._refuse_no_time(rows)
+        judged = None
         with self._undone_on_error(rows.models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
+            watched = self._watch is not None and Y is not None
+            before = self._engine.rows_seen() if watched else None
             with self._unfit_rows_named(rows):
-                prediction = self._engine.advance(rows, report)
+                prediction = self._engine.advance(rows, report or watched)
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
-        if prediction is not None and report:
-            return self._shaped(self._prototype._shaped(prediction, many=True), came)
-        return None
+        if prediction is not None and before is not None:
+            with uninterrupted():
+                judged = self._judge(rows, prediction, before)
+        if prediction is None or not report:
+            return None
+        shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
+        if judged is None:
+            return shaped
+        nats, alarm = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
+        return dataclasses.replace(shaped, surprise=nats, alarm=alarm)
+
+    def _judge(self, rows: Rows, prediction: Prediction, before: np.ndarray) -> tuple[FloatArray, np.ndarray]:
+        """Surprises and alarms of rows that were learned, (n, p); models had seen so many rows before."""
+        assert self._watch is not None
+        assert rows.Y is not None
+        nats, alarm = np.full(rows.Y.shape, np.nan), np.full(rows.Y.shape, "", dtype="<U8")
+        for turn, (part, where) in enumerate(rows.turns()):
+            assert part.Y is not None
+            time = None if part.conditions is None else part.conditions[:, TIME]
+            of_part = prediction._each(lambda values, where=where: values[where])
+            nats[where], alarm[where] = self._watch.judge(
+                part.models, before[part.models] + turn, of_part, part.Y, time
+            )
+        return nats, alarm
+
+    def _refuse_no_time(self, rows: Rows) -> None:
+        """Refuse rows without a time where the budget of alarms is one of time."""
+        if rows.Y is None or self._rate is None or not self._rate[1]:
+            return
+        if rows.conditions is None or not np.isfinite(rows.conditions[:, TIME]).all():
+            raise ValueError(
+                f"alarms={self._settings['alarms']!r} counts alarms by time, so that every row needs its own: "
+                "fleet.track(X, Y, time=times); nothing was learned. Without times give alarms for each row of the "
+                "fleet, such as alarms=0.01"
+            )
+
+    def alarms(self) -> list[FleetAlarm]:
+        """Return the last alarms of all models, oldest first, at most 1000."""
+        if self._rate is None:
+            raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")
+        return [] if self._watch is None else self._watch.events()
 
     @contextmanager
     def _unfit_rows_named(self, rows: Rows) -> Iterator[None]:
@@ -475,6 +630,20 @@ class Fleet(Saved):
         for one in self._single(int(rows.models[0]))._family():
             one._refuse_times(time, learned, len(learned) > 1)
 
+    def _refuse_past(self, rows: Rows) -> None:
+        """Refuse times before what a model with a kernel over time has learned; models of any kind do so themselves."""
+        if not self._together or self._recipe._moment() is None:
+            return
+        assert rows.conditions is not None
+        time, clock = rows.conditions[:, TIME], np.repeat(self._clock()[rows.models], np.diff(rows.starts))
+        for row in np.flatnonzero(~np.isfinite(time) | (time < clock))[:1].tolist():
+            j = int(np.searchsorted(rows.starts, row, side="right")) - 1
+            _checked_by_model(rows.between(j, j + 1), self._past_of_one)
+
+    def _past_of_one(self, rows: Rows) -> None:
+        assert rows.conditions is not None
+        self._single(int(rows.models[0]))._conditions_at(rows.conditions[:, TIME], len(rows.X), many=True)
+
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
         if came.order is not None:
@@ -491,7 +660,9 @@ class Fleet(Saved):
     def replace(self, i: int, model: StreamModel) -> None:
         """Put a copy of a single model of the same recipe in the place of model i."""
         i = self._checked(i)
-        if not isinstance(model, StreamModel) or not _same_recipe(model, self._recipe):
+        if not isinstance(model, StreamModel) or not _same_recipe(
+            own.without(self._recipe, self._own, model), self._recipe
+        ):
             raise ValueError(
                 f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
                 "fleet.model(i), or build it with the same settings."
@@ -507,19 +678,30 @@ class Fleet(Saved):
                 )
         if theirs.d is not None and (mine.d is None or (theirs.certain and not mine.certain)):
             self._prepare(theirs)
+        for name, values in self._own.items():
+            values[i] = own.usual(model, name)
         if self._engine is not None:
             twin._prepare(self._shape)
             self._engine.put(i, twin)
+        if self._watch is not None:
+            self._watch.start_again(i)
         if self._waiting is not None:
             self._waiting.passed(np.array([i]))
 
     def add(self, n: int = 1) -> np.ndarray:
         """Add models that have learned nothing; return their ids, which follow those of the others."""
         whole("n", n)
+        added = np.arange(self.size, self.size + n)
+        begin = {} if self._prior is None else self._prior.start
+        self._own = own.extended(self._recipe, self._own, (self.size, n), begin)
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.add(n)
-        if self._waiting is not None:
-            self._waiting.add(n)
+            if self._own:
+                self._begin_models(self._engine, added, self._shape)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.add(n)
         self._settings["size"] += n
         return np.arange(self.size - n, self.size)
 
@@ -527,10 +709,13 @@ class Fleet(Saved):
         """Remove models, one or several; the models after them move up, so that ids are again 0 to size - 1."""
         gone = checked_ids(np.atleast_1d(np.asarray(ids)), self.size)
         kept = np.setdiff1d(np.arange(self.size), gone)
+        self._own = {name: values[kept] for name, values in self._own.items()}
+        self._settings |= self._own
         if self._engine is not None:
             self._engine.keep(kept)
-        if self._waiting is not None:
-            self._waiting.keep(kept)
+        for part in (self._waiting, self._watch):
+            if part is not None:
+                part.keep(kept)
         self._settings["size"] = len(kept)
 
     def _checked(self, i: Any) -> int:

@@ -42,6 +42,7 @@ def needed(model: str) -> list[Any]:
         conformal.calibrate,
         memory.walk,
         drift.watch,
+        drift.watch_beside,
         scaling.to_standard,
         scaling.from_standard,
         outliers.screen,
@@ -58,7 +59,6 @@ def needed(model: str) -> list[Any]:
             sngd.finish_interval,
             aggregation.combine,
             aggregation.learn_issued,
-            aggregation.limit,
             naive.average,
         ]
     if model in FOURIER or model in UNTUNED:

@@ -10,6 +10,7 @@ from streamgp.contract.model import Shape, StreamModel
 from streamgp.job.request import AUTO, Request
 from streamgp.job.yardsticks import Measured
 from streamgp.tables.columns import Schema
+from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.lagged import Lagged
 
@@ -25,11 +26,11 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     return 0 if own and not horizon else DEFAULT_LAGS
 
 
-def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> StreamModel:
-    """Return a model that predicts calibrated intervals, beside yardsticks.
+def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> Measured | Delayed:
+    """Return a model that predicts calibrated intervals, beside yardsticks, and takes late targets where there are any.
 
-    Late targets are around the horizon: the prediction of a row was made ``horizon`` rows before it, and its target,
-    whenever it comes, is learned at the row that the prediction was made from.
+    A horizon is within what waits for late targets: a row's own prediction was made ``horizon`` rows before it, and
+    whenever its target comes, it is learned at the row that the prediction was made from.
 
     Args:
         schema: what the columns are.
@@ -46,8 +47,11 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
     else:
         model = Tuned(request.build(own + lags), made_up=max(lags - 1, 0), **common)
         model = Lagged(model, lags=lags) if lags else model
-    model = Measured([model, *yardsticks], needs_past=lags > 0 or request.model == AUTO)
-    model = Ahead(model, horizon=request.horizon) if request.horizon else model
-    model = Delayed(model, pending=run.pending) if request.late else model
-    model._prepare(Shape(own, 1, scalar=True, certain=True))
-    return model
+    if request.horizon:
+        model = Ahead(model, horizon=request.horizon)
+    if run.alarms is not None:
+        model = Alarms(model, rate=run.alarms)
+    measured = Measured([model, *yardsticks])
+    stream = Delayed(measured, pending=run.pending) if request.late else measured
+    stream._prepare(Shape(own, 1, scalar=True, certain=True))
+    return stream

@@ -78,6 +78,8 @@ class Summary:
             "late": pipeline.late,
             "health": pipeline.health,
             "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
+            "alarms": pipeline.alarm_counts,
+            "strangest": [{"row": row, "event": sentence} for row, sentence in pipeline.strangest()],
             "notes": self.notes,
         }
 
@@ -206,7 +208,10 @@ class Job:
         if self.out is not None:
             after = None if loaded is None else pipeline.extra.get("out", {})
             timed, ticketed = bool(pipeline.schema.time), bool(pipeline.schema.ticket)
-            self._writer = write_rows(self.out, timed=timed, ticketed=ticketed, as_json=self.as_json, after=after)
+            judged = pipeline.request.run.alarms is not None
+            self._writer = write_rows(
+                self.out, timed=timed, ticketed=ticketed, judged=judged, as_json=self.as_json, after=after
+            )
             opened.callback(self._writer.close)
         self._doing("predicting the first rows")
         started = saved = time.monotonic()
@@ -292,7 +297,8 @@ class Job:
     def _predict(self, rows: EncodedRows, reader: Reader, summary: Summary) -> None:
         pipeline = summary.pipeline
         began = time.perf_counter()
-        undecided, told, late = pipeline.chosen is None, pipeline.drift, pipeline.late is not None
+        undecided, late = pipeline.chosen is None, pipeline.late is not None
+        told = {*pipeline.drift, *pipeline.alarms}
         predicted = pipeline.take(rows if late else pipeline.encoder.fill(rows), ahead=reader.live)
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
@@ -300,7 +306,7 @@ class Job:
             self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
-        for row, event in pipeline.drift:
+        for row, event in [*pipeline.drift, *pipeline.alarms]:
             if (row, event) not in told:
                 self._tell(summary, f"{'target' if late else 'row'} {row}: {event}")
         if self._writer is not None:
@@ -365,8 +371,7 @@ def _joined(first: Chunk, then: Chunk) -> Chunk:
 
 
 def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
-    schema = pipeline.schema
-    needed = [*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)]
+    needed = pipeline.schema.needed
     missing = [name for name in needed if name not in reader.names]
     if missing and (not reader.sparse or len(missing) == len(needed)):
         raise RowsError(

@@ -12,7 +12,7 @@ from streamgp.auto.auto import Auto
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.prediction import CalibratedPrediction, packed, unpacked
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
@@ -23,9 +23,11 @@ from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Measured, MeasuredPrediction, only_where, yardsticks
 from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema, seconds
+from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
+from streamgp.wrappers.alarms import Alarm, Alarms, words
 from streamgp.wrappers.delayed import Ahead, Delayed, issued_width, learn_issued, unresolved
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.wrapper import Wrapper
@@ -37,6 +39,7 @@ DRIFT = {
     "kept": "drift confirmed, keeping the faster model",
     "reverted": "false alarm, reverted",
 }
+ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
 MODEL = "model"  # in a file
 CHANGED = "the stream changed: models that learned only what came since err less"
 
@@ -91,6 +94,7 @@ class Pipeline:
             )
         compile_ahead(self.request.model)
         self.rows = 0
+        self._known_from = -1  # the first row of the model that was predicted with a target known; -1: none was
         named = yardsticks(own, self.lags, self.horizon, schema.seasons)
         self.stream = stream_model(schema, self.request, self.lags, list(named.values()))
         self.screening = Screening(own, self.request.run.screen)
@@ -100,11 +104,14 @@ class Pipeline:
         self._late = Tickets[int](self.request.run.pending) if schema.ticket else None
         self._moment = np.array([np.nan])  # the last time
         self.previous: FloatArray  # the previous value as a prediction of the rows scored last
-        self._count(_measured(self.stream._empty()), np.empty(0), 1)
+        self._count([], np.empty(0, dtype=int), np.empty(0), 1)
         if self.stream._needs_time and not schema.time:
+            which, instead = "half_life", "drop `half_life` to forget by rows"
+            if not self.request.by_time:
+                which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
             raise RowsError(
-                "half_life needs a column that says when each row was observed, with dates or Unix times, and there is "
-                "none; drop `half_life` to forget by rows"
+                f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is "
+                f"none; {instead}"
             )
 
     def report_to(self, doing: Callable[[str], None]) -> None:
@@ -116,14 +123,25 @@ class Pipeline:
         self._staged.doing = doing
 
     @property
+    def _measured(self) -> Measured:
+        """The model and the yardsticks, which learn targets as they come."""
+        within: Any = self.stream._within if isinstance(self.stream, Delayed) else self.stream
+        return within  # type: ignore[no-any-return]
+
+    @property
     def model(self) -> StreamModel:
-        """The model, without the yardsticks beside it and the rows that wait for their targets."""
-        return next(one for one in self.stream._family() if isinstance(one, Measured))._models[0]
+        """The model without the yardsticks."""
+        return self._measured._models[0]
 
     @property
     def _staged(self) -> Staged:
         """The part of the model that is chosen and tuned."""
         return next(one for one in self.model._family() if isinstance(one, Staged))
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        look = self.screening.next_look(self.rows)
+        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
 
     @property
     def chosen(self) -> Chosen | None:
@@ -155,7 +173,8 @@ class Pipeline:
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        parts, targets, start = [_measured(self.stream._empty())], [np.empty(0)], 0
+        parts, targets, previous, start = [self.model._empty()], [np.empty(0)], [np.empty(0)], 0
+        judged = [np.empty((2, 0))]
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -164,16 +183,56 @@ class Pipeline:
             self.screening.keep(self.rows, X, y, moments)
             parts.append(self._track(X, y, moments))
             targets.append(y)
+            previous.append(self.previous)
+            judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
-        resolved, y = _joined(parts), np.concatenate(targets)
+        resolved, y = _joined(*parts), np.concatenate(targets)
         numbers = np.arange(self.rows - n + 1, self.rows + 1)
-        self.previous = resolved.yardsticks[0]
-        predicted = self.scored = self._predicted(resolved, numbers, rows.times, y)
+        self.previous = np.concatenate(previous)
+        predicted = self._with_alarms(self._predicted(resolved, numbers, rows.times, y), np.hstack(judged))
+        self.scored = predicted
         if h and ahead:
-            coming = _measured(_joined([resolved[min(h, n) :], self._upcoming()])[-n:]) if n else resolved
+            coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
             return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
+
+    @property
+    def _alarms(self) -> Alarms | None:
+        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+
+    def _judged(self, n: int) -> FloatArray:
+        """Surprises and kinds of alarms of the n rows that were learned last, (2, n)."""
+        alarms = self._alarms
+        return np.full((2, n), np.nan) if alarms is None else alarms._found[:, :, 0]
+
+    def _with_alarms(self, predicted: PredictedRows, judged: FloatArray) -> PredictedRows:
+        if self._alarms is None:
+            return predicted
+        return predicted._replace(p_value=np.exp(-judged[0]), alarm=words(judged[1]).tolist())
+
+    @property
+    def alarms(self) -> list[tuple[int, str]]:
+        """Where rows were abnormal: the number of the row, and a sentence."""
+        if (alarms := self._alarms) is None:
+            return []
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
+
+    def _sentence(self, alarm: Alarm) -> str:
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
+        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
+
+    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
+        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
+        alarms = [] if self._alarms is None else self._alarms.events
+        ordered = sorted(alarms, key=lambda alarm: -alarm.surprise)[:most]
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in ordered]
+
+    @property
+    def alarm_counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind; empty where rows are not judged."""
+        return {} if (alarms := self._alarms) is None else alarms.counts
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -184,30 +243,49 @@ class Pipeline:
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
         again._track(X, y, time if self.stream._needs_time else None)
-        self.stream, self.scores = again.stream, again.scores
+        self.stream, self.scores, self._known_from = again.stream, again.scores, again._known_from
 
-    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
+    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
         """Predict rows and learn them; score what was predicted."""
+        first, numbers = self.rows + 1, self.stream.rows_seen + np.arange(len(y))
         p = self._tracked(X, y, time)
-        self._count(p, y, self.rows + 1)
         self.rows += len(y)
-        return p
+        return self._count([p], numbers, y, first)
 
     def _tracked(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
         """Predict rows and learn them."""
-        number = self.stream.rows_seen
-        return self._known(self.stream.track(X, y, time=time), number)
+        seen = self.stream.rows_seen
+        p = _measured(self.stream.track(X, y, time=time))
+        # With a horizon a row's own target is known when others are predicted from it.
+        self._see(y, seen + np.arange(len(y)) + (not self.horizon))
+        return p
 
-    def _known(self, p: Prediction, number: int) -> MeasuredPrediction:
-        """Predictions of rows of the model from this number on, NaN where no row came early enough to predict from."""
-        measured = _measured(p)
-        return only_where(number + np.arange(len(measured)) >= self.horizon, measured)
+    def _see(self, y: FloatArray, rows: np.ndarray) -> None:
+        """Targets come, each of which is known from a row of the model on."""
+        known = rows[~np.isnan(y)]
+        if self._known_from < 0 and known.size:
+            self._known_from = int(known[0])
 
-    def _count(self, p: MeasuredPrediction, y: FloatArray, first: int) -> None:
-        """Score predictions whose targets have come; the first counts as this row."""
-        self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
+    def _known(self, p: MeasuredPrediction, numbers: np.ndarray) -> MeasuredPrediction:
+        """Predictions of these rows of the model, NaN where there was nothing to predict from."""
+        issued = numbers - self.horizon
+        after = (self._known_from >= 0) & (issued >= self._known_from)
+        needs_past = self.lags or self.request.model == AUTO
+        own = only_where(after if needs_past else issued >= 0, p.own)
+        return MeasuredPrediction.of(own, [np.where(after, p.yardsticks[0], np.nan), *p.yardsticks[1:]])
+
+    def _count(
+        self, predictions: Sequence[MeasuredPrediction], numbers: np.ndarray, y: FloatArray, first: int
+    ) -> CalibratedPrediction:
+        """Score predictions of rows of the model whose targets have come; the first counts as this row."""
+        p = self._known(_joined(self.stream._empty(), *predictions), numbers)
+        return self._score(p, y, first)
+
+    def _score(self, p: MeasuredPrediction, y: FloatArray, first: int) -> CalibratedPrediction:
+        self.scored = self._predicted(p.own, first + np.arange(len(y)), None, y)
         self.previous = p.yardsticks[0]
         self.scores.add(self.scored, np.column_stack(p.yardsticks))
+        return p.own
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -227,50 +305,64 @@ class Pipeline:
         numbers = np.arange(self.rows + 1, self.rows + len(coming) + 1)
         return self._predicted(coming, numbers, None, np.full(len(coming), np.nan))
 
-    def _upcoming(self) -> MeasuredPrediction:
+    def _upcoming(self) -> Any:
         """What was predicted of the next rows; NaN where nothing could be."""
-        ahead = next((one for one in self.stream._family() if isinstance(one, Ahead)), None)
-        coming = _measured(self.stream._empty() if ahead is None else ahead.upcoming())
+        ahead = next((one for one in self.model._family() if isinstance(one, Ahead)), None)
+        if ahead is None:
+            return self.model._empty()
+        coming = ahead.upcoming()
         missing = np.full(self.horizon - len(coming), np.nan)  # before the first rows
-        return _measured(coming._each(lambda part: np.concatenate([missing, part])))
+        padded = MeasuredPrediction.of(
+            coming._each(lambda part: np.concatenate([missing, part])), [np.empty(self.horizon)]
+        )
+        return self._known(padded, self.stream.rows_seen + np.arange(self.horizon)).own
 
     # Rows whose targets come late, under the tickets of a column.
 
     def _take_late(self, rows: EncodedRows, late: Tickets[int]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
-        issued, scored = [_measured(self.stream._empty())], [_measured(self.stream._empty())]
-        targets, moments, observed = [np.empty(0)], self._moments(rows.times), rows.y.copy()
+        judged = [np.empty((2, 0))]  # of these
+        issued: list[Any] = []
+        scored: list[tuple[MeasuredPrediction, int, float]] = []  # each with its row of the model, and the target
+        moments, observed = self._moments(rows.times), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
-            y, time = rows.y[i : i + 1], None if moments is None else moments[i : i + 1]
-            comes = not np.isnan(y[0])
+            time, comes = None if moments is None else moments[i : i + 1], not np.isnan(rows.y[i])
             if name in late or (alone and comes):
                 number = late.resolve(name) if comes else None
                 if number is None:
                     late.ignored += 1
                     continue
-                y = self.screening.take(y, self.rows + 1 + i)
-                p = self._known(self._delayed.resolve(number, y[0], time=None if time is None else time[0]), number)
+                y = self.screening.take(rows.y[i : i + 1], self.rows + 1 + i)
+                p = self._resolved(number, y, time)
             else:
-                new.append(i)
                 X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
+                number = self.stream.rows_seen
                 if comes:
                     late.close(name)
-                    observed[i : i + 1] = y = self.screening.take(y, self.rows + 1 + i)
+                    y = observed[i : i + 1] = self.screening.take(rows.y[i : i + 1], self.rows + 1 + i)
                     p = self._tracked(X, y, time)
                 else:
-                    late.issue(name, number := self._delayed.rows_seen)
-                    p = self._known(self._delayed.issue(X[0]), number)
-                issued.append(p)
+                    late.issue(name, number)
+                    p = _measured(self._delayed.issue(X[0]))
+                new.append(i)
+                judged.append(self._judged(1) if comes else np.full((2, 1), np.nan))
+                issued.append(self._known(p, np.array([number])).own)
             if comes:
-                scored.append(p)
-                targets.append(y)
-        self._count(_joined(scored), np.concatenate(targets), self.scores.rows + 1)
+                scored.append((p, number, float(y[0])))
+        numbers, targets = [number for _, number, _ in scored], [y for *_, y in scored]
+        self._count([p for p, *_ in scored], np.array(numbers, dtype=int), np.array(targets), self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
-        numbers = self.rows + 1 + np.array(new, dtype=int)
+        row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new] if rows.tickets else []
-        return self._predicted(_joined(issued), numbers, times, observed[new], names)
+        predicted = self._predicted(_joined(self.model._empty(), *issued), row, times, observed[new], names)
+        return self._with_alarms(predicted, np.hstack(judged))
+
+    def _resolved(self, number: int, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
+        """Learn the target of a row of the model; what was predicted of it."""
+        self._see(y, np.array([self.stream.rows_seen]))
+        return _measured(self._delayed.resolve(number, y[0], time=None if time is None else time[0]))
 
     @property
     def _delayed(self) -> Delayed:
@@ -298,7 +390,8 @@ class Pipeline:
             )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
         p, lines = unresolved(self.stream, own)
-        return np.hstack([lines, packed(p, 1)])
+        p = self._known(_measured(self.stream._shaped(p, many=True)), np.full(len(own), self.stream.rows_seen))
+        return np.hstack([lines, packed(p._each(lambda part: part[:, None]), 1)])
 
     def issued(self, lines: FloatArray) -> PredictedRows:
         """What was predicted of rows that wait for their targets.
@@ -307,7 +400,7 @@ class Pipeline:
             lines: from ``issue``.
         """
         unknown = np.full(len(lines), np.nan)
-        return self._predicted(self._issued(lines), np.zeros(len(lines), dtype=int), None, unknown)
+        return self._predicted(self._issued(lines).own, np.zeros(len(lines), dtype=int), None, unknown)
 
     def _issued(self, lines: FloatArray) -> MeasuredPrediction:
         p = unpacked(lines[:, issued_width(self.stream) :], self.stream._empty(), 1)
@@ -326,22 +419,22 @@ class Pipeline:
         y = self.screening.take(y, first)
         for t, line in enumerate(lines):
             Y = y[t : t + 1, None]
+            self._see(y[t : t + 1], np.array([stream.rows_seen]))
             conditions = stream._conditions(1, Y, time=None if moments is None else moments[t], many=False)
             with stream._whole(quick=True):
                 learn_issued(stream, line, stream._screened(Y), conditions, last=False, unchanged=False)
             self.rows += 1
-        self._count(self._issued(lines), y, first)
+        self._score(self._issued(lines), y, first)
         return self.scored
 
     def _predicted(
         self,
-        prediction: MeasuredPrediction,
+        p: CalibratedPrediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
-        p = prediction.own
         raw_lower, raw_upper = p.raw.interval(self.level)
         density = p.log_density(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
@@ -375,6 +468,7 @@ class Pipeline:
                 "horizon": self.horizon,
                 "gaps": self.encoder.gaps,
                 "rows": self.rows,
+                "known_from": self._known_from,
                 "position": list(self.position),
                 "about": self.extra,
                 "late": None if self._late is None else _tickets(self._late),
@@ -425,6 +519,7 @@ class Pipeline:
             saved["horizon"],
         )
         pipeline.rows = whole("rows", saved["rows"], at_least=0)
+        pipeline._known_from = whole("known_from", saved["known_from"], at_least=-1)
         pipeline.position = Position(*saved["position"])
         pipeline.extra = saved["about"]
         pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
@@ -473,8 +568,8 @@ class Pipeline:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        # Rows before the target of the first row that is learned: those without lags, and those of the horizon.
-        first = self.horizon + self.model.rows_seen - self._staged.rows_seen
+        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
+        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
         if (auto := self._auto) is not None:
             return [(row + first, CHANGED) for row in auto.changes]
         watcher = self._staged._model._within
@@ -535,7 +630,6 @@ def _measured(p: Any) -> MeasuredPrediction:
     return measured
 
 
-def _joined(predictions: Sequence[Any]) -> MeasuredPrediction:
+def _joined(*predictions: Any) -> Any:
     """Predictions of rows that follow each other, as one."""
-    joined: MeasuredPrediction = predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
-    return joined
+    return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.job.job import Summary
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import Recorder
 from streamgp.job.scores import as_table
 from streamgp.tables.writing import WriteError, finite
@@ -33,7 +34,7 @@ def write_report(path: str | Path, recorder: Recorder, summary: Summary, source:
     text = json.dumps(finite(_contents(recorder, summary, source)), ensure_ascii=False, separators=(",", ":"))
     # A column or a time may be called anything; "<" could end the element that holds the data.
     page = TEMPLATE.read_text(encoding="utf-8").replace("/*DATA*/", text.replace("<", "\\u003c"))
-    _write(path, page.encode(errors="replace"))
+    write_page(path, page)
 
 
 def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
@@ -69,7 +70,7 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
     axes[2].legend(frameon=False, loc="lower right", ncols=2)
     for axis in axes:
-        for event, _ in pipeline.drift:
+        for event, _ in [*pipeline.drift, *pipeline.alarms]:
             if axis.get_xlim()[0] <= event <= axis.get_xlim()[1]:
                 axis.axvline(event, color="tab:red", ls="--", lw=1)
     try:
@@ -150,9 +151,18 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "paths": _paths(recorder),
         "weights": _weights(recorder),
         "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
+        "alarms": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.alarms],
+        "strangest": [f"row {row}: {sentence}" for row, sentence in pipeline.strangest()],
+        "alarms_note": _alarms_note(pipeline),
         "drift_note": "No drift detected." if pipeline.watches_drift else "Drift detection: off.",
         "notes": summary.notes,
     }
+
+
+def _alarms_note(pipeline: Pipeline) -> str:
+    """How many alarms there were; empty where rows are not judged."""
+    counts = pipeline.alarm_counts
+    return "" if not counts else ", ".join(f"{kind}: {count}" for kind, count in counts.items())
 
 
 def _weights(recorder: Recorder) -> dict[str, list[float]]:
@@ -193,9 +203,10 @@ def _packed(values: np.ndarray) -> str:
         return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 
-def _write(path: str | Path, data: bytes) -> None:
+def write_page(path: str | Path, page: str) -> None:
+    """Write the text of a page to a file."""
     try:
-        Path(path).write_bytes(data)
+        Path(path).write_bytes(page.encode(errors="replace"))
     except OSError as error:
         raise _cannot(path, error) from None
 

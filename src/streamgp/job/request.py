@@ -14,9 +14,15 @@ from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
 from streamgp.tables.numbers import MARKS
+from streamgp.wrappers.alarms import rate_of
 
 AUTO = "auto"
 MOST_PENDING = 100_000  # rows that wait for their targets
+
+
+def _checked_rate(name: str, value: Any) -> Any:
+    rate_of(name, value)
+    return value
 
 
 class RunSettings(Configured):
@@ -59,9 +65,17 @@ class RunSettings(Configured):
                 check=optional(one_of(*MARKS)),
             ),
         ] = None,
+        alarms: Annotated[
+            Any,
+            Setting(
+                'false alarms for each row, 1e-3, or for a length of time, "1/week"; None: rows are not judged',
+                check=optional(_checked_rate),
+            ),
+        ] = None,
     ) -> None:
         self.level, self.warmup, self.tune, self.drift = level, warmup, tune, drift
         self.screen, self.budget, self.pending, self.decimal = screen, budget, pending, decimal
+        self.alarms = alarms
 
 
 @dataclass(frozen=True)

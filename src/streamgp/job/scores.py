@@ -15,6 +15,8 @@ from streamgp.tables.writing import PredictedRows
 START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
 OWN = 2  # scores of a run before those of its yardsticks: with its calibrated intervals, and with its model's own
+COUNTED = ("row", "observed", "mean", "lower", "upper", "log_density", "raw_lower", "raw_upper")  # of predicted rows
+TOGETHER = 256  # rows that are added up at once
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
 
@@ -33,26 +35,45 @@ class RunningScores:
         self.names = list(names)
         # By part; by how many of the first yardsticks predict the row; of the run, of its model's own intervals, and of
         # the yardsticks.
-        self.sums = np.zeros((len(PARTS), len(names) + 1, OWN + len(names), len(Scored._fields)))
+        self._sums = np.zeros((len(PARTS), len(names) + 1, OWN + len(names), len(Scored._fields)))
+        self._waiting: list[tuple[FloatArray, ...]] = []  # blocks that are not in the sums yet
+        self._rows_waiting = 0
 
     def add(self, predicted: PredictedRows, yardsticks: FloatArray) -> None:
-        """Count a block of predictions.
+        """Count a block of predictions; several small ones are added up at once.
 
         Args:
             predicted: the block.
             yardsticks: (n, names) predictions of the yardsticks, NaN where there is none.
         """
-        y, mean, raw = predicted.observed, predicted.mean, predicted.raw_lower
+        self._waiting.append((*(getattr(predicted, name) for name in COUNTED), yardsticks))
+        self._rows_waiting += len(yardsticks)
+        if self._rows_waiting >= TOGETHER:
+            self._add_waiting()
+
+    @property
+    def sums(self) -> FloatArray:
+        """All that scores follow from."""
+        self._add_waiting()
+        return self._sums
+
+    def _add_waiting(self) -> None:
+        if not self._waiting:
+            return
+        row, y, mean, lower, upper, density, raw, raw_upper, yardsticks = map(
+            np.concatenate, zip(*self._waiting, strict=True)
+        )
+        self._waiting, self._rows_waiting = [], 0
         usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
         known = np.isfinite(mean) & np.isfinite(y)
-        part, first = (predicted.row > START_UP).astype(np.int64), usable.sum(axis=1)
+        part, first = (row > START_UP).astype(np.int64), usable.sum(axis=1)
         table = [
-            counted(y, mean, predicted.lower, predicted.upper, predicted.log_density),
+            counted(y, mean, lower, upper, density),
             # a model without a variance has no interval of its own, and the first rows have no scale
-            counted(y, mean, raw, predicted.raw_upper, known=known & ~np.isnan(raw)),
+            counted(y, mean, raw, raw_upper, known=known & ~np.isnan(raw)),
             *(counted(y, column, known=known & says) for column, says in zip(yardsticks.T, usable.T, strict=True)),
         ]
-        np.add.at(self.sums, (part, first), np.stack(table, axis=1))  # one row after the other, however they are cut
+        np.add.at(self._sums, (part, first), np.stack(table, axis=1))  # one row after the other, however they are cut
 
     @property
     def rows(self) -> int:

@@ -14,6 +14,7 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction, Value
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import InputValue, SeasonalValue
 from streamgp.settings import FloatArray
+from streamgp.wrappers.delayed import Ahead
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.standardize import Standardize
@@ -39,22 +40,16 @@ def yardsticks(own: int, lags: int, horizon: int, seasons: Sequence[int]) -> dic
     if own + lags <= MOST_INPUTS:
         line = Practiced(Standardize(least_squares(FORGETTING), warmup=START_UP, screen=False))
         models[LINE] = WholeLags(line, lags=lags) if lags else line
-    ahead = max(horizon, 1)
-    backs = sorted({-(-ahead // period) * period for period in seasons})  # whole seasons, known by then
-    return models | {f"value {back} rows ago": SeasonAgo(back, ahead=ahead) for back in backs}
+    if horizon:
+        models = {name: Ahead(model, horizon=horizon) for name, model in models.items()}
+    backs = sorted({-(-max(horizon, 1) // period) * period for period in seasons})  # whole seasons, known by then
+    return models | {f"value {back} rows ago": SeasonAgo(back) for back in backs}
 
 
 class SeasonAgo(SeasonalValue):
-    """The target of one season ago, whichever row it comes with, and also where rows have no columns."""
+    """The target of one season ago, also where rows have no columns."""
 
     _without_inputs = True
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        if not np.isnan(Y).all():
-            self._note_target(Y[0])
-
-    def _note_target(self, y: FloatArray) -> None:
-        self._follow(np.empty((1, 0)), y[None])
 
 
 class WholeLags(Lagged):
@@ -118,19 +113,12 @@ class Measured(Composite):
 
     Args:
         models: the model, then the yardsticks, the previous value first.
-        needs_past: whether the model predicts nothing, NaN, before the first target; the previous value never does.
     """
 
     _setting = "models"
-    _known: np.ndarray  # (1,) whether a target has come
 
-    def __init__(self, models: Sequence[StreamModel], *, needs_past: bool) -> None:
+    def __init__(self, models: Sequence[StreamModel]) -> None:
         self._hold(list(models), "stream models")
-        self._needs_past = needs_past
-
-    def _start(self, d: int, p: int) -> None:
-        super()._start(d, p)
-        self._known = np.zeros(1, dtype=np.int64)
 
     def _prepare(self, shape: Shape) -> None:
         super()._prepare(shape)
@@ -138,7 +126,7 @@ class Measured(Composite):
             model._prepare(shape)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"known": self._known}
+        return {}
 
     def _children(self) -> dict[str, StreamModel]:
         return {f"model.{k}": model for k, model in enumerate(self._models)}
@@ -153,44 +141,30 @@ class Measured(Composite):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         predictions = [model._advance(X, Y, report, None if k else conditions) for k, model in enumerate(self._models)]
-        comes = np.zeros(len(X), dtype=bool) if Y is None else ~np.isnan(Y).all(axis=1)
-        known = self._known[0] + np.cumsum(comes)
-        self._known[0] = known[-1] > 0
-        return self._together(predictions, known > comes) if report else None
+        return self._together(predictions) if report else None
 
-    def _together(self, predictions: Sequence[Any], known: np.ndarray) -> Prediction:
-        """What all predict of rows, (n,) of which are predicted after the first target."""
-        own, previous, *others = predictions
-        own = only_where(known, own) if self._needs_past else own
-        return MeasuredPrediction.of(own, [only_where(known, previous).mean, *(one.mean for one in others)])
+    def _together(self, predictions: Sequence[Any]) -> Prediction:
+        own, *others = predictions
+        return MeasuredPrediction.of(own, [one.mean for one in others])
 
-    def _next(self, predictions: Sequence[Any]) -> Prediction:
-        """What all predict of rows that would each come next."""
-        return self._together(predictions, np.full(len(predictions[0]), self._known[0] > 0))
-
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._next([model._predict(X) for model in self._models])
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._together([model._predict(X, None if k else conditions) for k, model in enumerate(self._models)])
 
     def _empty(self) -> Prediction:
-        own, *others = (model._empty() for model in self._models)
-        return self._empty_like(MeasuredPrediction.of(own, [one.mean for one in others]))
+        return self._empty_like(self._together([model._empty() for model in self._models]))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        predictions, issued = zip(*(model._issue(X) for model in self._models), strict=True)
-        return self._next(predictions), np.hstack(issued)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        each = (model._issue(X, None if k else conditions) for k, model in enumerate(self._models))
+        predictions, issued = zip(*each, strict=True)
+        return self._together(predictions), np.hstack(issued)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         ends = np.cumsum([model._issued_width(Y.shape[1]) for model in self._models])
         for k, (model, part) in enumerate(zip(self._models, np.split(issued, ends[:-1], axis=1), strict=True)):
             model._resolve(X, Y, np.ascontiguousarray(part), None if k else conditions)
-        self._known |= not np.isnan(Y).all()
-
-    def _note_target(self, y: FloatArray) -> None:
-        super()._note_target(y)
-        self._known |= not np.isnan(y).all()
 
 
 def only_where(known: np.ndarray, prediction: Some) -> Some:

@@ -7,7 +7,7 @@ the kernel [hartikainen2010; solin2014]. Sums join blocks; products of decays an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -26,6 +26,16 @@ MOST_HARMONICS = 500
 # A trend starts anywhere: its level and its slope have so many standard deviations of what it does within its span.
 WIDE = 10.0
 SECONDS = {86400.0: "day", 604800.0: "week", 3600.0: "hour", 31557600.0: "year", 31536000.0: "year"}
+
+
+_KERNEL = (
+    "kernel over time: sums of Matern, Periodic, Trend and Constant, and products of Matern(0.5), Periodic and "
+    'Constant; lengths and periods as numbers in the unit of ``time=``, or "3h", "1d", "1w" where that is dates'
+)
+TimeKernel = Annotated[Kernel, Setting(_KERNEL)]
+BesideInputs = Annotated[
+    Kernel | None, Setting(f"{_KERNEL}. What it describes is added to the function of the inputs; None: nothing")
+]
 
 
 class Trend(LeafKernel):
@@ -59,12 +69,14 @@ class Block(NamedTuple):
         variance: of what the block adds to the function; of a trend within its span.
         rate: of the decay, 1 / time; 1 / span of a trend.
         frequency: in radians over time.
+        factors: the leaves that it is a product of, each with the number of its harmonic.
     """
 
     kind: int
     variance: float
     rate: float = 0.0
     frequency: float = 0.0
+    factors: tuple[tuple[LeafKernel, int], ...] = ()
 
     @property
     def feature(self) -> list[float]:
@@ -78,6 +90,15 @@ class Component(NamedTuple):
 
     name: str
     blocks: list[Block]
+
+
+def hyperparameters(kernel: Kernel) -> dict[str, float | FloatArray]:
+    """Lengths, periods and variances of a kernel over time by name."""
+    return {
+        prefix + name: float(np.ravel(value)[0])
+        for prefix, leaf in kernel.leaves()
+        for name, value in leaf._hyperparameters(1, 1)
+    }
 
 
 def components(kernel: Kernel) -> list[Component]:
@@ -117,12 +138,12 @@ def _blocks(kernel: Kernel) -> list[Block]:
     if isinstance(kernel, Sum):
         return [*_blocks(kernel.left), *_blocks(kernel.right)]
     if isinstance(kernel, Constant):
-        return [Block(DECAY, kernel.variance)]
+        return [Block(DECAY, kernel.variance, factors=((kernel, 0),))]
     if isinstance(kernel, Trend):
-        return [Block(TREND, kernel.variance, 1.0 / kernel.span)]
+        return [Block(TREND, kernel.variance, 1.0 / kernel.span, factors=((kernel, 0),))]
     if isinstance(kernel, Matern):
         kind, scale = {0.5: (DECAY, 1.0), 1.5: (MATERN32, 3.0**0.5), 2.5: (MATERN52, 5.0**0.5)}[kernel.order]
-        return [Block(kind, kernel.variance, scale / _lengthscale(kernel))]
+        return [Block(kind, kernel.variance, scale / _lengthscale(kernel), factors=((kernel, 0),))]
     if isinstance(kernel, Periodic):
         return _harmonics(kernel)
     raise ValueError(
@@ -141,18 +162,26 @@ def _lengthscale(kernel: Matern | Periodic) -> float:
 
 def _harmonics(kernel: Periodic) -> list[Block]:
     """exp(-2 sin^2(pi dt / period) / l^2) as a sum of cosines: as many as carry KEPT of the variance."""
-    # [solin2014]: e^-z I_0(z) + sum_j 2 e^-z I_j(z) cos(j w dt), z = 1 / l^2.
     z = _lengthscale(kernel) ** -2.0
-    weights = special.ive(np.arange(MOST_HARMONICS + 1), z) * np.where(np.arange(MOST_HARMONICS + 1) > 0, 2.0, 1.0)
+    weights = harmonic_weights(np.arange(MOST_HARMONICS + 1), z)[0]
     enough = np.flatnonzero(np.cumsum(weights) >= KEPT)
     if not enough.size:
         raise ValueError(
             f"a lengthscale of {z**-0.5:g} turns needs more than {MOST_HARMONICS} harmonics; use a longer one"
         )
     turn = 2.0 * np.pi / kernel.period
-    constant = Block(DECAY, kernel.variance * float(weights[0]))
-    turning = range(1, int(enough[0]) + 1)
-    return [constant, *(Block(HARMONIC, kernel.variance * float(weights[j]), 0.0, j * turn) for j in turning)]
+    return [
+        Block(HARMONIC if j else DECAY, kernel.variance * float(weights[j]), 0.0, j * turn, ((kernel, j),))
+        for j in range(int(enough[0]) + 1)
+    ]
+
+
+def harmonic_weights(j: Any, z: Any) -> tuple[FloatArray, FloatArray]:
+    """The variance of the harmonics j of exp(-2 sin^2 / l^2), z = 1 / l^2, and its derivative for z."""
+    # [solin2014]: e^-z I_0(z) + sum_j 2 e^-z I_j(z) cos(j w dt).
+    twice = np.where(np.asarray(j) > 0, 2.0, 1.0)
+    below, at, above = (special.ive(np.abs(np.asarray(j) + shift), z) for shift in (-1, 0, 1))
+    return twice * at, twice * (0.5 * (below + above) - at)
 
 
 def _product(left: list[Block], right: list[Block]) -> list[Block]:
@@ -166,21 +195,22 @@ def _product(left: list[Block], right: list[Block]) -> list[Block]:
         for b in right:
             plain, other = (a, b) if a.kind == DECAY and a.rate == 0.0 else (b, a)
             if plain.kind == DECAY and plain.rate == 0.0:  # a constant scales whatever there is
-                found.append(other._replace(variance=plain.variance * other.variance))
+                factors = plain.factors + other.factors
+                found.append(other._replace(variance=plain.variance * other.variance, factors=factors))
                 continue
             if not {a.kind, b.kind} <= {DECAY, HARMONIC}:
                 raise ValueError(
                     "over time, products are of Matern(0.5), Periodic and Constant, which stay decays and harmonics; "
                     "Matern(1.5), Matern(2.5) and Trend can be added, or scaled by a constant"
                 )
-            variance, rate = a.variance * b.variance, a.rate + b.rate
+            variance, rate, factors = a.variance * b.variance, a.rate + b.rate, a.factors + b.factors
             if DECAY in (a.kind, b.kind):
                 frequency = a.frequency + b.frequency
-                found.append(Block(HARMONIC if frequency else DECAY, variance, rate, frequency))
+                found.append(Block(HARMONIC if frequency else DECAY, variance, rate, frequency, factors))
                 continue
             for frequency in (a.frequency + b.frequency, abs(a.frequency - b.frequency)):
                 kind = HARMONIC if frequency > 1e-12 * a.frequency else DECAY
-                bands.append(Block(kind, 0.5 * variance, rate, frequency if kind == HARMONIC else 0.0))
+                bands.append(Block(kind, 0.5 * variance, rate, frequency if kind == HARMONIC else 0.0, factors))
     spare = (1.0 - KEPT) * sum(block.variance for block in (*found, *bands))
     for band in sorted(bands, key=lambda one: one.variance):
         spare -= band.variance

@@ -183,7 +183,7 @@ class LocalGP(MemoryModel):
     def _refuses_noise(self, p: int) -> str:
         return ""
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
         status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
         if status:

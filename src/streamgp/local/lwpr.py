@@ -234,7 +234,7 @@ class LWPR(MemoryModel):
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.zeros_like(out[0])) if report else None
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         out = np.empty((2, len(X), self._state.last_target.size))
         status, at = predict(self._numbers.records, self._numbers.buffers, *self._lanes, X, out)
         if status:

@@ -14,6 +14,7 @@ from streamgp.linalg.vector import dot
 from streamgp.process import features, observation, posterior
 from streamgp.process.row import inject_overdue, noise_of
 from streamgp.process.state import ABSORBED, NOTHING
+from streamgp.process.time import clipped, pass_time
 
 Array = NDArray
 
@@ -21,7 +22,7 @@ Array = NDArray
 @compiled
 def featurize(m: Record, f: Array) -> tuple[float, float]:
     """Fill phi for the input seen; return kappa = k(x, x) and the residual gamma2."""
-    seen, phi = vector(f, m.at.seen), vector(f, m.at.phi)
+    seen, phi = vector(f, m.at.seen), vector(f, m.at.phi)[m.plan.temporal :]
     if m.plan.features == features.FOURIER:
         variance = vector(f, m.at.parameters)[0]
         features.fourier(matrix(f, m.at.frequencies), variance, seen, phi)
@@ -38,7 +39,7 @@ def featurize(m: Record, f: Array) -> tuple[float, float]:
 @compiled
 def predict(m: Record, f: Array) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa and gamma2."""
-    n, phi = m.plan.weights, vector(f, m.at.phi)
+    n, phi = m.plan.temporal + m.plan.weights, vector(f, m.at.phi)
     kappa, gamma2 = featurize(m, f)
     variance = vector(f, m.at.variance_now)
     if not m.plan.factored:
@@ -53,14 +54,14 @@ def predict(m: Record, f: Array) -> tuple[float, float]:
             known = vector(f, m.at.noise)[j] * u2
         else:
             known = dot(phi, h, n)
-        variance[j] = min(max(known, 0.0) + gamma2, kappa)
+        variance[j] = clipped(m, f, max(known, 0.0) + gamma2, kappa)
     return kappa, gamma2
 
 
 @compiled
 def project(m: Record, f: Array) -> None:
     """Means and h = S phi for the features in phi."""
-    n, phi, H = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)
+    n, phi, H = m.plan.temporal + m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)
     posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
     for j in range(m.plan.covariances):
         multiply(block(f, m.at.covariance, j), phi, n, H[j])
@@ -87,7 +88,9 @@ def share_jitter(m: Record, f: Array, x: Array, kappa: float) -> bool:
 @compiled
 def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen."""
-    n, phi, y = m.plan.weights, vector(f, m.at.phi), vector(f, m.at.y)
+    n, phi, y = m.plan.weights, vector(f, m.at.phi)[m.plan.temporal :], vector(f, m.at.y)
+    if m.plan.temporal > 0:
+        pass_time(m, f, n, gamma2)
     # A row that falls on a basis point observes that very function value, its jitter included.
     if m.plan.features == features.POINTS and share_jitter(m, f, vector(f, m.at.seen), kappa):
         gamma2 = max(features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi), 0.0)
@@ -103,7 +106,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         if m.plan.factored:
             learned = rotate_in(m, f, j, first, last, kappa, gamma2)
         else:
-            learned = absorb(m, f, j, first, last, kappa, gamma2)
+            learned = absorb(m, f, j, first, last, kappa + m.plan.temporal_variance, gamma2)
         if learned:
             m.counters.change = ABSORBED
         else:
@@ -119,7 +122,8 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
 @compiled
 def absorb(m: Record, f: Array, j: int, first: int, last: int, kappa: float, gamma2: float) -> bool:
     """The four lines of posterior.py; False, and nothing learned, where rounding leaves no gain in [0, 1]."""
-    n, phi, h, y = m.plan.weights, vector(f, m.at.phi), matrix(f, m.at.h)[j], vector(f, m.at.y)
+    n, h, y = m.plan.temporal + m.plan.weights, matrix(f, m.at.h)[j], vector(f, m.at.y)
+    phi = vector(f, m.at.phi)
     noise, mean_scale = vector(f, m.at.noise_now)[j], vector(f, m.at.mean_scale)[j]
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
     S, mean = block(f, m.at.covariance, j), vector(f, m.at.mean_now)

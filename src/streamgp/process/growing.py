@@ -19,6 +19,7 @@ from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, observation, posterior
 from streamgp.process.row import inject_overdue
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
+from streamgp.process.time import clipped, pass_time
 
 Array = NDArray
 
@@ -38,21 +39,24 @@ LOST, WORTH_A_LOOK = 3e-7 / float(np.finfo(np.float64).eps), 1e-8
 @compiled
 def predict(m: Record, f: Array) -> tuple[float, float]:
     """Mean and latent variance of the input seen; returns kappa = k(x, x) and the residual gamma2."""
-    n, phi = m.counters.points, vector(f, m.at.phi)
+    n, phi, q = m.counters.points, vector(f, m.at.phi), m.plan.temporal
     kappa = features.kernel_values(m, f, vector(f, m.at.seen), n)
-    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi)
+    gamma2 = features.whiten(matrix(f, m.at.factor), vector(f, m.at.k), n, kappa, phi[q:])
+    n += q
     posterior.means(matrix(f, m.at.mu), phi, n, vector(f, m.at.mean_now))
     variance, H = vector(f, m.at.variance_now), matrix(f, m.at.h)
     for j in range(m.plan.covariances):
         multiply(block(f, m.at.covariance, j), phi, n, H[j])
         known = 0.0 if m.plan.least_squares else dot(phi, H[j], n)
-        variance[j] = min(max(known + max(gamma2, 0.0), 0.0), kappa)
+        variance[j] = clipped(m, f, known + max(gamma2, 0.0), kappa)
     return kappa, gamma2
 
 
 @compiled
 def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     """Learn y at the input that predict() has just seen: forget, decide, admit or absorb, evict."""
+    if m.plan.temporal > 0:
+        pass_time(m, f, m.counters.points, gamma2)
     m.counters.evictions = 0
     m.counters.change = NOTHING
     unresolved = m.counters.unresolved_rows
@@ -69,17 +73,18 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
     drop_residual = m.plan.absorb == budget.DTC and not admit
+    whole = kappa + m.plan.temporal_variance  # to which S is rounded
     if drop_residual:
-        raise_to(vector(f, m.at.noise_now), least_resolved(m, kappa))
-    if not can_learn(m, f, kappa, 0.0 if drop_residual else gamma2):
+        raise_to(vector(f, m.at.noise_now), least_resolved(m, whole))
+    if not can_learn(m, f, whole, 0.0 if drop_residual else gamma2):
         m.counters.skipped_rows += 1
         return
     if admit:
-        triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi), n, vector(f, m.at.a))
+        triangular.solve(matrix(f, m.at.factor), vector(f, m.at.phi)[m.plan.temporal :], n, vector(f, m.at.a))
     if m.plan.least_squares:
         m.counters.unresolved_rows += 1 if has_lost_digits(m, f, n) else 0
     for j in range(m.plan.covariances):
-        learn_output(m, f, j, kappa, gamma2, admit)
+        learn_output(m, f, j, whole, gamma2, admit)
     m.counters.change = ABSORBED
     if admit:
         grow(m, f, kappa, gamma2)
@@ -170,14 +175,15 @@ def mean_at(m: Record, f: Array, i: int, o: int) -> Any:
     """The posterior mean of output o at basis point i."""
     R, mu, mean = matrix(f, m.at.factor), matrix(f, m.at.mu), 0.0
     for c in range(i + 1):
-        mean += R[c, i] * mu[c, o]
+        mean += R[c, i] * mu[m.plan.temporal + c, o]
     return mean
 
 
 @inlined
 def can_learn(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
     """Forget along phi; whether the gains of all outputs are in [0, 1]."""
-    n, phi, H, y = m.counters.points, vector(f, m.at.phi), matrix(f, m.at.h), vector(f, m.at.y)
+    n, y = m.plan.temporal + m.counters.points, vector(f, m.at.y)
+    phi, H = vector(f, m.at.phi), matrix(f, m.at.h)
     noise, scale, fresh = vector(f, m.at.noise_now), vector(f, m.at.scale), vector(f, m.at.fresh)
     fine = True
     for j in range(m.plan.covariances):
@@ -197,7 +203,7 @@ def learn_output(m: Record, f: Array, j: int, kappa: float, gamma2: float, admit
     The new coordinate has prior [0, 1] and phi entry gamma. Its posterior is written down as it comes out, without the
     subtraction from 1 that would lose the digits of a small noise.
     """
-    n, y = m.counters.points, vector(f, m.at.y)
+    n, y = m.plan.temporal + m.counters.points, vector(f, m.at.y)
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
     mu, S, h, phi = matrix(f, m.at.mu), block(f, m.at.covariance, j), matrix(f, m.at.h)[j], vector(f, m.at.phi)
     gamma, scored = np.sqrt(gamma2), m.at.weight_variance.rows > 0
@@ -253,7 +259,7 @@ def score_output(m: Record, f: Array, j: int, gamma2: float, admit: bool, rest: 
     """Carry the diagonal of R^-1 S R^-T through a row; rest = s - gamma2 of a row that is admitted."""
     n, a, d = m.counters.points, vector(f, m.at.a), vector(f, m.at.d)
     variances, inverse = matrix(f, m.at.weight_variance)[j], vector(f, m.at.inverse_diagonal)
-    triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j], n, d)
+    triangular.solve(matrix(f, m.at.factor), matrix(f, m.at.h)[j, m.plan.temporal :], n, d)
     scale, fresh = vector(f, m.at.scale)[j], vector(f, m.at.fresh)[j]
     if not admit:
         for i in range(n):
@@ -295,7 +301,7 @@ def grow(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     n, a = m.counters.points, vector(f, m.at.a)
     seen, inverse = vector(f, m.at.seen), vector(f, m.at.inverse_diagonal)
     copy(seen, seen.size, matrix(f, m.at.basis)[n])
-    triangular.append(matrix(f, m.at.factor), vector(f, m.at.phi), np.sqrt(gamma2), n)
+    triangular.append(matrix(f, m.at.factor), vector(f, m.at.phi)[m.plan.temporal :], np.sqrt(gamma2), n)
     vector(f, m.at.prior)[n] = kappa
     # The diagonal of [vanvaerenbergh2016] Eq. (4).
     for i in range(n):
@@ -352,7 +358,7 @@ def kernel_weights(m: Record, f: Array, n: int) -> None:
     R, mu, alpha, column = matrix(f, m.at.factor), matrix(f, m.at.mu), matrix(f, m.at.alpha), vector(f, m.at.score)
     for o in range(m.plan.outputs):
         for i in range(n):
-            column[i] = mu[i, o]
+            column[i] = mu[m.plan.temporal + i, o]
         triangular.solve(R, column, n, column)
         for i in range(n):
             alpha[i, o] = column[i]
@@ -366,26 +372,26 @@ def evict(m: Record, f: Array, r: int) -> None:
     only point r could express. Dropping it is the marginal removal, [soh2014] Eqs. (26)-(28); conditioning on its
     being 0 first is the other direction of the divergence.
     """
-    n, R, mu = m.counters.points, matrix(f, m.at.factor), matrix(f, m.at.mu)
+    n, q, R, mu = m.counters.points, m.plan.temporal, matrix(f, m.at.factor), matrix(f, m.at.mu)
     column, c, s = vector(f, m.at.column), vector(f, m.at.cosine), vector(f, m.at.sine)
     carried, u, z = vector(f, m.at.carried), vector(f, m.at.a), vector(f, m.at.d)
     inverse, variances = vector(f, m.at.inverse_diagonal), matrix(f, m.at.weight_variance)
-    triangular.delete(R, r, n, column, c, s, carried)
-    rho, last = column[n - 1], n - 1
-    triangular.solve(R, column, last, u)
+    triangular.delete(R, r, n, column, c[q:], s[q:], carried)
+    rho, left, last = column[n - 1], n - 1, q + n - 1
+    triangular.solve(R, column, left, u)
     drop(inverse, r, n)
-    for i in range(last):
+    for i in range(left):
         inverse[i] = max(inverse[i] - u[i] * u[i] / (rho * rho), 1e-12 * inverse[i])
-    triangular.rotate(mu, r, n, c, s)
+    triangular.rotate(mu, q + r, last + 1, c, s)
     for j in range(m.plan.covariances):
         S = block(f, m.at.covariance, j)
-        rotate(S, r, n, c, s, carried)
+        rotate(S, q + r, last + 1, c, s, carried)
         row, corner = S[last], S[last, last]
         if variances.shape[0] > 0:
             drop(variances[j], r, n)
-            triangular.solve(R, row, last, z)
+            triangular.solve(R, row[q:], left, z)
             V = corner / (rho * rho)
-            for i in range(last):  # u points the other way: the column of Q is -u / rho^2
+            for i in range(left):  # u points the other way: the column of Q is -u / rho^2
                 t = z[i] / rho
                 if m.plan.removal == budget.MARGINAL:
                     variances[j, i] -= u[i] * (u[i] * V - 2.0 * t)
@@ -396,7 +402,7 @@ def evict(m: Record, f: Array, r: int) -> None:
             for o in range(first, end):
                 posterior.learn_mean(mu, o, 1.0, row, -mu[last, o] / corner, last)
             posterior.learn_covariance(S, 1.0, 0.0, row, 1.0 / corner, last)
-        fill(row, n, 0.0)
+        fill(row, last + 1, 0.0)
     fill(mu[last], m.plan.outputs, 0.0)
     drop(vector(f, m.at.prior), r, n)
     drop_row(matrix(f, m.at.basis), r, n)
@@ -405,7 +411,7 @@ def evict(m: Record, f: Array, r: int) -> None:
     evicted = vector(f, m.at.evicted)
     evicted[m.counters.evictions] = r
     m.counters.evictions += 1
-    m.counters.points = last
+    m.counters.points = left
 
 
 @compiled
@@ -425,11 +431,13 @@ def drop_row(A: Array, r: int, n: int) -> None:
 @inlined
 def refresh_scores(m: Record, f: Array) -> None:
     """Carried diagonals drift; compute those of one point anew, each in its turn."""
-    n = m.counters.points
+    n, q = m.counters.points, m.plan.temporal
     i = (m.counters.refreshed + 1) % n
     m.counters.refreshed = i
     R, z, product = matrix(f, m.at.factor), vector(f, m.at.a), vector(f, m.at.d)
-    triangular.inverse_root(R, i, n, z)
+    fill(z, q, 0.0)
+    triangular.inverse_root(R, i, n, z[q:])
+    n += q
     vector(f, m.at.inverse_diagonal)[i] = dot(z, z, n)
     variances = matrix(f, m.at.weight_variance)
     if variances.shape[0] > 0:

@@ -4,7 +4,8 @@ f(x) = phi'w + residual with w ~ N(mu, S), so that the function's values are joi
 
     cov(f(x), f(z)) = phi(x)' S phi(z) + k(x, z) - phi(x)'phi(z),
 
-where the last two terms cancel for Fourier and linear features.
+where the last two terms cancel for Fourier and linear features. A kernel over time has its coordinates in phi and S,
+and adds the covariance of what is new since the last learned row.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dtpsv
 
 from streamgp.arrays import Numbers
+from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST, check
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
-from streamgp.process import features, memory
+from streamgp.process import features, memory, time
 from streamgp.settings import FloatArray
 
 Process = Any  # an OnlineGP, which stands above
@@ -41,7 +43,8 @@ class Function:
 
     def __init__(self, model: Process) -> None:
         state, n = model._state, model._weights_in_use()
-        self._parts, self._state, self._n = model._features, state, n
+        self._parts, self._state, self._n, self._numbers = model._features, state, n, model._numbers
+        self._temporal = model._temporal_coordinates()
         likelihood = model._likelihood
         # Classes and counts have no noise of their own beside the function.
         self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
@@ -55,8 +58,9 @@ class Function:
             self.mu = np.column_stack([inverses[j % q] @ z for j, z in enumerate(state.mu.T)])
             self.S = self.noise[:, None, None] * inverses @ inverses.transpose(0, 2, 1)
         else:
-            self.mu = state.mu[:n].copy()
-            low = np.tril(state.covariance[:, :n, :n])
+            m = self._temporal + n
+            self.mu = state.mu[:m].copy()
+            low = np.tril(state.covariance[:, :m, :m])
             self.S = low + np.tril(low, -1).transpose(0, 2, 1)
             if model._least_squares:
                 self.S[:] = 0.0
@@ -66,10 +70,11 @@ class Function:
             np.divide(state.power[0], state.power[1], out=self.power, where=state.power[1] > 0)
         self.noise *= self.power
 
-    def joint(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def joint(self, Z: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means (n, p) and covariances (q, n, n) of the function's values at n rows; q is 1 or one for each output."""
-        Phi = self.features(Z)
-        covariance = Phi @ self.S @ Phi.T
+        Phi, (over_time, new) = self.features(Z), self.ahead(times)
+        whole = np.hstack([over_time, Phi])
+        covariance = whole @ self.S @ whole.T + new
         if self.has_residual:
             K = self.kernel(Z, Z)
             K[np.diag_indices_from(K)] *= 1.0 + self._parts.jitter
@@ -77,14 +82,22 @@ class Function:
         covariance = self.power[:, None, None] * (0.5 * (covariance + covariance.transpose(0, 2, 1)))
         diagonal = np.einsum("jii->ji", covariance)
         np.maximum(diagonal, 0.0, out=diagonal)
-        return Phi @ self.mu, covariance
+        return whole @ self.mu, covariance
 
-    def prediction(self, Z: FloatArray) -> JointPrediction:
-        """The joint prediction at n rows; where features leave no residual it is drawn by the weights."""
+    def prediction(self, Z: FloatArray, times: FloatArray) -> JointPrediction:
+        """The joint prediction at n rows; where there is nothing but weights it is drawn by them."""
         root = None
-        if not self.has_residual:
+        if not (self.has_residual or self._temporal):
             root = np.sqrt(self.power)[:, None, None] * (self.features(Z) @ root_of(self.S))
-        return JointPrediction(*self.joint(Z), np.repeat(self.noise[None], len(Z), axis=0), root)
+        return JointPrediction(*self.joint(Z, times), np.repeat(self.noise[None], len(Z), axis=0), root)
+
+    def ahead(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What a kernel over time adds at n times: its part of phi, (n, coordinates), and what is new, (n, n)."""
+        Phi, new = np.empty((len(times), self._temporal)), np.zeros((len(times), len(times)))
+        if self._temporal:
+            compile_now(time.ahead)
+            time.ahead(self._numbers.records, self._numbers.buffers, np.ascontiguousarray(times), Phi, new)
+        return Phi, new
 
     @property
     def has_residual(self) -> bool:
@@ -178,20 +191,24 @@ class Draws(Trajectories):
         self._pivots = np.ones((q, count))  # of the last step
         self._e = np.zeros((count, steps, p))
         self._mean = np.empty((count, p))  # of the last step
+        moment = model._moment()
+        self._over_time, self._new = function.ahead(np.zeros(steps) if moment is None else moment.next(steps))
 
     def predict(self, X: FloatArray) -> Step:
         function, t = self._function, self._steps
         Z = self._pasts.advance(X)
-        Phi = function.features(Z)
+        over_time = np.broadcast_to(self._over_time[t], (len(Z), self._over_time.shape[1]))
+        Phi = np.hstack([over_time, function.features(Z)])
         H = Phi @ function.S
         if function.has_residual:
             own = np.stack([function.kernel(z[None], rows[:t])[0] for z, rows in zip(Z, self._Z, strict=True)])
-            prior, H = function.prior_variances(Z), H - Phi
-            variance = np.maximum(np.sum(H * Phi, axis=2) + prior, 0.0)  # (q, count)
-            nugget = np.broadcast_to(NUGGET * prior, variance.shape)
+            prior, temporal = function.prior_variances(Z), over_time.shape[1]
+            H[..., temporal:] -= Phi[:, temporal:]
         else:
-            own, variance = np.zeros((len(Z), t)), np.maximum(np.sum(H * Phi, axis=2), 0.0)
-            nugget = NUGGET * variance
+            own, prior = np.zeros((len(Z), t)), np.zeros(len(Z))
+        own, prior = own + self._new[t, :t], prior + self._new[t, t]
+        variance = np.maximum(np.sum(H * Phi, axis=2) + prior, 0.0)  # (q, count)
+        nugget = np.broadcast_to(NUGGET * prior, variance.shape) if function.has_residual else NUGGET * variance
         c = (self._Phi[:, :t] @ H[..., None])[..., 0] + own
         if t > 0:
             for L, one in zip(self._L.reshape(-1, self._L.shape[2]), c.reshape(-1, t), strict=True):

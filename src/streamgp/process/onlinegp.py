@@ -12,18 +12,21 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import freerun, inputs
 from streamgp.contract.checks import MOVE_IS_DUE, check
-from streamgp.contract.conditions import NOISE
+from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
+from streamgp.kernels import Kernel
 from streamgp.kernels.program import Program
+from streamgp.kernels.temporal import COORDINATES, BesideInputs, components
+from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
-from streamgp.process import observation, stream
+from streamgp.process import observation, stream, temporal
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, LOWEST_STAYING, NEVER, OLDEST, PAPER, Budget, floor
@@ -34,6 +37,8 @@ from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSet
 from streamgp.process.likelihood import refuse as refuse_targets
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
+from streamgp.process.predictive import TimePrediction
+from streamgp.process.row import FRESH, HALVINGS, LEARNED, SEEN, SPACING
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, positive_vector
 from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
@@ -93,12 +98,13 @@ class OnlineGP(MemoryModel):
             Setting(
                 '"covariance", or "cholesky" (the information form: a triangular factor, updated by rotations; for '
                 'features with a fixed number of weights); None: "cholesky" for Linear, unless it goes back to the '
-                "prior or has a likelihood of its own",
+                "prior or has a kernel over time or a likelihood of its own",
                 check=optional(one_of(*FORMS)),
             ),
         ] = None,
+        time: BesideInputs = None,
     ) -> None:
-        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood)
+        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time)
 
     _batch = 1
     _estimate_power = False
@@ -117,6 +123,7 @@ class OnlineGP(MemoryModel):
         outputs: str = "shared",
         form: str | None = None,
         likelihood: Likelihood | None = None,
+        time: Kernel | None = None,
     ) -> None:
         """Check the parts against each other and compile the layout."""
         self._likelihood = chosen(noise, likelihood)
@@ -129,7 +136,9 @@ class OnlineGP(MemoryModel):
             if forgetting is None
             else _part("forgetting", forgetting, Forgetting, "BackToPrior(0.999) or Injection(0.999)")
         )
-        self._needs_time = self._forgetting.half_life > 0
+        kernel = time if time is None else _part("time", time, Kernel, "Matern(1.5, lengthscale='3h') + Periodic('1d')")
+        self._terms = [] if kernel is None else components(kernel)
+        self._needs_time = self._forgetting.half_life > 0 or bool(self._terms)
         self._shared = outputs == "shared"
         growing = self._features.kind == feature_kinds.DICTIONARY
         self._least_squares = growing and np.ndim(noise) == 0 and noise == 0
@@ -152,7 +161,7 @@ class OnlineGP(MemoryModel):
         fades = self._forgetting.forgets and not self._forgetting.injects
         if form is None:  # raw inputs of any size go into Linear, and only the information form takes them
             gaussian = self._likelihood.kind == observation.GAUSSIAN
-            form = FORMS[self._features.kind == feature_kinds.LINEAR and gaussian and not fades]
+            form = FORMS[self._features.kind == feature_kinds.LINEAR and gaussian and not fades and not self._terms]
         self._factored = form == "cholesky"
         if self._factored and growing:
             raise ValueError(
@@ -167,6 +176,8 @@ class OnlineGP(MemoryModel):
             self._check_adaptable(self._adapt)
         if self._likelihood.kind != observation.GAUSSIAN:
             self._check_likelihood()
+        if self._terms:
+            self._check_temporal()
         self._run = self._loop()
         compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)))
 
@@ -194,6 +205,22 @@ class OnlineGP(MemoryModel):
         for why, is_so in cannot.items():
             if is_so:
                 raise ValueError(f"{why} with likelihood={self._likelihood!r}")
+
+    def _check_temporal(self) -> None:
+        """A kernel over time needs a covariance between its coordinates and the weights, row by row."""
+        cannot = {
+            'form="cholesky" has no covariance that time could move: use form="covariance"': self._factored,
+            'removal="discard" keeps rows whatever their time: use another removal': self._keeps_rows,
+            "noise=0 is least squares, which knows no covariance: use a noise above 0": self._least_squares,
+            "batch learns rows of different times together: use batch=1": self._batch > 1,
+            "injection is capped at a prior that does not move: forget back to the prior": self._forgetting.injects,
+            'on_move="rebuild" learns the targets of basis points whatever their time: use on_move="rebase"': (
+                self._adapt is not None and self._adapt.on_move == REBUILD
+            ),
+        }
+        for why, is_so in cannot.items():
+            if is_so:
+                raise ValueError(f"{why} with a kernel over time (time=)")
 
     def _check_adaptable(self, adapt: SNGD) -> None:
         if self._least_squares or self._keeps_rows or self._features.kind == feature_kinds.LINEAR:
@@ -263,6 +290,8 @@ class OnlineGP(MemoryModel):
         theta = 0 if adapt is None else program.parameters.size + q
         scored = parts.kind == feature_kinds.DICTIONARY and budget.evict in (PAPER, KL) and not self._keeps_rows
         rebuilds = adapt is not None and adapt.on_move == REBUILD
+        weights = points or 2 * frequencies or width + int(parts.constant)
+        blocks, temporal = sum(len(term.blocks) for term in self._terms), self._temporal_coordinates()
         return memory_part.sizes(self._memory, d, p) | {
             "covariances": q,
             "width": width,
@@ -270,9 +299,13 @@ class OnlineGP(MemoryModel):
             "frequencies": frequencies,
             "points": points,
             "scored": q if scored else 0,
-            "weights": points or 2 * frequencies or width + int(parts.constant),
+            "weights": weights,
+            "temporal": temporal,
+            "coordinates": temporal + weights,
+            "blocks": blocks,
+            "now": FRESH + 1 if blocks else 0,
             "matrices": 0 if self._keeps_rows else q,
-            "clock": 2 if self._needs_time else 0,
+            "clock": (SPACING if blocks else HALVINGS) + 1 if self._needs_time else 0,
             "kept": points if self._keeps_rows or rebuilds else 0,
             "theta": theta,
             "path": TRACE_LENGTH if theta else 0,
@@ -286,7 +319,7 @@ class OnlineGP(MemoryModel):
         """What compiled code reads of the settings: the parts' own by their names, and what follows from them."""
         parts = self._memory, self._features, self._budget, self._forgetting, self._likelihood, self._adapt
         plan = {name: getattr(part, name) for part in parts for name in HANDED_OVER if hasattr(part, name)}
-        plan |= {name: sizes[name] for name in ("outputs", "covariances", "weights", "theta")}
+        plan |= {name: sizes[name] for name in ("outputs", "covariances", "weights", "temporal", "theta")}
         if self._adapt is not None:
             plan |= {"per_row": self._adapt.parameters_per_row, "longest": self._adapt.clip}
             plan["rebuild"] = self._adapt.on_move == REBUILD
@@ -300,6 +333,7 @@ class OnlineGP(MemoryModel):
             "check_every": self._rows_between_checks(),
             "power": self._estimate_power,
             "likelihood": self._likelihood.kind,
+            "temporal_variance": sum(block.feature[0] ** 2 for term in self._terms for block in term.blocks),
         }
 
     def _fill(self, numbers: Numbers, program: Program) -> None:
@@ -309,15 +343,20 @@ class OnlineGP(MemoryModel):
         numbers.work.operations.view(np.int64)[:] = program.operations
         state.noise[:] = self._noise
         state.parameters[:] = program.parameters
-        state.clock[:1] = np.nan
+        state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN : SEEN + 1] = np.nan
+        if self._terms:
+            work = numbers.work
+            work.table[:], work.feature[:] = temporal.tabulated(self._terms)
+            work.now[:] = np.nan
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], self._memory.depth)
         if parts.points is not None:
             numbers.counters["points"] = len(parts.points)
             _place_points(parts, state, self._memory.depth, adapting=self._adapt is not None)
+        diagonal = np.einsum("jii->ji", state.covariance)
         if parts.kind != feature_kinds.DICTIONARY:
-            diagonal = np.einsum("jii->ji", state.covariance)
             diagonal[:] = np.sqrt(state.noise)[:, None] if self._factored else 1.0
+        diagonal[:, : numbers.work.feature.size] = 1.0
 
     def _rows_between_checks(self) -> int:
         """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
@@ -369,7 +408,9 @@ class OnlineGP(MemoryModel):
         return ""
 
     def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
-        if not self._needs_time or not learned.any():
+        if self._terms and time is not None:
+            self._refuse_past(time, many=many, follow=True)
+        if not self._forgetting.half_life or not learned.any():
             return
         if time is None:
             raise ValueError(
@@ -392,21 +433,65 @@ class OnlineGP(MemoryModel):
                 "nothing was learned. Sort the rows by time, or give a row that comes late the time at which it comes"
             )
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        out = np.empty((len(self._no_predictions), len(X)))
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        if self._terms:
+            refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
+
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
+        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
+        out = np.empty((rows + parts, len(X)))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        status, _, at = self._run(*lanes, X, self._no_targets, self._no_conditions, out, 0, 0, False)
+        given = self._no_conditions if conditions is None else conditions
+        status, _, at = self._run(*lanes, X, self._no_targets, given, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return self._prediction(out)
+        whole = self._prediction(out[:rows])
+        if not parts:
+            return whole
+        each = np.split(out[rows:], 1 + len(self._terms))
+        named = {
+            name: Prediction(one[:p].T, one[p:].T, np.zeros((len(X), q)))
+            for name, one in zip(("inputs", *(term.name for term in self._terms)), each, strict=True)
+        }
+        return TimePrediction(whole.mean, whole.variance, whole.noise, named)
+
+    @property
+    def _has_components(self) -> bool:
+        return bool(self._terms) and self._likelihood.kind == observation.GAUSSIAN
+
+    def _outputs_and_covariances(self) -> tuple[int, int]:
+        p = self._no_targets.shape[1]
+        return p, (len(self._no_predictions) - p) // 2
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
         return Draws(self, count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
             return super()._joint(X)
-        return Function(self).prediction(Pasts(self, len(X)).advance(X))
+        times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
+        return Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times))
+
+    def _later(self, times: FloatArray) -> FloatArray:
+        """Times at which to predict: NaN is one after the last row."""
+        if (moment := self._moment()) is None:
+            return times
+        return np.where(np.isnan(times), moment.one_later, times)
+
+    def _moment(self) -> Moment | None:
+        if not self._terms:
+            return None
+        if self._d is None:
+            return Moment(np.nan, 0.0, np.nan)
+        return Moment(*self._state.clock[[SEEN, SPACING, LEARNED], 0].tolist())
+
+    def _note_time(self, time: float) -> None:
+        if self._terms:
+            self._state.clock[SEEN] = time
+
+    def _recalls_rows(self) -> bool:
+        return self._memory.width(1) != 1
 
     def _quick(self) -> bool:
         return self._direct and self._shape.p == 1 and not self._needs_time
@@ -426,8 +511,7 @@ class OnlineGP(MemoryModel):
 
     def _prediction(self, out: FloatArray) -> Prediction:
         """The rows that compiled code filled: means, variances, noises; of a model without a variance the means."""
-        p = self._no_targets.shape[1]
-        q = (len(out) - p) // 2
+        p, q = self._outputs_and_covariances()
         if not self.has_variance:
             out[p:] = np.nan
         return self._likelihood.predicted(out[:p].T, out[p : p + q].T, out[p + q :].T)
@@ -459,9 +543,13 @@ class OnlineGP(MemoryModel):
         for name in ("prior", "inverse_diagonal", "residual"):
             require(name, getattr(state, name), at_least=0)
         require("power", state.power, at_least=0, finite=False)
-        require("clock", state.clock[:, :1][~np.isnan(state.clock[:, :1])])
-        require("clock", state.clock[:, 1:], at_least=0, at_most=1)
-        variances = np.einsum("njii->jni", state.covariance)
+        moments = state.clock[:, [row for row in (LEARNED, SEEN) if row < state.clock.shape[1]]]
+        require("clock", moments[~np.isnan(moments)])
+        require("clock", state.clock[:, HALVINGS:SEEN], at_least=0, at_most=1)
+        require("clock", state.clock[:, SPACING:], at_least=0)
+        variances, temporal = np.einsum("njii->jni", state.covariance), self._temporal_coordinates()
+        require("the diagonal of covariance", variances[..., :temporal], at_least=-SLACK)
+        variances = variances[..., temporal:]
         if growing:
             variances = variances[:, np.arange(variances.shape[2]) < size]
         if self._factored:
@@ -474,7 +562,7 @@ class OnlineGP(MemoryModel):
         if self._least_squares or (self._forgetting.injects and self._adapt is not None):
             return np.inf
         between = self._rows_between_checks()
-        if self._forgetting.injects and self._needs_time:
+        if self._forgetting.injects and self._forgetting.half_life:
             return 2.0
         return self._forgetting.factor**-between if between else 1.0
 
@@ -490,8 +578,11 @@ class OnlineGP(MemoryModel):
     forget.__doc__ = MemoryModel.forget.__doc__
 
     def _weights_in_use(self) -> int:
-        growing = self._features.kind == feature_kinds.DICTIONARY
-        return self._numbers.count("points") if growing else len(self._state.mu)
+        growing, temporal = self._features.kind == feature_kinds.DICTIONARY, self._temporal_coordinates()
+        return self._numbers.count("points") if growing else len(self._state.mu) - temporal
+
+    def _temporal_coordinates(self) -> int:
+        return sum(COORDINATES[block.kind] for term in self._terms for block in term.blocks)
 
     @property
     def _cannot_forget_because(self) -> str:
@@ -503,7 +594,7 @@ class OnlineGP(MemoryModel):
     def size(self) -> int:
         if self._d is None:
             return 0 if self._features.points is None else len(self._features.points)
-        return self._numbers.count("points") if self._features.kernel is not None else len(self._state.mu)
+        return self._weights_in_use()
 
     @property
     def basis(self) -> FloatArray:
@@ -528,6 +619,8 @@ class OnlineGP(MemoryModel):
             named["noise"] = _plain(noise)
         if isinstance(parts, Fourier) and parts.lengthscale is not None:
             named["lengthscale"] = _plain(parts.lengthscale)  # fixed: it is in the frequencies
+        if self._terms:
+            named |= {f"time.{name}": value for name, value in temporal_hyperparameters(self._settings["time"]).items()}
         return named
 
     def relevance(self) -> Relevance:

@@ -1,7 +1,7 @@
-"""Predictions of observations that are not Gaussian.
+"""Predictions that say more than a mean and a variance: of which parts they are made, or what is not Gaussian.
 
-As for a Gaussian, ``mean`` is that of the observation, ``noise`` the variance it has on average when the function is
-known, and ``variance`` the rest, which more data would take away: the law of total variance.
+Also where it is not Gaussian, ``mean`` is that of the observation, ``noise`` the variance it has on average when the
+function is known, and ``variance`` the rest, which more data would take away: the law of total variance.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erfc, ndtr, owens_t, pdtr
+from scipy.special import erfc, ndtr, owens_t, pdtr, pdtrc
 
 from streamgp.compiled import compile_now
 from streamgp.contract.inputs import numbers
-from streamgp.contract.prediction import Prediction, Values, checked_level, plain
+from streamgp.contract.prediction import Prediction, Values, checked_level, plain, probabilities
 from streamgp.process import observation
 from streamgp.settings import FloatArray, whole
 
 ROWS_AT_ONCE = 1000  # of an interval: some hundred numbers for each
+COUNTS_SUMMED = 2000  # of a score
 MOST_COUNTS = 1e15  # larger ones are whole numbers whatever they count
 
 
@@ -37,6 +38,38 @@ def is_count(y: FloatArray) -> Any:
 def variance_ratio(dof: float) -> float:
     """The variance of a Student-t over its squared scale."""
     return dof / (dof - 2.0) if dof > 2 else math.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimePrediction(Prediction[Values]):
+    """A prediction that knows of which parts of the function it is made.
+
+    Args:
+        mean: the sum of the components' means.
+        variance: of the function.
+        noise: variance of the observation noise.
+        components: by name, the mean and the variance of each part; parts are correlated, so that their variances need
+            not add up.
+    """
+
+    components: dict[str, Prediction]
+
+    def _bare(self) -> Prediction:
+        return Prediction(self.mean, self.variance, self.noise)
+
+    def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
+        whole = Prediction._each(self, change, *others)
+        if not all(isinstance(other, TimePrediction) for other in others):
+            return whole
+        parts = {
+            name: one._each(change, *(o.components[name] for o in others)) for name, one in self.components.items()
+        }
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
+
+    def _moved(self, shift: Any, scale: Any) -> TimePrediction:
+        whole = Prediction._moved(self, shift, scale)
+        parts = {name: one._moved(0.0, scale) for name, one in self.components.items()}
+        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,16 +94,29 @@ class StudentTPrediction(Prediction[Values]):
 
     def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``."""
-        variance, scale = (np.broadcast_to(part, np.shape(self.mean)).ravel() for part in (self.variance, self.scale))
-        blocks = range(0, max(variance.size, 1), ROWS_AT_ONCE)
-        reach = [
-            _student_t_reach(
-                checked_level(level), self.dof, variance[b : b + ROWS_AT_ONCE], scale[b : b + ROWS_AT_ONCE]
-            )
-            for b in blocks
-        ]
-        half = plain(np.concatenate(reach).reshape(np.shape(self.mean)))
+        half = self._by_rows(_student_t_reach, 1.0 - checked_level(level))
         return self.mean - half, self.mean + half
+
+    def quantile(self, q: Any) -> Any:
+        """Return the value below which the observation lies with probability q, above 0 and below 1."""
+        q = probabilities(q)
+        reach = self._by_rows(_student_t_reach, 2.0 * np.minimum(q, 1.0 - q))
+        return plain(self.mean + np.where(q < 0.5, -reach, reach))
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y; NaN up to 1 degree of freedom, where it has no mean."""
+        return plain(self._by_rows(_student_t_crps, numbers(y, "y") - self.mean))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        error = y - self.mean
+        return self._by_rows(_student_t_below, error), self._by_rows(_student_t_below, -error)
+
+    def _by_rows(self, function: Callable[..., FloatArray], first: Any) -> Any:
+        """function(first, variance, scale, dof), some rows at a time."""
+        shape = np.broadcast_shapes(np.shape(first), np.shape(self.mean))
+        flat = [np.broadcast_to(part, shape).ravel() for part in (first, self.variance, self.scale)]
+        blocks = [slice(b, b + ROWS_AT_ONCE) for b in range(0, max(flat[0].size, 1), ROWS_AT_ONCE)]
+        return plain(np.concatenate([function(*(part[b] for part in flat), self.dof) for b in blocks]).reshape(shape))
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
@@ -105,6 +151,11 @@ class LatentPrediction(Prediction[Values]):
     """
 
     latent: Prediction
+
+    def pit(self, y: Any) -> Any:
+        """Return the middle of the step that the cdf makes at y."""
+        below, above = self._tails(numbers(y, "y"))
+        return plain(0.5 * (below - above) + 0.5)
 
     def _each(self, change: Callable[..., Any], *others: Any) -> LatentPrediction:
         mean, variance, noise = (
@@ -150,6 +201,23 @@ class ClassPrediction(LatentPrediction[Values]):
         below = 1.0 - np.asarray(self.mean)
         return plain(np.where(below >= tail, 0.0, 1.0)), plain(np.where(below >= 1.0 - tail, 0.0, 1.0))
 
+    def quantile(self, q: Any) -> Any:
+        """Return the smaller class that the observation does not exceed with probability q, above 0 and below 1."""
+        return plain(np.where(1.0 - np.asarray(self.mean) >= probabilities(q), 0.0, 1.0))
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, which is the Brier score."""
+        values, p = numbers(y, "y"), np.asarray(self.mean)
+        nearest = np.clip(values, 0.0, 1.0)
+        return plain(np.abs(values - nearest) + nearest * (1.0 - p) ** 2 + (1.0 - nearest) * p**2)
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        one, zero = np.asarray(self.mean), ndtr(-self.latent.mean / np.sqrt(1.0 + self.latent.variance))
+        below = np.where(y >= 1.0, 1.0, np.where(y >= 0.0, zero, 0.0))
+        above = np.where(y <= 0.0, 1.0, np.where(y <= 1.0, one, 0.0))
+        missing = np.where(np.isnan(y), np.nan, 0.0)
+        return below + missing, above + missing
+
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the class, an array (n, ...) over the shape of the mean."""
         return np.asarray(_generator(n, seed).random((n, *np.shape(self.mean))) < self.mean, dtype=np.float64)
@@ -174,10 +242,28 @@ class CountPrediction(LatentPrediction[Values]):
     def interval(self, level: float = 0.9) -> tuple[Values, Values]:
         """Return the central interval, whole numbers: the count is below or above with at most (1 - level) / 2 each."""
         tail = 0.5 * (1.0 - checked_level(level))
-        mean, variance = (np.ravel(part).astype(np.float64) for part in (self.latent.mean, self.latent.variance))
-        bounds = (_quantile(p, mean, np.sqrt(variance)).reshape(np.shape(self.mean)) for p in (tail, 1.0 - tail))
-        low, high = map(plain, bounds)
-        return low, high
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def quantile(self, q: Any) -> Any:
+        """Return the smallest count that the observation does not exceed with probability q, above 0 and below 1."""
+        return plain(self._by_counts(_quantile, probabilities(q)))
+
+    def crps(self, y: Any) -> Any:
+        """Return the continuous ranked probability score of y, to 1e-3 of itself; to 1e-9 where counts are few.
+
+        Few are 2000 that hold all but 1e-12; of more, some stand for those between.
+        """
+        return plain(self._by_counts(_count_crps, numbers(y, "y")))
+
+    def _tails(self, y: FloatArray) -> tuple[Any, Any]:
+        return self._by_counts(_at_most, np.floor(y)), self._by_counts(_more_than, np.ceil(y) - 1.0)
+
+    def _by_counts(self, function: Callable[..., FloatArray], first: FloatArray) -> FloatArray:
+        """function(first, mean, standard deviation) of the log rate, row by row."""
+        shape = np.broadcast_shapes(first.shape, np.shape(self.mean))
+        parts = first, self.latent.mean, np.sqrt(self.latent.variance)
+        flat = (np.broadcast_to(part, shape).ravel().astype(np.float64) for part in parts)
+        return function(*flat).reshape(shape)
 
     def sample(self, n: int = 1, seed: int = 0) -> FloatArray:
         """Return n draws of the count, an array (n, ...) over the shape of the mean."""
@@ -186,27 +272,52 @@ class CountPrediction(LatentPrediction[Values]):
         return np.asarray(rng.poisson(np.exp(drawn)), dtype=np.float64)
 
 
-def _student_t_reach(level: float, dof: float, variance: FloatArray, scale: FloatArray) -> FloatArray:
-    """How far to either side of its mean the central interval of f plus Student-t noise reaches.
+def _gaussians(variance: FloatArray, scale: FloatArray, dof: float) -> tuple[FloatArray, FloatArray]:
+    """A function plus Student-t noise as a mixture: the roots of twice the variances, (n, k), and the weights, (k,).
 
-    Given its log precision u the noise is Gaussian, so that the probability beyond h is a mean of complementary error
-    functions, which falls and is convex: Newton's steps from 0 never go too far.
+    Given its log precision u the noise is Gaussian.
     """
     u = np.arange(-60.0 / dof - 1.0, math.log(2.0 + 60.0 / dof) + 1.0, min(0.3, 0.7 * math.sqrt(2.0 / (dof + 1.0))))
     weights = np.exp(0.5 * dof * (u + 1.0 - np.exp(u)))
-    weights /= weights.sum()
-    std = np.sqrt(2.0 * (variance[:, None] + scale[:, None] ** 2 * np.exp(-u)))
+    return np.sqrt(2.0 * (variance[:, None] + scale[:, None] ** 2 * np.exp(-u))), weights / weights.sum()
+
+
+def _student_t_below(error: FloatArray, variance: FloatArray, scale: FloatArray, dof: float) -> FloatArray:
+    """The probability of an error at most as large."""
+    std, weights = _gaussians(variance, scale, dof)
+    return np.asarray(0.5 * erfc(-error[:, None] / std) @ weights)
+
+
+def _student_t_reach(outside: FloatArray, variance: FloatArray, scale: FloatArray, dof: float) -> FloatArray:
+    """How far to either side of its mean the central interval reaches that leaves this probability outside.
+
+    The probability beyond h falls and is convex: Newton's steps from 0 never go too far.
+    """
+    std, weights = _gaussians(variance, scale, dof)
     h = np.zeros_like(variance)
     for _ in range(100):
         z = h[:, None] / std
-        step = (erfc(z) @ weights - (1.0 - level)) / ((2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std) @ weights)
+        step = (erfc(z) @ weights - outside) / ((2.0 / math.sqrt(math.pi) * np.exp(-z * z) / std) @ weights)
         h += step
         if np.all(np.abs(step) <= 1e-12 * h):
             break
     return h
 
 
-def _quantile(p: float, mean: FloatArray, std: FloatArray) -> FloatArray:
+def _student_t_crps(error: FloatArray, variance: FloatArray, scale: FloatArray, dof: float) -> FloatArray:
+    """E|Y - y| - E|Y - Y'| / 2 of the mixture, where a Gaussian's mean absolute deviation has a closed form."""
+    if dof <= 1.0:
+        return np.full_like(error, np.nan)
+    std, weights = _gaussians(variance, scale, dof)
+    z = error[:, None] / std
+    apart = (error[:, None] * (1.0 - erfc(z)) + std / math.sqrt(math.pi) * np.exp(-z * z)) @ weights
+    among = np.zeros_like(error)
+    for weight, of_one in zip(weights, std.T, strict=True):
+        among += weight * np.sqrt(of_one[:, None] ** 2 + std**2) @ weights
+    return np.asarray(apart - 0.5 * among / math.sqrt(math.pi))
+
+
+def _quantile(p: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """The smallest counts with at least the probability p at or below them."""
     low = np.full(mean.shape, -1.0)  # below it
     high = np.ones_like(mean)
@@ -220,17 +331,46 @@ def _quantile(p: float, mean: FloatArray, std: FloatArray) -> FloatArray:
     return high
 
 
+def _count_crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """The sum over counts k of (P(count <= k) - [y <= k])^2, and the way to y where it lies outside of them."""
+    ends = [_quantile(np.full_like(mean, p), mean, std) for p in (1e-12, 1.0 - 1e-12)]
+    result = np.full_like(y, np.nan)
+    for i, (low, high) in enumerate(zip(*ends, strict=True)):
+        if high - low < COUNTS_SUMMED:
+            k = np.arange(low, high + 2.0)
+        else:
+            k = np.unique(np.floor(low - 1.0 + np.geomspace(1.0, high - low + 2.0, COUNTS_SUMMED)))
+        width, middle = np.diff(k), np.floor(0.5 * (k[:-1] + k[1:] - 1.0))
+        at_most = _at_most(middle, np.full_like(middle, mean[i]), np.full_like(middle, std[i]))
+        before = np.clip(y[i] - k[:-1], 0.0, width)
+        outside = max(low - y[i], 0.0) + max(y[i] - k[-1], 0.0)
+        result[i] = np.sum(before * at_most**2 + (width - before) * (1.0 - at_most) ** 2) + outside
+    return result
+
+
 def _at_most(k: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-    """P(count <= k), which is P(f < log G) with a gamma variable G of shape k + 1: the narrower one is integrated."""
-    width = 1.0 / np.sqrt(k + 1.0)
+    """P(count <= k), which is P(f < log G) with a gamma variable G of shape k + 1."""
+    return _beside(k, mean, std, pdtr, 1.0)
+
+
+def _more_than(k: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """P(count > k)."""
+    return _beside(k, mean, std, pdtrc, -1.0)
+
+
+def _beside(k: FloatArray, mean: FloatArray, std: FloatArray, poisson: Any, sign: float) -> FloatArray:
+    """The mass of a count on one side of k: of f and the gamma variable the narrower one is integrated."""
+    whole_k = np.maximum(k, 0.0)
+    width = 1.0 / np.sqrt(whole_k + 1.0)
     z = np.arange(-8.5, 8.6, 0.25)
     weights = np.exp(-0.5 * z * z)
-    over_f = pdtr(k[:, None], np.exp(mean[:, None] + std[:, None] * z)) @ (weights / weights.sum())
+    over_f = poisson(whole_k[:, None], np.exp(mean[:, None] + std[:, None] * z)) @ (weights / weights.sum())
     d = width[:, None] * np.arange(-40.0, 8.6, 0.25)  # log G less its mode
-    density = np.exp(-(k[:, None] + 1.0) * (np.expm1(d) - d))
-    above = (np.log1p(k)[:, None] + d - mean[:, None]) / np.maximum(std, 1e-300)[:, None]
-    over_g = np.sum(density * ndtr(above), axis=1) / density.sum(1)
-    return np.asarray(np.where(std < width, over_f, over_g))
+    density = np.exp(-(whole_k[:, None] + 1.0) * (np.expm1(d) - d))
+    above = (np.log1p(whole_k)[:, None] + d - mean[:, None]) / np.maximum(std, 1e-300)[:, None]
+    over_g = np.sum(density * ndtr(sign * above), axis=1) / density.sum(1)
+    inside = np.where(std < width, over_f, over_g)
+    return np.asarray(np.where(k < 0.0, 0.5 - 0.5 * sign, inside))
 
 
 def _log_probability(kind: int, y: FloatArray, possible: Callable[[FloatArray], Any], latent: Prediction) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +15,13 @@ from streamgp.process import posterior
 
 Array = NDArray
 
+# Rows of the clock, and the numbers of a row that comes at a time: state.py says what they are.
+LEARNED, HALVINGS, SEEN, SPACING = range(4)
+AT, ELAPSED, STEPPED, FRESH = range(4)
+
 # After so many half-lives without a row nothing is left of what was known, and 2 to this power is still a number.
 MOST_HALVINGS = 100.0
+LN2 = math.log(2.0)
 
 
 @compiled
@@ -29,6 +36,12 @@ def noise_of(own: float, conditions: Array, t: int, j: int) -> float:
 
 
 @compiled
+def decay(s: float) -> tuple[float, float]:
+    """A and I - A A' of coordinates that decay by e^-s: of Matern 1/2 over time, and of all that is forgotten."""
+    return np.exp(-s), -np.expm1(-2.0 * s)
+
+
+@compiled
 def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
     """Write down what row t is learned with; its targets are in y."""
     y, own, noise = vector(f, m.at.y), vector(f, m.at.noise), vector(f, m.at.noise_now)
@@ -36,16 +49,16 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
     for j in range(m.plan.covariances):
         noise[j] = noise_of(own[j], conditions, t, j)
         scale[j], fresh[j], mean_scale[j] = m.plan.covariance_scale, m.plan.covariance_fresh, m.plan.mean_scale
-        if m.plan.half_life > 0.0 and conditions.shape[0] > 0 and not np.isnan(y[j]):
+        if m.plan.half_life > 0.0 and conditions.shape[0] > 0 and not (np.isnan(y[j]) and m.plan.temporal == 0):
             clock, time = matrix(f, m.at.clock), conditions[t, TIME]
-            halvings = 0.0 if np.isnan(clock[0, j]) else (time - clock[0, j]) / m.plan.half_life
-            clock[0, j] = time
+            halvings = 0.0 if np.isnan(clock[LEARNED, j]) else (time - clock[LEARNED, j]) / m.plan.half_life
+            clock[LEARNED, j] = time
             if m.plan.injects:
-                clock[1, j] += halvings
+                clock[HALVINGS, j] += halvings
                 scale[j] = 2.0 ** min(halvings, MOST_HALVINGS)
             else:
-                scale[j] = 0.5**halvings
-                fresh[j], mean_scale[j] = 1.0 - scale[j], np.sqrt(scale[j])
+                mean_scale[j], fresh[j] = decay(0.5 * LN2 * halvings)
+                scale[j] = mean_scale[j] * mean_scale[j]
 
 
 @compiled
@@ -56,9 +69,9 @@ def inject_overdue(m: Record, f: Array, n: int) -> None:
     """
     clock, scale, y = matrix(f, m.at.clock), vector(f, m.at.scale), vector(f, m.at.y)
     for j in range(m.plan.covariances):
-        if np.isnan(y[j]) or clock[1, j] <= 1.0:
+        if np.isnan(y[j]) or clock[HALVINGS, j] <= 1.0:
             continue
-        clock[1, j] = 0.0
+        clock[HALVINGS, j] = 0.0
         inject(m, f, j, scale[j], n)
         if not m.plan.factored:
             multiply(block(f, m.at.covariance, j), vector(f, m.at.phi), n, matrix(f, m.at.h)[j])
@@ -85,12 +98,17 @@ def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
 
 @compiled
 def go_back(m: Record, f: Array, j: int, factor: float, n: int) -> None:
-    """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along."""
+    """S <- factor S + (1 - factor) I and mu <- sqrt(factor) mu for covariance j, with all that is carried along.
+
+    These are the n weights. A kernel over time forgets by itself; its coordinates keep their share of what is common.
+    """
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-    mu, power = matrix(f, m.at.mu), matrix(f, m.at.power)
+    S, mu, power, q = block(f, m.at.covariance, j), matrix(f, m.at.mu), matrix(f, m.at.power), m.plan.temporal
     variances, inverse = matrix(f, m.at.weight_variance), vector(f, m.at.inverse_diagonal)
-    posterior.mix_with_prior(block(f, m.at.covariance, j), 1.0 - factor, n)
-    for i in range(n):
+    posterior.mix_with_prior(S[q:, q:], 1.0 - factor, n)
+    for i in range(q, q + n):
+        for c in range(q):
+            S[i, c] *= np.sqrt(factor)
         for o in range(first, last):
             mu[i, o] *= np.sqrt(factor)
     if variances.shape[0] > 0:

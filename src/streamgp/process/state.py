@@ -19,6 +19,8 @@ PLAN = np.dtype(
         ("outputs", np.int64),
         ("covariances", np.int64),  # 1, or one for each output
         ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
+        ("temporal", np.int64),  # coordinates of the kernel over time, which come before the weights; 0: none
+        ("temporal_variance", np.float64),  # of the kernel over time, at the start
         ("features", np.int64),  # which kind
         ("feedback", np.int64),  # whether the memory is fed with targets
         ("retention", np.float64),
@@ -92,11 +94,13 @@ STATE = memory.ARRAYS | {
     "factor": "points points",  # R with K = R'R, upper triangle
     "inverse_diagonal": "points",  # Q_ii, Q = K^-1
     "weight_variance": "scored points",  # (R^-1 S R^-T)_ii, of the weights of kernel functions
-    "mu": "weights outputs",  # z in the information form
-    "covariance": "matrices weights weights",  # S, lower triangle; R, upper triangle, in the information form
+    "mu": "coordinates outputs",  # z in the information form
+    "covariance": "matrices coordinates coordinates",  # S, lower triangle; R, upper triangle, in the information form
     "targets": "kept outputs",  # of the basis points
     "power": "2 covariances",  # discounted sums of e^2 / s and of 1, whose ratio scales the variances
-    "clock": "clock covariances",  # time of the last learned row, NaN: none; half-lives since injection was capped
+    # Time of the last learned row, NaN: none; half-lives since injection was capped; with a kernel over time also the
+    # time of the last row seen, and between the last two learned.
+    "clock": "clock covariances",
     "evicted": "points",  # which points left at the last row, in order
     "gradient": "theta",  # sum over the interval, by log hyperparameters (loadings as they are), the noise last
     "fisher": "theta theta",
@@ -110,7 +114,7 @@ WORK = {
     "operations": "steps 5",  # of the kernel's program
     "seen": "width",
     "predicted": "width",  # what was seen when a row was last predicted
-    "last_prediction": "3",  # whether that still holds; its kappa and gamma2
+    "last_prediction": "4",  # whether that still holds; its kappa, gamma2 and time
     "y": "outputs",
     "mean_now": "outputs",
     "variance_now": "covariances",
@@ -119,21 +123,27 @@ WORK = {
     "fresh": "covariances",
     "mean_scale": "covariances",
     "k": "weights",  # k(B, x)
-    "phi": "weights",
-    "h": "covariances weights",  # S phi
-    "a": "weights",  # R^-1 phi
-    "d": "weights",  # R^-1 h
+    "phi": "coordinates",
+    "h": "covariances coordinates",  # S phi
+    "a": "coordinates",  # R^-1 phi
+    "d": "coordinates",  # R^-1 h
     "alpha": "weights outputs",  # R^-1 mu
     "score": "weights",
     "column": "weights",  # of a factor, in new coordinates
-    "cosine": "weights",
-    "sine": "weights",
-    "carried": "weights",
+    "cosine": "coordinates",
+    "sine": "coordinates",
+    "carried": "coordinates",
     "kernel_value": "1",  # k(x, z) of one pair
     "prepared": "1",  # whether the derivatives are those of the present basis and hyperparameters
     "derivatives": "derivatives points points",  # of K on the frozen basis
     "growth": "derivatives",  # of the mean prior variance
     "kernel_scratch": "kernel_scratch",
+    # Of the kernel over time (process/temporal.py): its blocks, their features, and their steps for the time elapsed.
+    "table": "blocks 5",
+    "feature": "temporal",
+    "A": "blocks 3 3",
+    "Q": "blocks 3 3",
+    "now": "now",  # time of the row, since the last learned one, and of which A and Q are; variance that is new since
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, matrix, vector
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, borrowed, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, WHOLE, borrowed, compiled, entry, inlined
 from streamgp.contract.checks import FINE, LARGEST, MOVE_IS_DUE, check
 from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.linalg.vector import copy
-from streamgp.process import features, fixed, growing, kept, memory
+from streamgp.process import features, fixed, growing, kept, memory, time
 from streamgp.process.adapt import sngd
-from streamgp.process.row import go_back, inject, meet
+from streamgp.process.row import AT, go_back, inject, meet
 from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
@@ -48,7 +48,8 @@ def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bo
 def is_predicted(m: Record, f: Array) -> bool:
     """Whether the row seen was the last to be predicted, and nothing has been learned since."""
     seen, predicted = vector(f, m.at.seen), vector(f, m.at.predicted)
-    same = bool(vector(f, m.at.last_prediction)[0] == 1.0)
+    last = vector(f, m.at.last_prediction)
+    same = bool(last[0] == 1.0) and (m.plan.temporal == 0 or bool(last[3] == vector(f, m.at.now)[AT]))
     for j in range(seen.size):
         same = same and seen[j] == predicted[j]
     return same
@@ -60,6 +61,8 @@ def note_predicted(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     seen, last = vector(f, m.at.seen), vector(f, m.at.last_prediction)
     copy(seen, seen.size, vector(f, m.at.predicted))
     last[0], last[1], last[2] = 1.0, kappa, gamma2
+    if m.plan.temporal > 0:
+        last[3] = vector(f, m.at.now)[AT]
 
 
 @inlined
@@ -74,6 +77,11 @@ def report(m: Record, f: Array, t: int, out: Array) -> None:
         scale = power[0, j] / power[1, j] if m.plan.power and power[1, j] > 0.0 else 1.0
         out[p + j, t] = scale * variance[j]
         out[p + q + j, t] = scale * noise[j]
+
+
+@compiled
+def weights_in_use(m: Record) -> int:
+    return m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights  # type: ignore[no-any-return]
 
 
 @inlined
@@ -132,6 +140,8 @@ def run(
         made = vector(f, m.at.last_prediction)
         for t in range(max(first, row), last):
             learned = arrive(m, f, X, Y, t, advance)
+            if m.plan.temporal > 0:
+                time.arrive(m, f, conditions, t, advance)
             if learned or tracking or m.plan.feedback:
                 if t == first and advance and is_predicted(m, f):
                     kappa, gamma2 = made[1], made[2]
@@ -139,6 +149,8 @@ def run(
                     kappa, gamma2 = predict(m, f)
             if tracking:
                 report(m, f, t, out)
+                if out.shape[0] > m.plan.outputs + 2 * m.plan.covariances:
+                    time.report_components(m, f, weights_in_use(m), gamma2, t, out)
             if not advance:
                 note_predicted(m, f, kappa, gamma2)
                 continue
@@ -344,7 +356,7 @@ def run_kept(
 def forget(records: Array, buffers: Array, factor: float) -> None:
     """Let what was learned fade once, as forgetting by this factor does at a row."""
     m, f = borrowed(records)[0], borrowed(buffers)[0]
-    n = m.counters.points if m.plan.features == features.DICTIONARY else m.plan.weights
+    n = weights_in_use(m)
     for j in range(m.plan.covariances):
         if m.plan.injects or m.plan.factored:
             inject(m, f, j, 1.0 / factor, n)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
 from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
-from streamgp.kernels.temporal import DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE
+from streamgp.kernels.temporal import COORDINATES, DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE, Component
 from streamgp.linalg.vector import dot
-from streamgp.process.row import noise_of
+from streamgp.process.row import decay, noise_of
 
 Array = NDArray
 
@@ -77,18 +77,28 @@ HALF32, TERMS32 = _series(N32)
 HALF52, TERMS52 = _series(N52)
 
 
+def tabulated(terms: list[Component]) -> tuple[Array, Array]:
+    """The blocks of a kernel's terms as compiled code reads them, (blocks, 5), and the features of all coordinates."""
+    blocks = [(one, float(group)) for group, term in enumerate(terms) for one in term.blocks]
+    starts = np.cumsum([0] + [COORDINATES[one.kind] for one, _ in blocks])
+    table = [
+        (one.kind, start, one.rate, one.frequency, group) for (one, group), start in zip(blocks, starts, strict=False)
+    ]
+    return np.array(table, dtype=np.float64), np.concatenate([one.feature for one, _ in blocks])
+
+
 @compiled
 def step(kind: int, rate: float, frequency: float, dt: float, A: Array, Q: Array) -> None:
     """A and Q of one block for the time dt."""
     s = rate * dt
     if kind == DECAY:
-        A[0, 0], Q[0, 0] = np.exp(-s), -np.expm1(-2.0 * s)
+        A[0, 0], Q[0, 0] = decay(s)
     elif kind == HARMONIC:
-        decay, angle = np.exp(-s), frequency * dt
-        A[0, 0] = A[1, 1] = decay * np.cos(angle)
-        A[0, 1] = decay * np.sin(angle)
+        a, angle = np.exp(-s), frequency * dt
+        A[0, 0] = A[1, 1] = a * np.cos(angle)
+        A[0, 1] = a * np.sin(angle)
         A[1, 0] = -A[0, 1]
-        Q[0, 0] = Q[1, 1] = -np.expm1(-2.0 * s)
+        Q[0, 0] = Q[1, 1] = decay(s)[1]
         Q[0, 1] = Q[1, 0] = 0.0
     elif kind == TREND:
         A[0, 0] = A[1, 1] = 1.0
@@ -103,10 +113,10 @@ def step(kind: int, rate: float, frequency: float, dt: float, A: Array, Q: Array
 
 @compiled
 def matern(N: Array, half: Array, terms: Array, size: int, s: float, A: Array, Q: Array) -> None:
-    decay = np.exp(-s)
+    a = np.exp(-s)
     for i in range(size):
         for j in range(size):
-            A[i, j] = decay * ((1.0 if i == j else 0.0) + s * (N[i, j] + s * half[i, j]))
+            A[i, j] = a * ((1.0 if i == j else 0.0) + s * (N[i, j] + s * half[i, j]))
     for i in range(size):
         for j in range(size):
             total = 0.0
@@ -121,17 +131,30 @@ def matern(N: Array, half: Array, terms: Array, size: int, s: float, A: Array, Q
 @compiled
 def prepare(m: Record, f: Array, dt: float) -> None:
     """A and Q of all blocks for the time dt, unless they are there already; and A' feature."""
-    table, feature, seen = matrix(f, m.at.table), vector(f, m.at.feature), vector(f, m.at.seen)
     prepared = vector(f, m.at.prepared)
-    if prepared[0] == dt:
-        return
+    if prepared[0] != dt:
+        steps(m, f, dt)
+        look_back(m, f, vector(f, m.at.seen))
+        prepared[0] = dt
+
+
+@compiled
+def steps(m: Record, f: Array, dt: float) -> None:
+    """A and Q of all blocks for the time dt."""
+    table = matrix(f, m.at.table)
     for b in range(table.shape[0]):
-        kind, start = int(table[b, KIND]), int(table[b, START])
-        A = block(f, m.at.A, b)
-        step(kind, table[b, RATE], table[b, FREQUENCY], dt, A, block(f, m.at.Q, b))
-        for j in range(SIZES[kind]):
+        A, Q = block(f, m.at.A, b), block(f, m.at.Q, b)
+        step(int(table[b, KIND]), table[b, RATE], table[b, FREQUENCY], dt, A, Q)
+
+
+@compiled
+def look_back(m: Record, f: Array, seen: Array) -> None:
+    """seen = A' feature: what the function of a later time is made of now."""
+    table, feature = matrix(f, m.at.table), vector(f, m.at.feature)
+    for b in range(table.shape[0]):
+        start, A = int(table[b, START]), block(f, m.at.A, b)
+        for j in range(SIZES[int(table[b, KIND])]):
             seen[start + j] = feature[start] * A[0, j]
-    prepared[0] = dt
 
 
 @compiled

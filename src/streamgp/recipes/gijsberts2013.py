@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.memory import Window
@@ -56,6 +57,7 @@ class ISSGPR(OnlineGP):
                 "SNGD() keeps learning variance and noise (the lengthscales are in the frequencies); None: they stay"
             ),
         ] = None,
+        time: BesideInputs = None,
     ) -> None:
         self._compose(
             features=Fourier(
@@ -70,9 +72,10 @@ class ISSGPR(OnlineGP):
             memory=Window(depth),
             noise=noise,
             likelihood=likelihood,
-            form=form,
+            form=form if time is None else "covariance",  # the information form has no covariance that time could move
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
     @classmethod

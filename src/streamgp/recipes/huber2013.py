@@ -12,6 +12,7 @@ from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Basis
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.onlinegp import Adapt, OnlineGP
@@ -61,6 +62,7 @@ class RecursiveGP(OnlineGP):
         ] = 1,
         outputs: Outputs = "shared",
         adapt: Adapt = None,
+        time: BesideInputs = None,
     ) -> None:
         if mean is not None and not callable(mean):
             raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
@@ -77,6 +79,7 @@ class RecursiveGP(OnlineGP):
             likelihood=likelihood,
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
     def insert(self, points: Any) -> None:
@@ -95,9 +98,10 @@ class RecursiveGP(OnlineGP):
             grown._prepare(self._shape)
             # The joint prior of old and new values given the old ones: in coordinates in which the prior is the
             # identity the new ones are independent of all that was learned.
-            m, before, after = len(old), self._state, grown._state
+            m, before, after = len(self._state.mu), self._state, grown._state
             after.mu[:m] = before.mu
             after.covariance[:, :m, :m] = before.covariance
+            after.clock[:] = before.clock
             after.window[:] = before.window
             after.last_target[:] = before.last_target
             grown._numbers.counters[:] = self._numbers.counters
@@ -111,8 +115,8 @@ class RecursiveGP(OnlineGP):
         prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report, conditions)
         return self._above(prior, prediction)
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        prediction = self._above(self._prior_mean(X), super()._predict(X))
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        prediction = self._above(self._prior_mean(X), super()._predict(X, conditions))
         assert prediction is not None
         return prediction
 
@@ -126,8 +130,8 @@ class RecursiveGP(OnlineGP):
         within = super()._trajectories(count, steps)
         return within if self._mean is None else _Above(within, self)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        joint, prior = super()._joint(X), self._prior_mean(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        joint, prior = super()._joint(X, conditions), self._prior_mean(X)
         return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
 
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:

@@ -7,13 +7,13 @@ import abc
 import numpy as np
 
 from streamgp.compiled import MATRIX, NUMBER, VECTOR, compile_now, entry
-from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 
 
-class Naive(StreamModel):
+class Naive(Quick):
     """A prediction without a model, and without a variance."""
 
     has_variance = False
@@ -24,7 +24,8 @@ class Naive(StreamModel):
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._rows, self._x = np.zeros(1, dtype=np.int64), np.zeros(d)
-        self._y = np.full(p, np.nan)
+        self._y, self._one = np.full(p, np.nan), Row.empty()
+        self._one.out[:] = np.nan
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"rows": self._rows, "x": self._x, "y": self._y}
@@ -36,16 +37,28 @@ class Naive(StreamModel):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         Y = np.full((len(X), len(self._y)), np.nan) if Y is None else Y
+        means = self._taken(X, Y)
+        return _certain(means) if report else None
+
+    def _taken(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Take rows; the prediction of each, made before it."""
         means = self._follow(X, Y)
         self._rows += len(X)
         self._x[:], self._y[:] = X[-1], Y[-1]
-        return _certain(means) if report else None
+        return means
+
+    def _quick(self) -> bool:
+        return self._p == 1
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        self._one.mean[:] = self._next(X) if Y is None else self._taken(X, Y)
+        return self._one
 
     @abc.abstractmethod
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Take rows in order, (n, d), and their targets, (n, p); return the prediction of each, made before it."""
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         return _certain(self._next(X))
 
@@ -118,8 +131,10 @@ class SeasonalValue(Naive):
     def _follow(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         back, n = self._back, len(Y)
         known = np.concatenate([self._season, Y])
-        for t in np.flatnonzero(np.isnan(Y).any(axis=1)):
-            known[back + t] = np.where(np.isnan(Y[t]), known[t], Y[t])
+        missing = np.isnan(Y)
+        if missing.any():
+            for t in np.flatnonzero(missing.any(axis=1)):
+                known[back + t] = np.where(missing[t], known[t], Y[t])
         self._season[:] = known[n:]
         return known[self._ahead - 1 : self._ahead - 1 + n]
 
@@ -219,5 +234,5 @@ def average(forgetting: float, Y: FloatArray, mean: FloatArray, count: FloatArra
 
 
 def _certain(mean: FloatArray) -> Prediction:
-    nothing = np.full_like(mean, np.nan)
+    nothing = np.full(mean.shape, np.nan)
     return Prediction(mean.copy(), nothing, nothing.copy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from streamgp.kernels import KernelSetting, RecursiveSquaredExponential, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
@@ -71,6 +72,7 @@ class SOGP(OnlineGP):
         removal: Removal = "marginal",
         outputs: Outputs = "shared",
         adapt: Adapt = None,
+        time: BesideInputs = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
@@ -80,6 +82,7 @@ class SOGP(OnlineGP):
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
 
@@ -119,6 +122,7 @@ class OESGP(OnlineGP):
         removal: Removal = "marginal",
         outputs: Outputs = "shared",
         adapt: Adapt = None,
+        time: BesideInputs = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
@@ -137,6 +141,7 @@ class OESGP(OnlineGP):
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
 
@@ -176,6 +181,7 @@ class OIESGP(OnlineGP):
         removal: Removal = "marginal",
         outputs: Outputs = "shared",
         adapt: Adapt = None,
+        time: BesideInputs = None,
     ) -> None:
         self._compose(
             features=Basis(
@@ -194,6 +200,7 @@ class OIESGP(OnlineGP):
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict=evict, removal=removal),
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
 

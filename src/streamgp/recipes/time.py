@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,58 +10,20 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.conditions import TIME
+from streamgp.contract.conditions import TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, Values, plain
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.kernels import Kernel
-from streamgp.kernels.temporal import COORDINATES, components
+from streamgp.kernels.temporal import COORDINATES, TimeKernel, components, hyperparameters
 from streamgp.process import temporal
 from streamgp.process.likelihood import DEFAULT_NOISE
+from streamgp.process.predictive import TimePrediction
 from streamgp.settings import FloatArray, Setting, positive_vector
 from streamgp.vocabulary import LEAST_NOISE, Noise
 
-TimeKernel = Annotated[
-    Kernel,
-    Setting(
-        "kernel over time: sums of Matern, Periodic, Trend and Constant, and products of Matern(0.5), Periodic and "
-        'Constant; lengths and periods as numbers in the unit of ``time=``, or "3h", "1d", "1w" where that is dates'
-    ),
-]
-
 ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TimePrediction(Prediction[Values]):
-    """A prediction that knows of which parts of the function it is made.
-
-    Args:
-        mean: the sum of the components' means.
-        variance: of the function.
-        noise: variance of the observation noise.
-        components: by name, the mean and the variance of each part; parts are correlated, so that their variances need
-            not add up.
-    """
-
-    components: dict[str, Prediction]
-
-    def __getitem__(self, index: Any) -> TimePrediction:
-        """Return the prediction of some of the rows (or outputs)."""
-        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
-
-    def _each(self, change: Callable[..., Any], *others: Any) -> TimePrediction:
-        whole = Prediction._each(self, change, *others)
-        parts = {
-            name: one._each(change, *(o.components[name] for o in others)) for name, one in self.components.items()
-        }
-        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
-
-    def _moved(self, shift: Any, scale: Any) -> TimePrediction:
-        whole = Prediction._moved(self, shift, scale)
-        parts = {name: one._moved(0.0, scale) for name, one in self.components.items()}
-        return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
 
 
 class TimeGP(StreamModel):
@@ -107,19 +67,15 @@ class TimeGP(StreamModel):
     def _start(self, d: int, p: int) -> None:
         _refuse_inputs(d)
         before = None if self._d is None else self._numbers
-        blocks = [(block, g) for g, one in enumerate(self._components) for block in one.blocks]
-        sizes = [COORDINATES[block.kind] for block, _ in blocks]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        symbols = {"coordinates": int(starts[-1]), "outputs": p, "blocks": len(blocks)}
+        table, feature = temporal.tabulated(self._components)
+        symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
         numbers = Numbers(temporal.LAYOUT, symbols, {"noise": self._noise})
         state, work = numbers.state, numbers.work
-        state.covariance[:] = np.eye(int(starts[-1]))
+        state.covariance[:] = np.eye(feature.size)
         state.clock[:] = np.nan
         state.last_target[:] = np.nan
         work.prepared[:] = np.nan
-        work.feature[:] = np.concatenate([block.feature for block, _ in blocks])
-        for b, (block, group) in enumerate(blocks):
-            work.table[b] = block.kind, starts[b], block.rate, block.frequency, group
+        work.feature[:], work.table[:] = feature, table
         if before is not None:  # rows have come, but no target
             numbers.counters["rows_seen"] = before.counters["rows_seen"]
             state.clock[1] = before.state.clock[1]
@@ -161,21 +117,14 @@ class TimeGP(StreamModel):
         if given is None:
             start = 0.0 if np.isnan(seen) else seen + 1.0
             return start + np.arange(float(n)) if follow else np.full(n, start)
-        _refuse_missing(given)
-        where = [f" in row {row}" if n > 1 else "" for row in range(n)]
-        before = np.concatenate([[now], given[:-1]]) if follow else np.full(n, now)
-        for at in np.flatnonzero(given < before):
-            raise ValueError(
-                f"time goes backwards{where[at]}: {given[at]:.15g} after {before[at]:.15g}; the past cannot be "
-                "predicted or learned by a filter. Sort the rows by time"
-            )
+        refuse_past(given, now, many=n > 1, follow=follow)
         return given
 
     def _conditions(
         self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
     ) -> FloatArray | None:
         if time is not None:
-            _refuse_missing(inputs.times(time, n, many=many))
+            refuse_past(inputs.times(time, n, many=many), np.nan, many=n > 1, follow=False)
         return super()._conditions(n, Y, noise, time, weight, many=many)
 
     def _refuses_noise(self, p: int) -> str:
@@ -186,11 +135,11 @@ class TimeGP(StreamModel):
         variance = out[p:].T
         return Prediction(out[:p].T, variance, np.full_like(variance, self._noise))
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         _refuse_inputs(X.shape[1])
-        return self._at(self._times(None, len(X), follow=False))
+        return self._look(self._times(None if conditions is None else conditions[:, TIME], len(X), follow=False))
 
-    def _at(self, times: FloatArray) -> TimePrediction:
+    def _look(self, times: FloatArray) -> TimePrediction:
         """Predict times, each as if it came next, with the components."""
         n, groups = len(times), range(-1, len(self._components))
         out = np.empty(((self._p or 1) + 1, n * len(groups)))
@@ -235,10 +184,7 @@ class TimeGP(StreamModel):
                 two were.
             X: None; there are no inputs.
         """
-        if isinstance(times, int):
-            clock = np.zeros(3) if self._d is None else np.nan_to_num(self._numbers.state.clock)
-            times = clock[1] + (clock[2] or 1.0) * np.arange(1.0, times + 1)
-        return self.predict_many(X, time=times)
+        return self.predict_many(X, time=self._moment().next(times) if isinstance(times, int) else times)
 
     def predict_joint(self, X: Any = None, *, time: Any = None) -> JointPrediction:
         """Predict times together, with the covariance of the function between them.
@@ -254,11 +200,11 @@ class TimeGP(StreamModel):
         model = self._started_for(np.empty((n, 0)))
         return model._joint_at(model._times(given, n, follow=False)).shaped(self._shape.scalar)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._joint_at(self._times(None, len(X), follow=False))
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._joint_at(self._times(None if conditions is None else conditions[:, TIME], len(X), follow=False))
 
     def _joint_at(self, times: FloatArray) -> JointPrediction:
-        numbers, at = self._numbers, self._at(times)
+        numbers, at = self._numbers, self._look(times)
         covariance = np.empty((len(times), len(times)))
         temporal.covariances(numbers.records, numbers.buffer, np.ascontiguousarray(times), covariance)
         noise = np.broadcast_to(at.noise, at.mean.shape).copy()
@@ -267,7 +213,19 @@ class TimeGP(StreamModel):
     def _at_times(self, X: FloatArray, given: FloatArray | None) -> TimePrediction:
         self._refuse_unfit(X)
         model = self._started_for(X)
-        return model._at(model._times(given, len(X) if given is None else len(given), follow=False))
+        return model._look(model._times(given, len(X) if given is None else len(given), follow=False))
+
+    def _moment(self) -> Moment:
+        if self._d is None:
+            return Moment(np.nan, 0.0, np.nan)
+        learned, seen, spacing = self._numbers.state.clock.tolist()
+        return Moment(seen, 0.0 if np.isnan(spacing) else spacing, learned)
+
+    def _note_time(self, time: float) -> None:
+        self._numbers.state.clock[1] = time
+
+    def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
+        refuse_past(time, np.nan if self._d is None else self._numbers.state.clock[0], many=many, follow=follow)
 
     def _refuses_free_run(self) -> str:
         return "TimeGP feeds nothing back: use forecast(times)"
@@ -292,19 +250,9 @@ class TimeGP(StreamModel):
 
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
-        kernel: Kernel = self._settings["time"]
-        named: dict[str, float | FloatArray] = {"noise": self._noise}
-        for prefix, leaf in kernel.leaves():
-            named |= {prefix + name: float(np.ravel(value)[0]) for name, value in leaf._hyperparameters(1, 1)}
-        return named
+        return {"noise": self._noise} | hyperparameters(self._settings["time"])
 
 
 def _refuse_inputs(d: int) -> None:
     if d:
         raise ValueError(f"TimeGP has no inputs, only times: x is (); got {d} columns")
-
-
-def _refuse_missing(times: FloatArray) -> None:
-    for at in np.flatnonzero(~np.isfinite(times)):
-        where = f" in row {at}" if len(times) > 1 else ""
-        raise ValueError(f"time is missing or not finite{where}; nothing was learned. Give the row its time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
+from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
@@ -115,6 +116,7 @@ class KRLST(OnlineGP):
             ),
         ] = False,
         adapt: Adapt = None,
+        time: BesideInputs = None,
     ) -> None:
         self._estimate_power = bool(estimate_power)
         self._compose(
@@ -126,6 +128,7 @@ class KRLST(OnlineGP):
             forgetting=forgetting_of(MODES[mode], forgetting, half_life, FACTOR),
             adapt=adapt,
             outputs=outputs,
+            time=time,
         )
 
 

@@ -9,6 +9,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,6 +180,7 @@ def _write(folder: str | Path, write: Write, create: bool) -> None:
         journal.close()
 
 
+@lru_cache(1024)
 def is_loopback(host: str) -> bool:
     """Whether an address can be reached from this machine only."""
     if host.lower() == "localhost":

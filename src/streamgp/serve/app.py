@@ -22,6 +22,7 @@ from streamgp.serve.metrics import Requests
 from streamgp.serve.openapi import document
 from streamgp.serve.routes import PAGES, ROUTES, SNAPSHOT, Endpoint, answer
 from streamgp.serve.service import Service
+from streamgp.serve.siblings import Siblings
 
 LOG = logging.getLogger("streamgp.serve")
 # What is read and thrown away of a body that is not wanted, and for how many seconds.
@@ -38,21 +39,25 @@ SECURITY = {
 }
 
 
-def application(service: Service, origins: tuple[str, ...] = (), public: bool = False) -> ASGIApp:
+def application(
+    service: Service, origins: tuple[str, ...] = (), public: bool = False, siblings: Siblings | None = None
+) -> ASGIApp:
     """The application of a service.
 
     Args:
         service: that does the work.
         origins: web sites that may read answers (CORS); none unless asked for.
         public: whether other machines can reach it, so that it needs a token in any case.
+        siblings: workers that share the streams with it.
     """
-    access, requests = Access(service.journal, public), Requests()
+    access, requests = Access(service.tokens, public), Requests()
 
     def guarded(endpoint: Endpoint, scope: str, path: str, longest: Longest) -> Endpoint:
         async def answered(request: Request) -> Response:
             began = time.perf_counter()
             try:
-                access.check(scope, request.headers, request.client.host if request.client else "")
+                if siblings is None or not siblings.sends(request.headers):
+                    access.check(scope, request.headers, request.client.host if request.client else "")
                 longest.check(request.headers.get("content-length", ""))
                 response = await endpoint(Request(request.scope, longest.limited(request.receive)))
             except RefusedError as problem:
@@ -72,7 +77,7 @@ def application(service: Service, origins: tuple[str, ...] = (), public: bool = 
     handlers: dict[Any, Any] = {HTTPException: _http_error, 500: _unexpected}
     app = Starlette(routes=_by_path(routes), exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.service, app.state.requests = service, requests
+    app.state.service, app.state.requests, app.state.siblings = service, requests, siblings
     app.state.openapi = document(ROUTES)
     whole: ASGIApp = app
     if origins:

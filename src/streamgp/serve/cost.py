@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from streamgp.arrays import inspector
+from streamgp.auto.budget import Budget
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import StreamModel
@@ -117,7 +118,8 @@ def refuse(request: Request, d: int, pending: int) -> None:
         pending: rows that can wait for their targets.
     """
     if request.model == AUTO:
-        models = total(measured(candidate(name, d, request.own), d) for name in CANDIDATES).times(AUTO_SETS)
+        sizes = Budget.of(request.run.budget).sizes
+        models = total(measured(candidate(name, d, request.own, sizes), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
         models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._model, d)
     rows = request.run.warmup + 2 * request.horizon + pending  # that are kept, each with its prediction

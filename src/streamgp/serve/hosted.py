@@ -1,7 +1,8 @@
 """A hosted stream: one writer, a bounded queue before it, and the journal behind it.
 
-A request is applied to the learner, then journaled with its answer, then answered. If it cannot be journaled, the
-learner is loaded anew from what is on disk, so that memory never knows more than the disk.
+Requests are applied to the learner, then journaled with their answers, then answered. What comes meanwhile waits, and
+is done together. If requests cannot be journaled, the learner is loaded anew from what is on disk, so that memory never
+knows more than the disk. Short work is done in the server's loop, long work in a thread.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events
 from streamgp.serve.events import Hub
@@ -27,11 +29,14 @@ from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
 from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows, reservoirs
 from streamgp.serve.messages import SETTINGS, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
+from streamgp.serve.workplace import Workplace
 
 LOG = logging.getLogger("streamgp.serve")
 MOST_WAITING = 64  # requests in the queue of a stream
-GROUP = 32  # requests that are journaled together
-ROUNDS = 4  # groups after which other streams get their turn
+GROUP = 32  # requests that are learned and journaled together
+GROUP_ROWS = 10_000  # rows beyond which no more requests join them
+# What is done in the server's loop, where other streams wait for it: at most so many rows, if turns of late took less.
+FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
 LOOKED = 0.5  # seconds between two looks at a stream under load
@@ -65,28 +70,49 @@ class Call(Struct):
     call: Callable[[], bytes]
 
 
+class Done(NamedTuple):
+    """A request that was done.
+
+    Args:
+        asked: the request.
+        seq: its number.
+        outcome: what it led to.
+        answer: to the client.
+    """
+
+    asked: Asked
+    seq: int
+    outcome: Outcome
+    answer: bytes
+
+
 class Hosted:
     """A stream in the service.
 
     Args:
         kept: as the journal knows it.
         journal: that keeps it.
-        pool: in whose threads it works, in one at a time.
-        builder: where what takes long to build is built, so that other streams need not wait for a thread.
+        workplace: where it works, in one thread at a time.
         retain: rows that are kept one by one.
     """
 
-    def __init__(self, kept: Kept, journal: Journal, pool: Executor, builder: Executor, retain: int) -> None:
+    def __init__(self, kept: Kept, journal: Journal, workplace: Workplace, retain: int) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
         self.settings = SETTINGS.decode(kept.settings)
         self.hub = Hub()
         self.gone = False
         self.busy_seconds = 0.0
-        self._journal, self._pool, self._builder, self._retain = journal, pool, builder, retain
+        self._journal, self._workplace, self._retain = journal, workplace, retain
         self._built = False
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
         self._working = False
+        self._singly = 0  # requests that are done one by one, because some of them failed together
+        self._tried: set[str] = (
+            set()
+        )  # kinds of requests that this learner has done, so that nothing is left to compile
+        self._turn_seconds = 0.0  # of turns with few rows, of late
+        self._reporting: Pipeline | None = None  # that says what it does
         self._lock = threading.Lock()
         self._owed = 0.0  # seconds of work since the last snapshot
         self._snapshot_seconds = 0.0
@@ -129,41 +155,34 @@ class Hosted:
             self._queue.append(asked)
             if not self._working:
                 self._working = True
-                self._go_on(self._pool, self._work)
+                self._begin()
         future: Future[bytes] = asked.future
         return future
 
-    def _work(self) -> None:
-        if not self._built:
-            self._built = True
-            if parts := reservoirs(self.settings):
-                with self._lock:
-                    self._go_on(self._builder, partial(self._build, parts))
-                return
-        for _ in range(ROUNDS):
-            with self._lock:
-                if not self._queue:
-                    self._working = False
-                    return
-                group = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
-            # A client that has gone away before its turn is not served.
-            group = [asked for asked in group if asked.future.set_running_or_notify_cancel()]
-            began = time.perf_counter()
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                self._do(group)
-            self.busy_seconds += time.perf_counter() - began
-        with self._lock:
-            self._go_on(self._pool, self._work)
+    def _begin(self) -> None:
+        """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
+        if self._learner is None or not self._workplace.soon(self._turn):
+            self._aside(self._workplace.pool, self._turn_aside)
 
-    def _build(self, parts: list[Reservoir]) -> None:
-        """Compute what takes long and is then known, however often the model is built."""
-        for part in parts:
-            part.drawn_radius()
-        with self._lock:
-            self._go_on(self._pool, self._work)
+    def _is_short(self) -> bool:
+        """Whether what waits takes no longer than other streams can wait."""
+        learner = self._learner
+        if (
+            learner is None
+            or self._turn_seconds >= SHORT
+            or self._journal.trouble is not None
+            or self._is_snapshot_due()
+        ):
+            return False
+        rows = 0
+        for asked in list(self._queue)[:GROUP]:
+            if not isinstance(asked, Asked) or asked.op.kind not in self._tried:
+                return False
+            rows += asked.op.size
+        return rows <= FEW and learner.is_calm(rows)
 
-    def _go_on(self, executor: Executor, work: Callable[[], None]) -> None:
-        """Have the queue worked on, or refuse what is in it if the server stops."""
+    def _aside(self, executor: Executor, work: Callable[[], None]) -> None:
+        """Have something done in a thread, or refuse what is in the queue if the server stops."""
         try:
             executor.submit(work)
         except RuntimeError:
@@ -171,26 +190,75 @@ class Hosted:
             self._fail(list(self._queue), stopping())
             self._queue.clear()
 
-    def _do(self, group: list[Asked | Call]) -> None:
-        """Do requests in their order; ops up to the next call are journaled together."""
-        while group:
-            ops: list[Asked] = []
-            for asked in group:
+    def _turn(self) -> None:
+        """In the loop."""
+        if self._is_short():
+            self._do()
+        else:
+            with self._lock:
+                self._aside(self._workplace.pool, self._turn_aside)
+
+    def _turn_aside(self) -> None:
+        """In a thread."""
+        if not self._built:
+            self._built = True
+            if parts := reservoirs(self.settings):
+                with self._lock:
+                    self._aside(self._workplace.builder, partial(self._build, parts))
+                return
+        self._do()
+
+    def _build(self, parts: list[Reservoir]) -> None:
+        """Compute what takes long and is then known, however often the model is built."""
+        for part in parts:
+            part.drawn_radius()
+        with self._lock:
+            self._aside(self._workplace.pool, self._turn_aside)
+
+    def _end(self) -> None:
+        """End a turn, and begin the next if more has come."""
+        with self._lock:
+            if self._queue:
+                self._begin()
+            else:
+                self._working = False
+
+    def _taken(self) -> list[Asked | Call]:
+        """What is done together: a call, or requests up to the next one."""
+        with self._lock:
+            group: list[Asked | Call] = []
+            rows = 0
+            while self._queue and len(group) < (1 if self._singly else GROUP) and rows < GROUP_ROWS:
+                if isinstance(self._queue[0], Call) and group:
+                    break
+                group.append(asked := self._queue.popleft())
+                self._singly = max(0, self._singly - 1)
                 if isinstance(asked, Call):
                     break
-                ops.append(asked)
-            part, group = group[: len(ops) or 1], group[len(ops) or 1 :]
-            try:
-                self._loaded()
-                if ops:
-                    self._ops(ops)
-                elif isinstance(call := part[0], Call):
+                rows += asked.op.size
+        # A client that has gone away before its turn is not served.
+        return [one for one in group if one.future.running() or one.future.set_running_or_notify_cancel()]
+
+    def _do(self) -> None:
+        began = time.perf_counter()
+        group = self._taken()
+        journaled = False
+        try:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                if group:
+                    self._loaded()
+                if group and isinstance(call := group[0], Call):
                     call.future.set_result(call.call())
-            except Exception as error:
-                if not isinstance(error, RefusedError):
-                    LOG.exception("stream %s", self.name)
-                    error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
-                self._fail(part, error)
+                else:
+                    journaled = self._ops([asked for asked in group if isinstance(asked, Asked)])
+        except Exception as error:
+            if not isinstance(error, RefusedError):
+                LOG.exception("stream %s", self.name)
+                error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
+            self._fail(group, error)
+        self.busy_seconds += time.perf_counter() - began
+        if not journaled:
+            self._end()
 
     def _fail(self, part: Sequence[Asked | Call], error: RefusedError) -> None:
         for asked in part:
@@ -199,94 +267,145 @@ class Hosted:
 
     # Requests.
 
-    def _ops(self, part: list[Asked]) -> None:
+    def _ops(self, part: list[Asked]) -> bool:
+        """Do requests; whether something is being journaled, after which the turn ends."""
         if self.gone:
             raise unknown(self.name)
         if self._journal.trouble is not None:
             self._journal.probe()
-        done: list[tuple[Asked, int, Outcome, bytes]] = []
-        answers: dict[str, tuple[bytes, bytes]] = {}  # of this group, by key
-        repeated: list[tuple[Asked, bytes]] = []
-        began = time.perf_counter()
-        for asked in part:
-            if asked.key:
-                before = answers.get(asked.key) or self._journal.answer(self.id, asked.key)
-                if before is not None:
-                    if before[0] != asked.digest:
-                        asked.future.set_exception(reused(asked.key))
-                    else:
-                        repeated.append((asked, before[1]))
-                    continue
-            outcome = self._applied(asked)
-            if outcome is None:
-                if self._learner is None:  # after an unexpected error: what came before it in this group is lost, too
-                    break
-                continue
-            answer = encode(outcome.answer)
-            done.append((asked, self.seq + len(done) + 1, outcome, answer))
-            if asked.key:
-                answers[asked.key] = asked.digest, answer
-        if self._learner is None:
-            self._fail(part, RefusedError(503, "again", "a request before this one failed", "send it again", 1))
-            return
-        spent = time.perf_counter() - began
-        self._keep(done, spent)
-        self.view.stale, self.view.rows = True, self._learner.rows
-        for asked, seq, outcome, answer in done:
-            self.recent.extend(outcome.points[:, 1].tolist())
-            asked.future.set_result(answer)
-            if self.hub.listeners and (data := events.frames(seq, outcome.points, outcome.notes)):
-                self.hub.publish(seq, data)
-        for asked, answer in repeated:
-            asked.future.set_result(answer)
-        if done:
-            self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
-        if time.monotonic() - self._looked > LOOKED:
-            self.look()
-
-    def _applied(self, asked: Asked) -> Outcome | None:
-        """The outcome; None where the request was refused. After an unexpected error there is no learner any more."""
-        learner = self._loaded()
+        new, repeated = self._without_repeated(part)
+        learner, saved, began = self._loaded(), self._is_snapshot_due(), time.thread_time()
+        outcomes: list[Outcome | RefusedError]
         try:
-            outcome = learner.apply(asked.op)
-        except RefusedError as problem:
-            asked.future.set_exception(problem)
-            return None
+            outcomes = learner.apply_all([asked.op for asked in new])
         except Exception as error:
             self._learner = None
+            if len(new) > 1:  # it is not known whose fault it was
+                with self._lock:
+                    self._queue.extendleft(reversed(part))
+                    self._singly += len(part)
+                return False
             if not isinstance(error, ValueError | ArithmeticError | np.linalg.LinAlgError | MemoryError):
                 LOG.exception("stream %s", self.name)
-            asked.future.set_exception(refused_rows(error))
-            return None
-        if learner.pipeline is not None:
+            outcomes = [refused_rows(error)]
+        if learner.pipeline is not None and learner.pipeline is not self._reporting:
             learner.pipeline.report_to(self._doing)
-        return outcome
+            self._reporting = learner.pipeline
+        done: list[Done] = []
+        for asked, outcome in zip(new, outcomes, strict=True):
+            if isinstance(outcome, RefusedError):
+                self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
+            else:
+                done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
+        self._note_pace(done, time.thread_time() - began)
+        answers = {id(one.asked): one.answer for one in done}
+        known = [
+            (asked, first if isinstance(first, bytes) else answers[id(first)])
+            for asked, first in repeated
+            if isinstance(first, bytes) or id(first) in answers
+        ]
+        if not done:
+            self._answer(known)
+            return False
+        self._keep(done, known, saved)
+        return True
+
+    def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], list[tuple[Asked, bytes | Asked]]]:
+        """Requests to do; and those that repeat earlier ones, with the answer or the request of this group."""
+        new: list[Asked] = []
+        repeated: list[tuple[Asked, bytes | Asked]] = []
+        first: dict[str, Asked] = {}
+        for asked in part:
+            if not asked.key:
+                new.append(asked)
+            elif (before := first.get(asked.key)) is not None:
+                self._repeat(asked, before.digest, before, repeated)
+            elif (found := self._journal.answer(self.id, asked.key)) is not None:
+                self._repeat(asked, *found, repeated)
+            else:
+                first[asked.key] = asked
+                new.append(asked)
+        return new, repeated
+
+    def _repeat(
+        self, asked: Asked, digest: bytes, answer: bytes | Asked, repeated: list[tuple[Asked, bytes | Asked]]
+    ) -> None:
+        if digest == asked.digest:
+            repeated.append((asked, answer))
+        else:
+            asked.future.set_exception(reused(asked.key))
+
+    def _note_pace(self, done: list[Done], spent: float) -> None:
+        """Learn how long requests and rows take."""
+        if done:
+            self._tried.update(one.asked.op.kind for one in done)
+            if sum(one.asked.op.size for one in done) <= FEW:
+                self._turn_seconds = 0.9 * self._turn_seconds + 0.1 * min(spent, 10 * SHORT)  # compiling counts little
+            self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
+            self.view.doing = ""
+            self._owed += spent
 
     def _doing(self, sentence: str) -> None:
         self.view.doing = sentence
 
-    def _keep(self, done: list[tuple[Asked, int, Outcome, bytes]], spent: float) -> None:
-        """Journal what was done, with a snapshot where it is time for one; wait until it is on disk."""
-        if not done:
-            return
-        self._owed += spent
-        self.view.doing = ""
-        seq = done[-1][1]
-        state = None
-        if self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds):
-            state = self._state()
+    def _is_snapshot_due(self) -> bool:
+        return self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
+
+    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool) -> None:
+        """Journal what was done, with a snapshot where it is time for one; answer when it is on disk."""
+        state = self._state() if saved else None
         if not self._keys:
             found = self._journal.read("SELECT max(number) FROM keys WHERE stream=?", self.id)
             self._keys = found[0][0] or 0
         write = Writing(self.id, done, self._keys, state, self._retain)
-        try:
-            self._journal.write(write).result()
-        except BaseException:
+
+        def then(written: Future[None]) -> None:
+            ended = partial(self._kept, done, repeated, saved, written.exception())
+            if not self._workplace.soon(ended):
+                ended()
+
+        self._journal.write(write).add_done_callback(then)
+
+    def _kept(
+        self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, error: BaseException | None
+    ) -> None:
+        """The turn ends: requests are on disk, or could not be written."""
+        learner = self._learner
+        if error is not None or learner is None:
             self._learner = None  # it knows more than the disk
-            raise
-        self.seq, self._keys = seq, self._keys + sum(bool(asked.key) for asked, *_ in done)
-        if state is not None:
-            self._owed, self._saved = 0.0, seq
+            if not isinstance(error, RefusedError):
+                LOG.error("stream %s", self.name, exc_info=error)
+                error = RefusedError(500, "internal", f"unexpected: {error}", "see the server's log")
+            self._fail([*(one.asked for one in done), *(asked for asked, _ in repeated)], error)
+            self._end()
+            return
+        self.seq, self._keys = done[-1].seq, self._keys + sum(bool(one.asked.key) for one in done)
+        if saved:
+            self._owed, self._saved = 0.0, self.seq
+        self.view.stale, self.view.rows = True, learner.rows
+        self._answer([*((one.asked, one.answer) for one in done), *repeated])
+        for one in done:
+            self.recent.extend(one.outcome.points[:, 1].tolist())
+            if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
+                self.hub.publish(one.seq, data)
+        if time.monotonic() - self._looked > LOOKED:
+            with self._lock:
+                self._aside(self._workplace.pool, self._look_aside)
+        else:
+            self._end()
+
+    def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
+        for asked, answer in answers:
+            asked.future.set_result(answer)
+
+    def _look_aside(self) -> None:
+        """In a thread, at the end of a turn."""
+        try:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                self.look()
+        except Exception:
+            LOG.exception("stream %s", self.name)
+        self._end()
 
     def _state(self) -> bytes:
         began = time.perf_counter()
@@ -312,7 +431,7 @@ class Hosted:
             ) from None
         if learner.pipeline is not None:
             learner.pipeline.report_to(self._doing)
-        self._learner = learner
+        self._learner, self._tried = learner, set()
         self.look()
         return learner
 
@@ -324,13 +443,15 @@ class Hosted:
         else:
             at, learner = found[0], Learner.from_bytes(self.settings, self.tag, found[1])
         self._saved = at
-        for seq, body in self._journal.ops(self.id, at):
-            if seq != at + 1:
+        for group in self._journal.ops(self.id, at, GROUP):
+            if [seq for seq, _ in group] != list(range(at + 1, at + 1 + len(group))):
                 raise RefusedError(
                     503, "damaged", f"the journal of {self.name} lacks a request", "restore a backup", 60
                 )
-            learner.apply(OPS.decode(body))
-            at = seq
+            for outcome in learner.apply_all([OPS.decode(body) for _, body in group]):
+                if isinstance(outcome, RefusedError):
+                    raise outcome
+            at = group[-1][0]
         self.seq = at
         self._owed = time.perf_counter() - began
         if not self.recent:
@@ -400,36 +521,34 @@ class Writing:
     """One transaction's part of a stream: ops, rows, notes, answers, position, and a snapshot at times."""
 
     def __init__(
-        self,
-        stream: int,
-        done: list[tuple[Asked, int, Outcome, bytes]],
-        keys: int,
-        state: bytes | None,
-        retain: int,
-        seq: int = 0,
+        self, stream: int, done: list[Done], keys: int, state: bytes | None, retain: int, seq: int = 0
     ) -> None:
         self._stream, self._state, self._retain = stream, state, retain
-        self._seq = done[-1][1] if done else seq
+        self._seq = done[-1].seq if done else seq
         pack = msgspec.msgpack.encode
-        self._ops = [(stream, seq, pack(asked.op)) for asked, seq, _, _ in done]
+        self._ops = [(stream, one.seq, pack(one.asked.op)) for one in done]
         self._points = [
-            (stream, int(p[0, 0]), int(p[-1, 0]), seq, p.tobytes()) for _, seq, o, _ in done if len(p := o.points)
+            (stream, int(p[0, 0]), int(p[-1, 0]), one.seq, p.tobytes()) for one in done if len(p := one.outcome.points)
         ]
         self._notes = [
-            (stream, seq, number, note.kind, note.row, note.text)
-            for _, seq, outcome, _ in done
-            for number, note in enumerate(outcome.notes)
+            (stream, one.seq, number, note.kind, note.row, note.text)
+            for one in done
+            for number, note in enumerate(one.outcome.notes)
         ]
-        keyed = [(asked, answer) for asked, _, _, answer in done if asked.key]
+        keyed = [one for one in done if one.asked.key]
         self._keys = [
-            (stream, asked.key, number, asked.digest, answer) for number, (asked, answer) in enumerate(keyed, keys + 1)
+            (stream, one.asked.key, number, one.asked.digest, one.answer) for number, one in enumerate(keyed, keys + 1)
         ]
 
     def __call__(self, cursor: sqlite3.Cursor) -> None:
-        cursor.executemany("INSERT INTO ops (stream, seq, body) VALUES (?, ?, ?)", self._ops)
-        cursor.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?)", self._points)
-        cursor.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", self._notes)
-        cursor.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", self._keys)
+        for insert, rows in (
+            ("INSERT INTO ops (stream, seq, body) VALUES (?, ?, ?)", self._ops),
+            ("INSERT INTO points VALUES (?, ?, ?, ?, ?)", self._points),
+            ("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", self._notes),
+            ("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", self._keys),
+        ):
+            if rows:
+                cursor.executemany(insert, rows)
         cursor.execute("UPDATE streams SET seq=? WHERE id=?", (self._seq, self._stream))
         if self._state is not None:
             cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (self._stream, self._seq, self._state))

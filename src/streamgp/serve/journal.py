@@ -76,10 +76,11 @@ class Journal:
     Args:
         folder: where it is; made if it is not there.
         create: whether a new one is made.
+        name: of the file.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True) -> None:
-        self.path = Path(folder) / NAME
+    def __init__(self, folder: str | Path, create: bool = True, name: str = NAME) -> None:
+        self.path = Path(folder) / name
         with _sentences(self.path):
             if create:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -209,12 +210,11 @@ class Journal:
         found = self.read("SELECT seq, state FROM snapshots WHERE stream=?", stream)
         return (found[0][0], found[0][1]) if found else None
 
-    def ops(self, stream: int, after: int) -> Iterator[tuple[int, bytes]]:
-        """Ops after a position, some at a time."""
-        while rows := self.read(
-            "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT 500", stream, after
-        ):
-            yield from rows
+    def ops(self, stream: int, after: int, most: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Ops after a position with their numbers, at most so many at a time."""
+        query = "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"
+        while rows := self.read(query, stream, after, most):
+            yield rows
             after = rows[-1][0]
 
     def answer(self, stream: int, key: str) -> tuple[bytes, bytes] | None:
@@ -250,7 +250,7 @@ class Journal:
 
     def bytes(self) -> int:
         """How large the file is, and what is not in it yet."""
-        beside = self.path.with_name(f"{NAME}-wal")
+        beside = self.path.with_name(f"{self.path.name}-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
 

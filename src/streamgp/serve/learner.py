@@ -6,13 +6,15 @@ Hence the same requests lead to the same state, bit for bit; a snapshot and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
 from streamgp.contract.waiting import Tickets
 from streamgp.job.building import default_lags
@@ -61,6 +63,11 @@ class Op(Struct, omit_defaults=True):
     rows: list[Row] = []
     targets: list[Target] = []
 
+    @property
+    def size(self) -> int:
+        """Rows or targets."""
+        return len(self.rows) + len(self.targets)
+
 
 class Note(Struct):
     """Something that happened, for whoever listens: kind "drift" or "model"."""
@@ -68,6 +75,13 @@ class Note(Struct):
     kind: str
     row: int
     text: str
+
+
+class Noted(NamedTuple):
+    """Changes of a stream, and which models were chosen, so far."""
+
+    drift: list[tuple[int, str]]
+    chosen: Chosen | None
 
 
 class Outcome(Struct):
@@ -102,6 +116,7 @@ class Learner:
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self.tickets = Tickets[FloatArray](pending_of(settings))
         self._issued = 0
+        self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
 
     @property
     def rows(self) -> int:
@@ -120,6 +135,44 @@ class Learner:
             if sum(len(one.rows) for one in self.young) >= SETTLED:
                 self.young = None
         return outcome
+
+    def apply_all(self, ops: Sequence[Op]) -> list[Outcome | RefusedError]:
+        """Do requests in their order; rows of several are learned as one block, which gives the same numbers."""
+        outcomes: list[Outcome | RefusedError] = []
+        for kind, group in groupby(ops, key=lambda op: op.kind):
+            alike = list(group)
+            rows = sum(op.size for op in alike)
+            if kind == "rows" and len(alike) > 1 and self.is_calm(rows) and not self._ready().schema.ticket:
+                try:
+                    outcomes += self._together(alike)
+                    continue
+                except RefusedError:  # nothing has changed; one by one it turns out whose row it is
+                    pass
+            outcomes += map(self._outcome, alike)
+        return outcomes
+
+    def _outcome(self, op: Op) -> Outcome | RefusedError:
+        try:
+            return self.apply(op)
+        except RefusedError as problem:
+            return problem
+
+    def _together(self, ops: Sequence[Op]) -> list[Outcome | RefusedError]:
+        """What requests lead to whose rows are learned as one block."""
+        before = seen = self.rows
+        predicted, points, notes = self._take([row for op in ops for row in op.rows])
+        outcomes: list[Outcome | RefusedError] = []
+        for op in ops:
+            own = slice(seen - before, seen - before + len(op.rows))
+            seen += len(op.rows)
+            answer = RowsAnswer(predicted[own], seen)
+            of_it = [note for note in notes if seen - len(op.rows) < note.row <= seen]
+            outcomes.append(Outcome(answer, points[own], of_it))
+        return outcomes
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        return self.young is None and self.pipeline is not None and self.pipeline.is_calm(rows)
 
     def _renewed(self, op: Op, young: list[Op]) -> Learner | None:
         """One that has done the same with the columns as they look now; None where they look as before."""
@@ -164,16 +217,20 @@ class Learner:
         return {"rows": self._rows, "predict": self._predict, "targets": self._targets}[op.kind](op)
 
     def _rows(self, op: Op) -> Outcome:
+        predicted, points, notes = self._take(op.rows)
+        return Outcome(RowsAnswer(predicted, self.rows), points, notes)
+
+    def _take(self, new: list[Row]) -> tuple[list[PredictedRow], FloatArray, list[Note]]:
+        """Predict rows and learn them: the answer, the points and the notes."""
         pipeline = self._ready()
-        rows = self._encoded(pipeline, op.rows)
-        before = pipeline.drift, pipeline.chosen
-        if pipeline.schema.ticket:
-            predicted = pipeline.take(rows, ahead=True)
-        else:
-            predicted = pipeline.take(pipeline.encoder.fill(rows), ahead=True)
+        rows = self._encoded(pipeline, new)
+        before = self._noted(pipeline)
+        if not pipeline.schema.ticket:
+            rows = pipeline.encoder.fill(rows)
+        predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
-        answer = RowsAnswer([PredictedRow(int(row), *rest) for row, *rest in _table(predicted)], pipeline.rows)
-        return Outcome(answer, _points(pipeline.scored), _notes(pipeline, *before))
+        answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
+        return answers, _points(pipeline.scored), self._notes(pipeline, before)
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
@@ -190,7 +247,7 @@ class Learner:
 
     def _targets(self, op: Op) -> Outcome:
         pipeline = self._ready()
-        before = pipeline.drift, pipeline.chosen
+        before = self._noted(pipeline)
         results, waits, y, times = [], [], [], []
         for target in op.targets:
             waited = self.tickets.resolve(target.ticket)
@@ -207,7 +264,22 @@ class Learner:
         if waits:
             points = _points(pipeline.resolve(np.array(waits), np.array(y), times))
             self._detach(pipeline)
-        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, _notes(pipeline, *before))
+        return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, self._notes(pipeline, before))
+
+    def _noted(self, pipeline: Pipeline) -> Noted:
+        """The changes and the choice of models so far."""
+        if self._known is None or self._known[0] is not pipeline:
+            self._known = pipeline, Noted(pipeline.drift, pipeline.chosen)
+        return self._known[1]
+
+    def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
+        """What has happened since."""
+        drift, chosen = now = Noted(pipeline.drift, pipeline.chosen)
+        self._known = pipeline, now
+        notes = [Note("drift", row, event) for row, event in drift if (row, event) not in before.drift]
+        if chosen is not None and before.chosen is None:
+            notes.append(Note("model", pipeline.rows, f"{chosen.name} ({chosen.reason})"))
+        return notes
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
@@ -217,14 +289,21 @@ class Learner:
         return self.pipeline
 
     def _encoded(self, pipeline: Pipeline, rows: list[Row]) -> EncodedRows:
-        schema = pipeline.schema
-        needed = {*schema.inputs, schema.target, *(name for name in (schema.time, schema.ticket) if name)}
+        needed, known = set(pipeline.schema.needed), pipeline.schema.names
         for number, row in enumerate(rows, 1):
             if needed.isdisjoint(row):
                 columns = ", ".join(sorted(needed)[:20])
                 raise RefusedError(
                     422, "bad_row", f"row {number} has none of the stream's columns", f"they are: {columns}"
                 )
+            for name in row.keys() - known:  # a new column is left out, unless it looks like one that is missing
+                if meant := nearest(name, sorted(needed - row.keys())):
+                    raise RefusedError(
+                        422,
+                        "bad_row",
+                        f"row {number} has {name!r}, which is no column of the stream.{meant}",
+                        "nothing of this request was learned; fix the name, resend",
+                    )
         encoded = pipeline.encoder.encode(as_chunk(rows))
         if encoded.bad:
             line, reason = encoded.bad[0]
@@ -387,10 +466,3 @@ def _table(predicted: PredictedRows) -> Iterator[tuple[Any, ...]]:
 
 def _points(scored: PredictedRows) -> FloatArray:
     return np.column_stack([scored.row.astype(np.float64), scored.observed, scored.mean, scored.lower, scored.upper])
-
-
-def _notes(pipeline: Pipeline, drift: list[tuple[int, str]], chosen: Any) -> list[Note]:
-    notes = [Note("drift", row, event) for row, event in pipeline.drift if (row, event) not in drift]
-    if pipeline.chosen is not None and chosen is None:
-        notes.append(Note("model", pipeline.rows, f"{pipeline.chosen.name} ({pipeline.chosen.reason})"))
-    return notes

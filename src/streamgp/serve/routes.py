@@ -8,8 +8,9 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
@@ -33,6 +34,7 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import JSON, MOST_ROWS, decoded, media_type, read_rows
 from streamgp.serve.service import Service, check_name, new_tag
+from streamgp.serve.siblings import Siblings
 from streamgp.settings import FloatArray
 from streamgp.version import __version__
 
@@ -53,6 +55,7 @@ PAGE_FILES = {
     "icon.svg": "image/svg+xml",
 }
 
+T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -147,6 +150,15 @@ async def _done(future: Future[bytes]) -> bytes:
     return await asyncio.wrap_future(future)
 
 
+async def _elsewhere(request: Request, kind: type[T]) -> list[T]:
+    """What the other workers answer to the same request; nothing where one of them asks."""
+    siblings: Siblings | None = request.app.state.siblings
+    if siblings is None or siblings.sends(request.headers):
+        return []
+    bodies = await siblings.ask(request.url.path)
+    return [msgspec.json.decode(body, type=kind) for body in bodies]
+
+
 # Streams.
 
 
@@ -156,7 +168,8 @@ async def list_streams(request: Request) -> Response:
     for stream in stale[:LOOKED_AT]:  # for whoever asks next
         with contextlib.suppress(RefusedError):
             stream.call(stream.look)
-    return answer(StreamList([_brief(stream) for stream in streams]))
+    others = [brief for found in await _elsewhere(request, StreamList) for brief in found.streams]
+    return answer(StreamList(sorted([*map(_brief, streams), *others], key=lambda brief: brief.name)))
 
 
 def _brief(stream: Hosted) -> StreamBrief:
@@ -322,7 +335,7 @@ async def put_snapshot(request: Request) -> Response:
     check_name(name)
     async with service.uploads:  # a large one takes several times its size
         # Apart from the threads that other requests and streams need: it may take long.
-        loaded = service.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
+        loaded = service.workplace.builder.submit(Learner.of_run, await _body(request, SNAPSHOT_SECONDS), new_tag())
         learner = await asyncio.wrap_future(loaded)
     stream = await asyncio.to_thread(service.create_from, name, learner)
     if stream is not None:
@@ -339,14 +352,18 @@ async def put_snapshot(request: Request) -> Response:
 
 
 async def get_metrics(request: Request) -> Response:
-    text = await asyncio.to_thread(metrics.text, _service(request), request.app.state.requests)
-    return Response(text, media_type=metrics.MEDIA_TYPE)
+    found = await asyncio.to_thread(metrics.text, _service(request), request.app.state.requests)
+    siblings: Siblings | None = request.app.state.siblings
+    if siblings is not None and not siblings.sends(request.headers):
+        found = metrics.added([found, *(body.decode() for body in await siblings.ask(request.url.path))])
+    return Response(found, media_type=metrics.MEDIA_TYPE)
 
 
 async def get_healthz(request: Request) -> Response:
     service = _service(request)
-    status = service.status()
-    return answer(Healthz(status, __version__, len(service.streams)), 200 if status == "ok" else 503)
+    found = [Healthz(service.status(), __version__, len(service.streams)), *await _elsewhere(request, Healthz)]
+    status = next((one.status for one in found if one.status != "ok"), "ok")
+    return answer(Healthz(status, __version__, sum(one.streams for one in found)), 200 if status == "ok" else 503)
 
 
 async def get_openapi(request: Request) -> Response:

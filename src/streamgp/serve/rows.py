@@ -154,7 +154,5 @@ def _text(text: str, number: int) -> str:
 
 def as_chunk(rows: Sequence[Row]) -> Chunk:
     """Rows column by column; a column that a row does not have is missing there."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names |= dict.fromkeys(row)
+    names = dict.fromkeys(name for row in rows for name in row)
     return Chunk({name: [row.get(name) for row in rows] for name in names}, range(1, len(rows) + 1))

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -19,6 +20,8 @@ from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
 from streamgp.serve.connections import Waiting, connection_class
 from streamgp.serve.service import Limits, Service
+from streamgp.serve.sharing import redistribute
+from streamgp.serve.siblings import Siblings
 
 SWITCH = 0.0005  # seconds that a stream at work may keep others waiting for the interpreter
 GRACE = 3  # seconds that connections get to end
@@ -28,10 +31,16 @@ class _Server(uvicorn.Server):
     """Closes idle connections, and event streams before it stops."""
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, waiting: Waiting, ready: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        waiting: Waiting,
+        ready: Callable[[str], None],
+        siblings: Siblings | None,
     ) -> None:
         super().__init__(config)
-        self._service, self._waiting, self._ready = service, waiting, ready
+        self._service, self._waiting, self._ready, self._siblings = service, waiting, ready, siblings
+        self._accepting: set[asyncio.Task[object]] = set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -48,9 +57,27 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list | None = None) -> None:
         await super().startup(sockets)
+        self._service.workplace.open(asyncio.get_running_loop())
+        if self._siblings is not None:
+            self._siblings.open(asyncio.get_running_loop(), self._take_over)
         if self.started and self.servers:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def _take_over(self, connection: socket.socket, data: bytes) -> None:
+        """Go on with a connection that another worker hands over, and what it has read of it."""
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> Any:
+            kind: Any = self.config.http_protocol_class
+            made = kind(self.config, self.server_state, self.lifespan.state, loop)
+            made.begun = data
+            return made
+
+        connection.setblocking(False)
+        task = loop.create_task(loop.connect_accepted_socket(protocol, connection))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:  # once a second
@@ -62,6 +89,9 @@ class _Server(uvicorn.Server):
             stream.hub.close()
         await asyncio.sleep(0)
         await super().shutdown(sockets)
+        self._service.workplace.close()
+        if self._siblings is not None:
+            self._siblings.close()
 
 
 def serve(
@@ -71,6 +101,7 @@ def serve(
     limits: Limits | None = None,
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
+    workers: int = 1,
 ) -> None:
     """Serve the streams of a folder until the process is told to stop.
 
@@ -81,21 +112,50 @@ def serve(
         limits: what is allowed.
         origins: web sites that may read answers.
         ready: told the address when it listens.
+        workers: processes that share the streams by their names.
     """
-    sys.setswitchinterval(SWITCH)
+    if workers > 1 and not hasattr(socket, "send_fds"):
+        raise ValueError("this system cannot hand connections from one worker to another; leave --workers out")
+    redistribute(Path(folder), workers)
+    if workers > 1:
+        from streamgp.serve.workers import serve_with
+
+        serve_with(workers, folder, host, port, limits, origins, ready)
+        return
     service = Service(folder, limits)
     try:
         with listening_on(host, port) as listening:
-            if is_public(listening) and not Access(service.journal).tokens():
-                raise ValueError(
-                    f"{host} can be reached from other machines, and {folder} has no token; make one first: "
-                    f"streamgp token create --data {folder} --scope admin"
-                )
-            threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-            server_of(service, listening, origins, ready).run([listening])
+            refuse_open(service, listening)
+            run(service, listening, origins, ready)
     finally:
-        finished = service.close()
-    if not finished:  # a stream is still at work on a request, which nobody will be answered
+        close(service)
+
+
+def refuse_open(service: Service, listening: socket.socket) -> None:
+    """Refuse to serve other machines without a token."""
+    if is_public(listening) and not Access(service.tokens).tokens():
+        raise ValueError(
+            f"{listening.getsockname()[0]} can be reached from other machines, and {service.folder} has no token; make "
+            f"one first: streamgp token create --data {service.folder} --scope admin"
+        )
+
+
+def run(
+    service: Service,
+    listening: socket.socket,
+    origins: tuple[str, ...],
+    ready: Callable[[str], None],
+    siblings: Siblings | None = None,
+) -> None:
+    """Serve until the process is told to stop."""
+    sys.setswitchinterval(SWITCH)
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    server_of(service, listening, origins, ready, siblings).run([listening])
+
+
+def close(service: Service) -> None:
+    """Stop without losing anything."""
+    if not service.close():  # a stream is still at work on a request, which nobody will be answered
         os._exit(0)
 
 
@@ -124,13 +184,17 @@ def is_public(listening: socket.socket) -> bool:
 
 
 def server_of(
-    service: Service, listening: socket.socket, origins: tuple[str, ...], ready: Callable[[str], None]
+    service: Service,
+    listening: socket.socket,
+    origins: tuple[str, ...],
+    ready: Callable[[str], None],
+    siblings: Siblings | None = None,
 ) -> uvicorn.Server:
     """A server that runs until its ``should_exit`` is set, or a signal comes; see ``serve`` for the arguments."""
     waiting = Waiting(service.limits.connections, service.limits.headers)
     config = uvicorn.Config(
-        application(service, origins, is_public(listening)),
-        http=connection_class(waiting),
+        application(service, origins, is_public(listening), siblings),
+        http=connection_class(waiting, siblings),
         ws="none",
         proxy_headers=False,  # whoever asks is who is connected, whatever a header says
         log_level=logging.WARNING,
@@ -141,7 +205,7 @@ def server_of(
         timeout_keep_alive=30,
         h11_max_incomplete_event_size=65536,
     )
-    return _Server(config, service, waiting, ready)
+    return _Server(config, service, waiting, ready, siblings)
 
 
 def _warm_up() -> None:

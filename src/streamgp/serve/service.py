@@ -11,22 +11,20 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamgp.serve import cost
 from streamgp.serve.hosted import Hosted, unknown
-from streamgp.serve.journal import NAME as FILE
-from streamgp.serve.journal import Journal, JournalError, Kept
+from streamgp.serve.journal import Journal, Kept
 from streamgp.serve.learner import Learner, check_settings
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
-from streamgp.tables.places import locked
-from streamgp.tables.writing import WriteError
+from streamgp.serve.sharing import Share, owned
+from streamgp.serve.workplace import Workplace
 
 LOG = logging.getLogger("streamgp.serve")
 MOST_UPLOADS = 4  # snapshots that are received and loaded at the same time
+ALL = Share()
 STOPPING = 20.0  # seconds in which streams may finish their work and take a last snapshot
 
 
@@ -38,7 +36,7 @@ class Limits:
         streams: most streams.
         body: bytes of a request.
         retain: rows of a stream that are kept one by one; older ones are kept in blocks.
-        threads: streams that work at the same time.
+        threads: streams that do long work at the same time.
         connections: open connections; beyond that, those that have been waited for longest are closed.
         headers: seconds in which a connection must have sent the headers of a request.
     """
@@ -57,25 +55,28 @@ class Limits:
 
 
 class Service:
-    """All streams of a folder, which belongs to it alone.
+    """The streams of a folder, or a share of them, which belong to it alone.
 
     Args:
         folder: where the data are.
         limits: what it allows.
+        share: which of the streams.
     """
 
-    def __init__(self, folder: str | Path, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL) -> None:
+        self.limits, self._share = limits or Limits(), share
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
-        self._opened.enter_context(_owned(self.folder))
+        self._opened.enter_context(owned(self.folder, share.file))
         try:
-            self.journal = Journal(self.folder)
+            self.journal = self.tokens = Journal(self.folder, name=share.file)
+            if share.number:  # tokens are in the first worker's file
+                self.tokens = Journal(self.folder)
+                self._opened.callback(self.tokens.close)
         except BaseException:
             self._opened.close()
             raise
-        self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="stream")
-        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self.workplace = Workplace(self.limits.threads)
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}
@@ -84,18 +85,26 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self._pool, self.builder, self.limits.retain)
+        return Hosted(kept, self.journal, self.workplace, self.limits.retain)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""
-        check_name(name)
+        self._check(name)
         if (found := self._taken(name)) is None:
             raise unknown(name)
         return found
 
+    def _check(self, name: str) -> None:
+        """Refuse a name that no stream of this share can have."""
+        check_name(name)
+        if not self._share.has(name):
+            raise RefusedError(
+                503, "elsewhere", f"another worker has {name}", "wait for an answer before you send the next request", 1
+            )
+
     def create(self, name: str, settings: StreamSettings) -> tuple[Hosted, bool]:
         """The stream of this name and these settings, and whether it is new."""
-        check_name(name)
+        self._check(name)
         check_settings(settings)
         with self._lock:
             if (found := self._taken(name)) is not None:
@@ -111,6 +120,7 @@ class Service:
 
     def create_from(self, name: str, learner: Learner) -> Hosted | None:
         """A new stream that goes on from a saved run; None where the name is taken."""
+        self._check(name)
         with self._lock:
             return None if self._taken(name) else self._new(name, learner.settings, learner)
 
@@ -167,29 +177,10 @@ class Service:
             with contextlib.suppress(Exception):
                 future.result(max(0.0, end - time.monotonic()))
         finished = all(future.done() for future in futures)
-        for pool in (self.builder, self._pool):
-            pool.shutdown(wait=finished, cancel_futures=True)
+        self.workplace.shut_down(finished)
         self.journal.close()
         self._opened.close()
         return finished
-
-
-@contextlib.contextmanager
-def _owned(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked({"data": folder / FILE}):
-            yield
-    except WriteError as error:
-        if "another run" not in str(error):
-            raise JournalError(str(error)) from None
-        raise JournalError(
-            f"{folder} belongs to another streamgp serve that is running; stop it, or give another folder with --data"
-        ) from None
-    except OSError as error:
-        if isinstance(error, JournalError):
-            raise
-        raise JournalError(f"{folder} cannot be used: {error.strerror}; give another folder with --data") from None
 
 
 def check_name(name: str) -> None:

@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.settings import FloatArray, nearest, option, unix_seconds
+from streamgp.settings import FloatArray, nearest, option
+from streamgp.tables.dates import ORDERS, WRITTEN, as_iso, joined_parts, moments, order_of, parts_of_date, seconds
 from streamgp.tables.formats import BadRow, Chunk
 from streamgp.tables.numbers import (
     LEAST_NUMBERS,
@@ -25,12 +26,16 @@ from streamgp.tables.numbers import (
     as_number,
     decimal_marks,
     described,
+    fill_value,
     is_missing,
     unclear_value,
+    units,
+    without_unit,
 )
 from streamgp.tables.source import RowsError
 
 MOST_NAMES = 20  # that a message lists
+EMPTY = "(empty)"  # the level of a category that has no value
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
 TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
@@ -38,6 +43,7 @@ DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])") 
 DAY, WEEK = 86400.0, 7 * 86400.0
 # The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
 # hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
+PLAIN = frozenset({float, int, type(None)})
 MOST_SEASON = 10_080  # rows of a week of minutes
 CYCLES = {"time of day": (DAY, 60.0, 0.5 * DAY), "day of week": (WEEK, 600.0, 2 * DAY)}
 
@@ -51,6 +57,7 @@ class Column(NamedTuple):
         levels: of a category, the ones that have an input of their own.
         note: why, or how its numbers are written, for whoever reads it.
         decimal: the decimal mark of its numbers, "." or ","; "": none was seen.
+        form: the unit of its numbers, or the order of its dates (of ORDERS); "": neither.
     """
 
     name: str
@@ -58,6 +65,7 @@ class Column(NamedTuple):
     levels: tuple[str, ...] = ()
     note: str = ""
     decimal: str = ""
+    form: str = ""
 
     def inputs(self) -> list[str]:
         """The inputs that it becomes."""
@@ -79,6 +87,7 @@ class Schema:
         cycles: what of the time is an input.
         seasons: rows of a day and of a week, where the time says so.
         ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
+        time_parts: the columns that make up the time, such as year, month, day and hour; () where one column says it.
     """
 
     columns: tuple[Column, ...]
@@ -88,6 +97,18 @@ class Schema:
     cycles: tuple[str, ...] = ()
     seasons: tuple[int, ...] = ()
     ticket: str = ""
+    time_parts: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of all columns."""
+        return frozenset(self._by_name)
+
+    @cached_property
+    def needed(self) -> list[str]:
+        """The columns that rows must have."""
+        time = self.time_parts or ((self.time,) if self.time else ())
+        return [*self.inputs, self.target, *time, *([self.ticket] if self.ticket else [])]
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -119,7 +140,8 @@ class Schema:
         found += [f"{note}: {listed(names)}" for note, names in written.items()]
         if self.time:
             used = f", used as {' and '.join(self.cycles)}" if self.cycles else ""
-            found.append(f"time: {self.time}{used}")
+            how = "" if self.time_parts else self.column(self.time).note
+            found.append(f"time: {self.time}{used}{f' ({how})' if how else ''}")
         if self.ticket:
             found.append(f"ticket: {self.ticket}; a later row with the same one brings the target")
         ignored = [f"ignored: {c.name} ({c.note})" for c in self.columns if c.kind == "ignored"]
@@ -145,6 +167,7 @@ class Schema:
             tuple(saved["cycles"]),
             tuple(saved.get("seasons", ())),
             saved.get("ticket", ""),
+            tuple(saved.get("time_parts", ())),
         )
 
 
@@ -181,19 +204,32 @@ def recognize(
         raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use `lags=3`")
     if decimal is not None:
         option("decimal", decimal, tuple(MARKS))
+    forms = {name: found for name, values in chunk.columns.items() if (found := units(values))}
+    chunk = Chunk(
+        {
+            name: [without_unit(value, forms[name][0]) for value in values] if len(forms.get(name, ())) == 1 else values
+            for name, values in chunk.columns.items()
+        },
+        chunk.lines,
+    )
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
     unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
     marks |= dict.fromkeys(unclear, "")
     time = _time_column(chunk, [target, ticket], marks, inputs)
+    parts = () if time else parts_of_date(chunk.columns, [target, ticket, *(inputs or ())])
     wanted = {target, *(inputs or ())}
-    given = {name: kind for name, kind in ((time, "time"), (ticket, "ticket")) if name}
+    given = {name: Column(name, "time") for name in parts}
+    if ticket:
+        given[ticket] = Column(ticket, "ticket")
+    if time:
+        given[time] = _as_time(time, chunk.columns[time])
     if (ticket or unlabeled) and all(map(is_missing, chunk.columns[target])):  # none has come yet
-        given[target] = "number"
+        given[target] = Column(target, "number")
     if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
         raise RowsError(_unclear(asked[0], chunk.columns[asked[0]]))
     columns = tuple(
-        Column(name, given[name]) if name in given else _column(name, chunk.columns[name], marks[name], name in wanted)
-        for name in names
+        given[name] if name in given else _column(name, values, marks[name], name in wanted, forms.get(name, []))
+        for name, values in chunk.columns.items()
     )
     kinds = {column.name: column for column in columns}
     if kinds[target].kind != "number" and (target != time):
@@ -201,10 +237,12 @@ def recognize(
             f"the target {target!r} must hold numbers; it holds {_examples(chunk.columns[target], marks[target])}"
         )
     cycles: tuple[str, ...] = ()
-    if time and (inputs is None or time in inputs):
-        cycles = _cycles(chunk.columns[time])
+    times = _times(chunk, time, parts, kinds[time].form if time else "")
+    if times and (inputs is None or time in inputs):
+        cycles = _cycles(times)
     if inputs is None:
         used = [c.name for c in columns if c.kind in ("number", "category") and c.name not in (target, time)]
+        columns = tuple(_with_fill_value(c, chunk.columns[c.name]) if c.name in used else c for c in columns)
     else:
         used = [name for name in inputs if name != time]
         for name in used:
@@ -212,12 +250,42 @@ def recognize(
                 raise RowsError(f"the column {name!r} cannot be an input: {kinds[name].note}")
         columns = tuple(
             c
-            if c.kind == "ignored" or c.name in (*used, target, time, ticket)
+            if c.kind == "ignored" or c.name in (*used, target, time, ticket, *parts)
             else Column(c.name, "ignored", (), "not in inputs")
             for c in columns
         )
-    seasons = _seasons(chunk.columns[time]) if time and not ticket else ()
-    return Schema(columns, target, tuple(used), time, cycles, seasons, ticket)
+    seasons = _seasons(times) if times and not ticket else ()
+    return Schema(columns, target, tuple(used), time or ", ".join(parts), cycles, seasons, ticket, parts)
+
+
+def _as_time(name: str, values: Sequence[Any]) -> Column:
+    """The column that says when, with what to tell of it."""
+    order, certain = order_of(values)
+    notes = [ORDERS[order]] if order else []
+    if not certain:
+        notes.append("no day is beyond 12, so that this is a guess; write 2025-12-31 to be sure")
+    shown = [str(value).strip() for value in values if not is_missing(value)]
+    if repeated := sum(now == before for before, now in pairwise(shown)):
+        notes.append(f"{repeated} of the first {len(shown):,} rows repeat the time of the row before")
+    return Column(name, "time", (), "; ".join(notes), "", order)
+
+
+def _times(chunk: Chunk, time: str, parts: Sequence[str], order: str) -> list[str] | None:
+    """When rows were observed: as it was written, or in ISO 8601 where that was in another order or several columns."""
+    if parts:
+        return joined_parts([_values(chunk, name) for name in parts])
+    if not time:
+        return None
+    times = ["" if value is None else str(value) for value in _values(chunk, time)]
+    return [as_iso(text, order) or text for text in times] if order else times
+
+
+def _with_fill_value(column: Column, values: Sequence[Any]) -> Column:
+    """A column of numbers that says whether one of them may stand for missing values."""
+    if column.kind != "number" or (found := fill_value([as_number(v, column.decimal) for v in values])) is None:
+        return column
+    note = f"{found:g} may stand for missing values (leave the cells empty if so)"
+    return column._replace(note="; ".join(filter(None, [column.note, note])))
 
 
 def _unclear(name: str, values: Sequence[Any]) -> str:
@@ -247,7 +315,7 @@ class EncodedRows(NamedTuple):
     Args:
         X: (n, d) inputs, gaps filled.
         y: (n,) targets, NaN where missing.
-        times: what the time column says, as it was written; None when there is none.
+        times: what the time column says, in ISO 8601 where it is written in another order; None when there is none.
         lines: the number of each row's line.
         bad: rows that are left out.
         tickets: of the rows; None when they have none.
@@ -291,18 +359,22 @@ class RowEncoder:
         n = len(chunk)
         wrong: dict[int, str] = {}
         parts: list[FloatArray] = []
+        numbers = self._plain(chunk)
         for name in schema.inputs:
-            column, values = schema.column(name), _values(chunk, name)
-            if column.kind == "number":
-                parts.append(self._numbers(name, values, wrong)[:, None])
+            if name in numbers:
+                parts.append(numbers[name][:, None])
+            elif (column := schema.column(name)).kind == "number":
+                parts.append(self._numbers(name, _values(chunk, name), wrong)[:, None])
             else:
-                parts.append(_indicators(column, values))
-        y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
-        times = None
-        if schema.time:
-            times = ["" if value is None else str(value) for value in _values(chunk, schema.time)]
-            if schema.cycles:
-                parts.append(_phases(times, schema.cycles, schema.time, wrong))
+                parts.append(_indicators(column, _values(chunk, name)))
+        if schema.target in numbers:
+            y = numbers[schema.target]
+        else:
+            y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
+        order = "" if schema.time_parts or not schema.time else schema.column(schema.time).form
+        times = _times(chunk, schema.time, schema.time_parts, order)
+        if times is not None and schema.cycles:
+            parts.append(_phases(times, schema.cycles, schema.time, wrong))
         X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
@@ -317,6 +389,9 @@ class RowEncoder:
     def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""
         X, y = encoded.X, encoded.y
+        if len(X) and np.isfinite(X).all() and np.isfinite(y).all():
+            self.last = X[-1].copy()
+            return encoded
         names = self.schema.input_names
         own = [] if self.schema.ticket else [(self.schema.target, np.isnan(y))]  # a late target is not missing
         for name, missing in [*own, *zip(names, np.isnan(X).T, strict=True)]:
@@ -326,8 +401,27 @@ class RowEncoder:
             self.last = _fill(X, self.last)
         return encoded
 
+    def _plain(self, chunk: Chunk) -> dict[str, FloatArray]:
+        """The columns of numbers where all of them hold finite ones or nothing, and no text; otherwise none."""
+        names = [*self._number_columns, self.schema.target]
+        values = [_values(chunk, name) for name in names]
+        if any(type(value) not in PLAIN for column in values for value in column):
+            return {}
+        try:
+            block = np.array(values, dtype=np.float64)
+        except OverflowError:
+            return {}
+        return {} if np.isinf(block).any() else dict(zip(names, block, strict=True))
+
+    @cached_property
+    def _number_columns(self) -> list[str]:
+        return [name for name in self.schema.inputs if self.schema.column(name).kind == "number"]
+
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
-        decimal = self.schema.column(name).decimal
+        column = self.schema.column(name)
+        decimal = column.decimal
+        if column.form:
+            values = [without_unit(value, column.form) for value in values]
         try:
             if decimal == ",":  # Python's float() reads points
                 raise ValueError
@@ -368,7 +462,8 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
-def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool) -> Column:
+def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool, forms: Sequence[str]) -> Column:
+    """What a column is whose numbers have these units."""
     if not wanted and _dates_in_digits(name, values, decimal):
         return Column(name, "ignored", (), "dates")
     numbers = [as_number(value, decimal) for value in values]
@@ -376,16 +471,21 @@ def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool) -> Col
         steps = np.diff([number for number in numbers if number is not None and number == number])
         if not wanted and len(steps) >= 10 and np.all(steps == steps[0]) and steps[0] != 0:
             return Column(name, "ignored", (), "row counter")
-        return Column(name, "number", (), described(values, decimal), decimal)
+        note = described(values, decimal)
+        if forms:
+            note = "; ".join(filter(None, [f"the unit {forms[0]} is left out", note]))
+        return Column(name, "number", (), note, decimal, "".join(forms))
+    if len(forms) > 1:
+        return Column(name, "ignored", (), f"numbers in different units: {listed(forms)}")
     shown = [str(value) for value in values if not is_missing(value)]
     if not shown:
         return Column(name, "ignored", (), "no values in the first rows")
-    if all(DATE.fullmatch(value) for value in shown):
+    if all(map(_is_date, shown)):
         return Column(name, "ignored", (), "dates")
-    levels = Counter(shown)
+    levels = Counter(map(_level, values))  # "None" may be a level as any other
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
-    if len(levels) == 1:
+    if len(levels.keys() - {EMPTY}) == 1:
         return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
 
@@ -396,10 +496,18 @@ def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
     index = {level: i for i, level in enumerate(levels)}
     result = np.zeros((len(values), len(levels)))
     for row, value in enumerate(values):
-        i = index.get(str(value))
-        if i is not None:
-            result[row, i] = 1.0
+        level = _level(value)
+        if level in index:
+            result[row, index[level]] = 1.0
+        elif level not in column.levels and len(column.levels) == 2:
+            result[row] = 0.5  # neither of the two
     return result
+
+
+def _level(value: Any) -> str:
+    """The level of a category that a value is."""
+    text = "" if value is None else str(value)
+    return text if text.strip() else EMPTY
 
 
 def _tickets(chunk: Chunk, schema: Schema, wrong: dict[int, str]) -> list[Ticket]:
@@ -439,7 +547,11 @@ def _time_column(chunk: Chunk, others: Sequence[str], marks: Mapping[str, str], 
 
 def _dates(_: str, values: Sequence[Any], __: str) -> bool:
     shown = [str(value) for value in values if not is_missing(value)]
-    return bool(shown) and sum(bool(DATE.fullmatch(v)) for v in shown) >= LEAST_NUMBERS * len(shown)
+    return bool(shown) and sum(map(_is_date, shown)) >= LEAST_NUMBERS * len(shown)
+
+
+def _is_date(text: str) -> bool:
+    return bool(DATE.fullmatch(text) or WRITTEN.fullmatch(text.strip()))
 
 
 def _dates_in_digits(name: str, values: Sequence[Any], _: str) -> bool:
@@ -462,36 +574,9 @@ def _stamps(name: str, values: Sequence[Any], decimal: str) -> bool:
     return bool(np.all(np.diff(np.array(numbers, dtype=np.float64)) >= 0))
 
 
-def seconds(text: str, local: bool = False) -> float | None:
-    """Seconds since 1970 of a date and time in ISO 8601, or of a Unix time in seconds or milliseconds.
-
-    Args:
-        text: a time with an offset from UTC is converted; one without counts as UTC, as in the library.
-        local: leave the offset out, for what goes by the clock on the wall.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            number = float(text)
-        except ValueError:
-            return None
-        if 1e8 <= number < 1e10:
-            return number
-        return number / 1e3 if 1e11 <= number < 1e13 else None
-    return unix_seconds(moment.replace(tzinfo=None) if local else moment)
-
-
-def _moments(values: Sequence[Any], local: bool = False) -> FloatArray:
-    """Seconds since 1970, where most values tell them; otherwise nothing."""
-    moments = [seconds(str(value), local) for value in values if not is_missing(value)]
-    known = np.array([moment for moment in moments if moment is not None])
-    return known if len(known) >= max(LEAST_NUMBERS * len(moments), 3) else np.empty(0)
-
-
 def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
     """How many rows a day and a week have, if that is a whole number of at least two and not too many."""
-    known = _moments(values)
+    known = moments(values)
     spacing = float(np.median(np.diff(known))) if len(known) else 0.0
     if spacing <= 0.0:
         return ()
@@ -501,7 +586,7 @@ def _seasons(values: Sequence[Any]) -> tuple[int, ...]:
 
 def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
     """Which cycles of the time the rows can tell something about."""
-    known = _moments(values, local=True)
+    known = moments(values, local=True)
     if not len(known):
         return ()
     spacing = float(np.median(np.diff(known)))
@@ -511,13 +596,13 @@ def _cycles(values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
-    moments = np.empty(len(times))
+    found = np.empty(len(times))
     for i, text in enumerate(times):
         moment = seconds(text, local=True)
         if moment is None and not is_missing(text):
             wrong.setdefault(i, f"has {_short(text)} in the column {name!r}, which holds the time")
-        moments[i] = np.nan if moment is None else moment
-    angles = [2.0 * np.pi * moments / CYCLES[cycle][0] for cycle in cycles]
+        found[i] = np.nan if moment is None else moment
+    angles = [2.0 * np.pi * found / CYCLES[cycle][0] for cycle in cycles]
     return np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
 
 

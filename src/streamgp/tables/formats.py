@@ -29,6 +29,8 @@ from streamgp.tables.source import (
 LOOK = 1000  # rows on which it is decided what the columns are
 MOST_COLUMNS = 5000  # of a table
 DELIMITERS = (",", ";", "\t", "|")
+# R writes tables whose rows begin with a name for which the header has none; so many rows are looked at.
+ROW_NAME, ROW_NAMES = "row name", 3
 ROWS = 1000  # of a Parquet file at once
 MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed
 ENDINGS = {
@@ -244,6 +246,10 @@ class TextReader:
         if self.kind == "ndjson":
             return lines
         self.delimiter = max(DELIMITERS, key=first.count)
+        following = [line for line in lines[1 : 1 + ROW_NAMES] if line.strip()]
+        if not any(mark in first for mark in DELIMITERS) and following and " " in first:
+            blanks = first.strip().count(" ")
+            self.delimiter = " " if following[0].strip().count(" ") in (blanks, blanks + 1) else self.delimiter
         try:
             fields = next(csv.reader([lines[0]], delimiter=self.delimiter))
         except csv.Error as error:
@@ -255,6 +261,8 @@ class TextReader:
             self.names = _checked(self.known if expected else [str(i + 1) for i in range(len(fields))])
             return lines
         self._line += 1
+        if ROW_NAME not in fields and _begin_with_names(following, self.delimiter, len(fields)):
+            fields = [ROW_NAME, *fields]
         self.names = _checked([name.strip() or f"column {i + 1}" for i, name in enumerate(fields)], self._line)
         return lines[1:]
 
@@ -428,6 +436,20 @@ def _decoded(block: bytes, line: int) -> tuple[list[str], list[BadRow]]:
                 parts[i] = b""
         text = b"\n".join(parts).decode("utf-8-sig" if line == 0 else "utf-8")
     return io.StringIO(text, newline="").readlines(), bad
+
+
+def _begin_with_names(lines: list[str], delimiter: str, width: int) -> bool:
+    """Whether the first rows have a value more than the header: a first one in quotes, a text, or a counter."""
+    try:
+        records = list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    if not records or any(len(record) != width + 1 or not record[-1].strip() for record in records):
+        return False
+    first = [record[0] for record in records]
+    if all(line.startswith('"') for line in lines) or not any(map(_is_number, first)):
+        return True
+    return len(first) == ROW_NAMES and first == [str(i + 1) for i in range(ROW_NAMES)]
 
 
 def _checked(names: list[str], line: int = 0) -> list[str]:

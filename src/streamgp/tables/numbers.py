@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
 
 
 GROUPED = {".": _grouped(",", r"\."), ",": _grouped(".", ",")}
+# 14.8 °C, 45%, 3.2 m3/h, $1,234.5
+UNIT = re.compile(r"(?P<number>.*[0-9.,])\s*(?P<unit>(?:[^\W\d_]|[°%‰])\S{0,11})|(?P<currency>[$€£¥])\s*(?P<amount>.*)")
+FILL_VALUES = (-99999.0, -9999.0, -999.0, 999.0, 9999.0, 99999.0)  # often in place of missing values
 FORTRAN = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)[dD][-+]?[0-9]+")  # 1.5D+03
 
 
@@ -73,6 +77,42 @@ def as_number(value: Any, decimal: str = "") -> float | None:
     if decimal != "," and FORTRAN.fullmatch(text):
         return float(re.sub("[dD]", "e", text))
     return None
+
+
+def units(values: Sequence[Any]) -> list[str]:
+    """The units behind or before the numbers of a column, the most frequent first; none where it holds other text."""
+    found: Counter[str] = Counter()
+    others = 0
+    for value in values:
+        if not isinstance(value, str) or is_missing(value) or _is_number(value):
+            continue
+        split = UNIT.fullmatch(value.strip())
+        if split and _is_number(split["number"] or split["amount"]):
+            found[split["unit"] or split["currency"]] += 1
+        else:
+            others += 1
+    return [unit for unit, _ in found.most_common()] if others <= (1 - LEAST_NUMBERS) * len(values) else []
+
+
+def without_unit(value: Any, unit: str) -> Any:
+    """A value without its unit, if it has this one."""
+    if not isinstance(value, str) or unit not in value:
+        return value
+    return value.strip().removesuffix(unit).removeprefix(unit).strip()
+
+
+def fill_value(numbers: Sequence[float | None]) -> float | None:
+    """A value that may stand for missing ones: it is often used so, and far from all others."""
+    known = np.array([number for number in numbers if number is not None and math.isfinite(number)])
+    for value in FILL_VALUES:
+        others = known[known != value]
+        if 1 < len(others) < len(known) and np.abs(others - value).min() > np.ptp(others):
+            return value
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return any(as_number(text, mark) is not None for mark in MARKS)
 
 
 def decimal_marks(columns: Mapping[str, Sequence[Any]]) -> dict[str, str]:
@@ -120,6 +160,8 @@ def described(values: Sequence[Any], decimal: str) -> str:
         notes.append(MARKS[","].removeprefix("a "))
     if any(GROUPED[decimal or "."].fullmatch(text) for text in numbers):
         notes.append("thousands separators")
+    if any("\N{MINUS SIGN}" in text for text in numbers):
+        notes.append("the sign \N{MINUS SIGN} counts as minus")
     markers = dict.fromkeys(text for text in texts if text and text.lower() in MISSING)
     return "; ".join(notes + [f"{marker!r} counts as missing" for marker in list(markers)[:3]])
 

@@ -39,6 +39,8 @@ class PredictedRows(NamedTuple):
         raw_lower: bound of the model's own interval at the same level.
         raw_upper: bound of the model's own interval.
         ticket: under which the row waits for its target; None where there are none.
+        p_value: of what was observed, given the inputs; None where rows are not judged.
+        alarm: "spike", "level", "relation" or "" for each row.
     """
 
     row: np.ndarray
@@ -52,16 +54,24 @@ class PredictedRows(NamedTuple):
     raw_lower: FloatArray
     raw_upper: FloatArray
     ticket: list[str] | None = None
+    p_value: FloatArray | None = None
+    alarm: list[str] | None = None
 
     def since(self, start: int) -> PredictedRows:
         """The rows from this one on, counted from 0."""
-        time, ticket = (None if texts is None else texts[start:] for texts in (self.time, self.ticket))
+        time, ticket, alarm = (
+            None if texts is None else texts[start:] for texts in (self.time, self.ticket, self.alarm)
+        )
+        p_value = None if self.p_value is None else self.p_value[start:]
         numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper")}
-        return self._replace(time=time, ticket=ticket, **numbers)
+        return self._replace(time=time, ticket=ticket, alarm=alarm, p_value=p_value, **numbers)
 
-    def values(self) -> tuple[FloatArray, ...]:
-        """What is written of each row after its number, ticket and time."""
-        return self.mean, self.lower, self.upper, self.std, self.observed, self.log_density
+    def values(self, judged: bool = False) -> tuple[FloatArray, ...]:
+        """What is written of each row after its number, ticket, time and alarm."""
+        own = self.mean, self.lower, self.upper, self.std, self.observed, self.log_density
+        if not judged:
+            return own
+        return *own, np.full(len(self.row), np.nan) if self.p_value is None else self.p_value
 
 
 class Writer(Protocol):
@@ -80,6 +90,7 @@ def write_rows(
     *,
     timed: bool,
     ticketed: bool = False,
+    judged: bool = False,
     as_json: bool = False,
     after: Mapping[str, Any] | None = None,
 ) -> Writer:
@@ -89,11 +100,12 @@ def write_rows(
         path: .csv, .ndjson or .parquet; None or "-": standard output.
         timed: whether the rows have a time.
         ticketed: whether they have a ticket.
+        judged: whether they have a p-value and alarms.
         as_json: one JSON object a line on standard output.
         after: what an earlier run had written, which is continued; a file that holds anything else is refused. None: a
             new run, which replaces any file.
     """
-    texts = [name for name, there in (("ticket", ticketed), ("time", timed)) if there]
+    texts = [name for name, there in (("ticket", ticketed), ("time", timed), ("alarm", judged)) if there]
     if path is None or str(path) == "-":
         return TextWriter(sys.stdout.buffer, "standard output", texts, as_json)
     path = Path(path)
@@ -125,7 +137,7 @@ class TextWriter:
         if after is not None:
             self._go_on(after)
         elif not as_json:
-            self._put(",".join(["row", *texts, *VALUES]) + "\n")
+            self._put(",".join(["row", *texts, *_names(texts)]) + "\n")
 
     def _go_on(self, after: Mapping[str, Any]) -> None:
         """Cut the file back to what an earlier run knows it has written; refuse one that does not begin with that."""
@@ -150,17 +162,20 @@ class TextWriter:
             self.rows += len(predicted.row)
 
     def _as_csv(self, predicted: PredictedRows) -> str:
-        columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in predicted.values()]
+        columns = [[repr(v) if v == v else "" for v in column.tolist()] for column in self._columns(predicted)]
         rows = list(map(str, predicted.row.tolist()))
         texts = [map(_quoted, getattr(predicted, name) or [""] * len(rows)) for name in self._texts]
         return "\n".join(map(",".join, zip(rows, *texts, *columns, strict=True))) + "\n"
 
     def _as_json(self, predicted: PredictedRows) -> str:
-        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in predicted.values()]
+        values = [[v if math.isfinite(v) else None for v in column.tolist()] for column in self._columns(predicted)]
         texts = {name: found for name in self._texts if (found := getattr(predicted, name)) is not None}
-        names = ["row", *texts, *VALUES]
+        names = ["row", *texts, *_names(self._texts)]
         rows = zip(predicted.row.tolist(), *texts.values(), *values, strict=True)
         return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+    def _columns(self, predicted: PredictedRows) -> tuple[FloatArray, ...]:
+        return predicted.values("alarm" in self._texts)
 
     def _put(self, text: str) -> None:
         data = memoryview(text.encode(errors="replace"))
@@ -204,7 +219,7 @@ class ParquetWriter:
         fields = [
             ("row", pa.int64()),
             *((name, pa.string()) for name in texts),
-            *((name, pa.float64()) for name in VALUES),
+            *((name, pa.float64()) for name in _names(texts)),
         ]
         self._arrow, self._path, self._texts = pa, path, texts
         self._schema = pa.schema(fields)
@@ -218,7 +233,7 @@ class ParquetWriter:
         if not len(predicted.row):
             return
         texts = [getattr(predicted, name) or [None] * len(predicted.row) for name in self._texts]
-        values = [self._arrow.array(column, from_pandas=True) for column in predicted.values()]
+        values = [self._arrow.array(column, from_pandas=True) for column in predicted.values("alarm" in self._texts)]
         try:
             self._writer.write_table(self._arrow.table([predicted.row, *texts, *values], schema=self._schema))
         except OSError as error:
@@ -232,6 +247,11 @@ class ParquetWriter:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _names(texts: list[str]) -> tuple[str, ...]:
+    """What the columns of numbers are called."""
+    return (*VALUES, "p_value") if "alarm" in texts else VALUES
 
 
 def _quoted(text: str) -> str:

@@ -19,7 +19,9 @@ from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, whole
+from streamgp.tuning.time import Series, fit_time
 from streamgp.wrappers.standardize import Standardize, standard, units_of
 from streamgp.wrappers.wrapper import Wrapper
 
@@ -50,6 +52,8 @@ def tune(
     evidence: Evidence | None = None,
     rows: int = 1000,
     tune_frequencies: bool = False,
+    *,
+    time: Any = None,
 ) -> Model:
     """Return a new model of the same recipe that has learned nothing, with hyperparameters tuned on a first batch.
 
@@ -60,14 +64,19 @@ def tune(
     is off by more than a factor of 100 in those units begins at the scale of the data. A noise below 1e-5 of the prior
     variance is raised to that (not for Fourier features).
 
+    A kernel over time (TimeGP) is tuned by the filter's own evidence, exactly and on consecutive rows, with log-normal
+    priors around the hyperparameters given; periods stay as they are.
+
     Args:
         model: the recipe and where to start; one lengthscale for each input is tuned where the model has one for each.
             Of Standardize, Calibrated and DriftAware the model within is tuned, in the units that it will see.
-        X: (n, d) rows of the stream, in order, from its beginning.
+        X: (n, d) rows of the stream, in order, from its beginning; None for TimeGP.
         Y: (n,) or (n, p) targets; NaN where missing.
-        evidence: how to maximize; None: Evidence().
-        rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation.
+        evidence: how to maximize; None: Evidence(), for TimeGP Evidence(restarts=0).
+        rows: most rows that count, drawn at random from the n; the exact process costs rows^3 an evaluation. Of
+            TimeGP, the last ones.
         tune_frequencies: for Fourier features, tune the frequencies too.
+        time: (n,) times of the rows, for TimeGP; None: one row a unit.
 
     Example:
         >>> import numpy as np
@@ -79,7 +88,24 @@ def tune(
         >>> model.rows_seen, 0.005 < model.hyperparameters["noise"] < 0.02
         (0, True)
     """
+    if isinstance(model, TimeGP):
+        return model.replaced(**_over_time(model, X, Y, time, evidence, rows))
+    if time is not None:
+        raise ValueError(f"{type(model).__name__} has no kernel over time; leave out time=, or tune a TimeGP")
     return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
+
+
+def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | None, rows: int) -> dict[str, Any]:
+    """The kernel over time and the noise, tuned."""
+    whole("rows", rows)
+    if X is not None and np.size(X):
+        raise ValueError(f"TimeGP has no inputs, only times: X is None; got an array of shape {np.shape(X)}")
+    Y, _ = inputs.targets(Y, len(Y), model._shape.outputs, model._shape.scalar)
+    times = np.arange(float(len(Y))) if time is None else inputs.times(time, len(Y), many=True)
+    inputs.refuse(*check(np.empty((len(Y), 0)), Y, False, np.inf), many=True)
+    series = Series(times, Y, rows)
+    kernel, noise, _ = fit_time(model.get_params()["time"], model._noise, series, evidence or Evidence(restarts=0))
+    return {"time": kernel, "noise": noise}
 
 
 def fit_prefix(
@@ -239,6 +265,11 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         raise NoEvidenceError(
             f"the evidence here is that of targets with noise, not of classes or counts ({settings['likelihood']!r}); "
             "choose the kernel's hyperparameters by the log density of predictions"
+        )
+    if isinstance(model, OnlineGP) and settings.get("time") is not None:
+        raise NoEvidenceError(
+            "the evidence here is that of the inputs, without a kernel over time beside them; tune the model without "
+            "time= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
         )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import CUBE, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
+from streamgp.compiled import BOOLEAN, CUBE, INDICES, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
 from streamgp.linalg import vector
 
 Array = NDArray
@@ -33,6 +33,11 @@ FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PREDICTION, UNIT, FIRST = range(3)  # what is kept of a row beside the members' means; the voices come last
 SPOKEN = FIRST + VOICES
+# Of a row that waits for its target: the numbers and means of so many members, and what was said.
+ROOM = 48
+ISSUED = 2 * ROOM + SPOKEN
+# A mean beyond this is no prediction: its square would not be a number.
+NO_PREDICTION = 1e75
 PRIOR = 0.3  # standard deviation of a regression's coefficients
 # One wild row must not decide for thousands: in units of the first voice's recent error, errors and deviations of
 # members count as no more than FAR, half of that in the regressions, and the unit itself grows at most ten times FAR.
@@ -48,46 +53,64 @@ FEWEST = 20  # targets before which there are no limits
 LARGEST = np.finfo(float).max
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
+@entry(
+    *(WHOLE, VECTOR, NUMBER, BOOLEAN, VECTOR, CUBE, VECTOR),
+    *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
+    *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
+)
 def combine(
     rule: int,
     discount: Array,
+    reach: float,
+    learn: bool,
     y: Array,
-    means: Array,
-    judged: Array,
+    said: Array,
+    seen: Array,
     regrets: Array,
     errors: Array,
     covariances: Array,
     slopes: Array,
     scale: Array,
+    judged: Array,
     spoken: Array,
     weights: Array,
-    recent: Array,
+    heard: Array,
+    mixed: Array,
 ) -> None:
-    """One output: predict each row from the members' means, then learn from its target.
+    """One output: predict each row from what the members say, then learn from its target.
 
     Args:
         rule: one of RULES.
         discount: (1,) of the recent errors.
+        reach: see ``limits``.
+        learn: whether the rows are learned, with or without a target.
         y: (n,) targets; NaN: nothing is learned from this row.
-        means: (n, K) the members' predictions.
-        judged: (n, K) the same for those who sleep, too, if they are to be judged by what they would have said.
+        said: (3, n, K) the members' means, variances and noises. Means become NaN where a member has no say; a member
+            without a variance has its recent mean squared error for a noise, NaN before the first.
+        seen: (RANGE,) what is known of the targets.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
         errors: (4, K) discounted squared errors of each member, and rows: of late, and over about the last thousand.
         covariances: (3, K, K) of the regressions' coefficients.
         slopes: (3, K) their means.
         scale: (4,) discounted squared errors of the first voice, and rows; the same of the predictions.
+        judged: (n, K) the means within the limits, by which members are judged, also those who have no say.
         spoken: (n, SPOKEN) the prediction, NaN where all sleep, the unit of deviations, and the voices.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
-        recent: (n, K) the members' mean squared errors of late, before each row; NaN before the first.
+        heard: (n, K) the weights of those with a variance.
+        mixed: (3, n) mean, variance and noise of the mixture.
     """
-    K = means.shape[1]
+    K = said.shape[2]
     share, shares, deviations, gain = np.empty(VOICES), np.zeros((3, K)), np.zeros(K), np.empty(K)
     for t in range(y.size):
-        row, each = means[t], spoken[t, FIRST:]
+        row, each = said[0, t], spoken[t, FIRST:]
+        low, high = limits(reach, y[t], seen)
+        if restrain(row, low, high, judged[t]) and learn:
+            seen[LIMITED] += 1.0
         for k in range(K):
-            recent[t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
+            if not np.isfinite(said[1, t, k] + said[2, t, k]):
+                said[1, t, k] = 0.0
+                said[2, t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
         recent_weights(errors, row, shares[2])
         for v in range(2):
             regret_weights(regrets[v], row, shares[v])
@@ -109,58 +132,119 @@ def combine(
             weights[t] = shares[v]
         spoken[t, PREDICTION], spoken[t, UNIT] = prediction, unit
         judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+        if not np.isnan(prediction):
+            spoken[t, PREDICTION] = min(max(prediction, low), high)
+        mixed[0, t] = spoken[t, PREDICTION]
+        mixed[1, t], mixed[2, t] = mix(mixed[0, t], row, said[1, t], said[2, t], weights[t], heard[t])
 
 
-@entry(WHOLE, VECTOR, VECTOR, MATRIX, MATRIX, CUBE, MATRIX, CUBE, MATRIX, VECTOR, MATRIX)
+@entry(
+    *(WHOLE, VECTOR, NUMBER, VECTOR, INDICES, MATRIX, VECTOR),
+    *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
+)
 def learn_issued(
     rule: int,
     discount: Array,
+    reach: float,
     y: Array,
-    means: Array,
-    judged: Array,
+    numbers: Array,
+    issued: Array,
+    seen: Array,
     regrets: Array,
     errors: Array,
     covariances: Array,
     slopes: Array,
     scale: Array,
-    spoken: Array,
 ) -> None:
     """One output: learn from targets that come late, by what members and voices said when the rows were issued.
 
     Args:
-        rule: as in ``combine``, and so all others; ``means``, ``judged`` and ``spoken`` are those of the issue.
+        rule: as in ``combine``, and so all others.
+        numbers: (K,) by which the members are known among rows that wait.
+        issued: (n, ISSUED) of each row for ROOM members 1 + their numbers, negative for one that had no say, then the
+            means by which they are judged, then ``spoken``. Those who joined since were asleep.
     """
-    K = means.shape[1]
-    deviations, gain = np.zeros(K), np.empty(K)
+    K = numbers.size
+    means, judged, deviations, gain = np.empty(K), np.empty(K), np.zeros(K), np.empty(K)
     for t in range(y.size):
-        deviate(means[t], spoken[t, FIRST], spoken[t, UNIT], deviations)
-        judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
+        spoken = issued[t, 2 * ROOM :]
+        for k in range(K):
+            means[k] = judged[k] = np.nan
+            for i in range(ROOM):
+                if abs(issued[t, i]) == 1.0 + numbers[k]:
+                    judged[k] = issued[t, ROOM + i]
+                    means[k] = judged[k] if issued[t, i] > 0.0 else np.nan
+        deviate(means, spoken[FIRST], spoken[UNIT], deviations)
+        judge(rule, discount, y[t], judged, spoken, deviations, gain, regrets, errors, covariances, slopes, scale)
+        limits(reach, y[t], seen)
 
 
-@entry(NUMBER, VECTOR, VECTOR, VECTOR, VECTOR)
-def limit(reach: float, y: Array, seen: Array, low: Array, high: Array) -> None:
-    """One output: between which numbers the targets of rows are to be expected, each before it comes.
+@compiled
+def limits(reach: float, y: float, seen: Array) -> tuple[float, float]:
+    """Between which numbers a target is to be expected before it comes; then it is taken into account.
 
     Args:
-        reach: how many of the largest steps a target may be from the last one, if it is not near the range of all.
-        y: (n,) targets; NaN where missing.
+        reach: how many of the largest steps a target may be from the last one, if it is not near the range of all; 0:
+            it may be anywhere.
+        y: the target; NaN: missing.
         seen: (RANGE,) what is known of the targets.
-        low: (n,) lower limits; high (n,) upper ones.
     """
-    for t in range(y.size):
-        low[t], high[t] = -np.inf, np.inf
-        if seen[COUNT] >= FEWEST:
-            margin, far = MARGIN * (seen[HIGHEST] - seen[LOWEST]), reach * seen[STEP]
-            low[t] = min(seen[LOWEST] - margin, seen[LAST] - far)
-            high[t] = max(seen[HIGHEST] + margin, seen[LAST] + far)
-        if np.isnan(y[t]):
+    low, high = -np.inf, np.inf
+    if reach == 0.0:
+        return low, high
+    if seen[COUNT] >= FEWEST:
+        margin, far = MARGIN * (seen[HIGHEST] - seen[LOWEST]), reach * seen[STEP]
+        low = min(seen[LOWEST] - margin, seen[LAST] - far)
+        high = max(seen[HIGHEST] + margin, seen[LAST] + far)
+    if np.isnan(y):
+        return low, high
+    if seen[COUNT] == 0.0:
+        seen[LOWEST] = seen[HIGHEST] = seen[LAST] = y
+    seen[STEP] = max(seen[STEP], min(abs(y - seen[LAST]), LARGEST))
+    seen[LOWEST], seen[HIGHEST] = min(seen[LOWEST], y), max(seen[HIGHEST], y)
+    seen[LAST] = y
+    seen[COUNT] += 1.0
+    return low, high
+
+
+@compiled
+def restrain(row: Array, low: float, high: float, judged: Array) -> bool:
+    """Members beyond the limits sleep, or are brought back to them where all are; whether any is."""
+    beyond, within = False, False
+    for k in range(row.size):
+        judged[k] = np.nan
+        if not abs(row[k]) < NO_PREDICTION:
+            row[k] = np.nan
             continue
-        if seen[COUNT] == 0.0:
-            seen[LOWEST] = seen[HIGHEST] = seen[LAST] = y[t]
-        seen[STEP] = max(seen[STEP], min(abs(y[t] - seen[LAST]), LARGEST))
-        seen[LOWEST], seen[HIGHEST] = min(seen[LOWEST], y[t]), max(seen[HIGHEST], y[t])
-        seen[LAST] = y[t]
-        seen[COUNT] += 1.0
+        judged[k] = min(max(row[k], low), high)
+        if judged[k] == row[k]:
+            within = True
+        else:
+            beyond = True
+    if beyond:
+        for k in range(row.size):
+            if judged[k] != row[k]:
+                row[k] = np.nan if within else judged[k]
+    return beyond
+
+
+@compiled
+def mix(mean: float, row: Array, variances: Array, noises: Array, weights: Array, heard: Array) -> tuple[float, float]:
+    """Variance and noise of the mixture around its mean; NaN where no one who is heard has any variance yet."""
+    total, spread, variance, noise = 0.0, 0.0, 0.0, 0.0
+    for k in range(row.size):
+        heard[k] = weights[k] if np.isfinite(noises[k]) else 0.0
+        total += heard[k]
+    for k in range(row.size):
+        heard[k] /= total
+        if weights[k] > 0.0:
+            spread += weights[k] * (row[k] - mean) ** 2
+        if heard[k] > 0.0:
+            variance += heard[k] * variances[k]
+            noise += heard[k] * noises[k]
+    if not total > 0.0:
+        return np.nan, np.nan
+    return variance + spread, noise
 
 
 @compiled

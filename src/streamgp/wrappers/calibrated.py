@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri, stdtrit
 
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
@@ -14,7 +15,7 @@ from streamgp.contract.freerun import Mapped, Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach, ladder_levels
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
@@ -24,6 +25,8 @@ from streamgp.wrappers.wrapper import StackableWrapper
 ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
 
 
+# The tails before any error: heavier than those of a Gaussian, as errors mostly are.
+START_DOF, START_XI = 5.0, 0.1
 NOT_KNOWN = np.full((1, 1), np.nan)
 
 
@@ -47,6 +50,24 @@ class Calibration(NamedTuple):
     recent_width: float
     raw_coverage: float
     raw_width: float
+
+
+class FittedTail(NamedTuple):
+    """The generalized Pareto tail beyond the last quantile that is tracked, and on how many errors it rests.
+
+    Args:
+        level: probability of what lies beyond that quantile.
+        threshold: that quantile, in units of the distance of the bound on its side.
+        xi: how heavy the tail is; 0 is exponential.
+        sigma: its scale, in the same unit.
+        rows: errors beyond the bound, from which xi and sigma were fitted.
+    """
+
+    level: float
+    threshold: float
+    xi: float
+    sigma: float
+    rows: int
 
 
 class Calibrated(StackableWrapper):
@@ -114,7 +135,11 @@ class Calibrated(StackableWrapper):
             "warmup": whole("warmup", warmup),
             # Of the errors on one side the share 2 tail lies beyond the bound: so many in a row do once in a thousand.
             "beyond": max(3, math.ceil(math.log(1e-3) / math.log(2.0 * tail) - 1e-9)),
-            "within": max(20, math.ceil(1.0 / tail)),
+            # As large a share of Gaussian errors as this is smaller than the bound by a factor of e.
+            "within": max(
+                6, math.ceil(math.log(1e-6) / math.log(1.0 - 2.0 * ndtr(-gaussian_reach(self._level) / math.e)))
+            ),
+            "memory": memory,
         }
         compile_now(conformal.calibrate)
 
@@ -124,17 +149,44 @@ class Calibrated(StackableWrapper):
         super()._start(d, p)
         rates = self._rates.size
         sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
-        sizes["watched"] = conformal.WATCHED
+        sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size}
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.work.rates[:] = self._rates
-        self._one, self._bounds = Row.empty(), np.empty((4, 1, 1))
+        self._start_shape()
+        self._one, self._bounds = Row.empty(), np.empty((self._parts, 1, 1))
+
+    def _start_shape(self) -> None:
+        """Quantiles and tails before any error: those of a Student-t, and steps that suit a Gaussian."""
+        state, work, levels, tail = self._numbers.state, self._numbers.work, self._levels, self._plan["tail"]
+        z, bound = ndtri(levels), gaussian_reach(self._level)
+        density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        distance = np.minimum(levels, 1.0 - levels) / tail - 1.0  # 0 at a bound
+        inner, outer = 1.0 / (density * bound), conformal.OUTER_GAIN / (density * np.maximum(np.abs(z), 1e-300))
+        work.levels[:] = levels
+        work.gains[:] = np.where(np.abs(distance) < 1e-9, 0.0, np.where(distance > 0.0, inner, outer))
+        state.ratios[:] = np.where(
+            np.abs(distance) < 1e-9, np.sign(z), stdtrit(START_DOF, levels) / stdtrit(START_DOF, 1.0 - tail)
+        )
+        # A Gaussian's mean excess, and a second moment that makes xi START_XI.
+        state.excess[:] = math.exp(-0.5 * bound * bound) / math.sqrt(2.0 * math.pi) / (tail * bound) - 1.0
+        state.excess2[:] = state.excess**2 * (1.0 + 1.0 / (1.0 - 2.0 * START_XI))
+
+    @property
+    def _levels(self) -> FloatArray:
+        """Those of the quantiles that are tracked."""
+        return ladder_levels(self._level)
+
+    @property
+    def _parts(self) -> int:
+        """Numbers that make up the calibration of one prediction."""
+        return 4 + self._levels.size + conformal.TAILS
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
-        signed = "trackers", "corrected", "streaks", "nearest", "log_unit", "log_start"
+        signed = "trackers", "corrected", "streaks", "nearest", "ratios", "log_unit"
         for name, array in named.items():
             require(name.removeprefix("counters."), array, at_least=-np.inf if name in signed else 0)
 
@@ -150,36 +202,36 @@ class Calibrated(StackableWrapper):
         conformal.calibrate(
             *lanes, raw.mean, raw.variance, raw.noise, NOT_KNOWN if Y is None else Y, False, self._bounds
         )
-        self._one.out[1:] = self._bounds[2:]
+        self._one.out[1:] = self._bounds[2:4]
         self._one.mean[:] = raw.mean
         return self._one
 
     def _told(self) -> CalibratedPrediction:
-        lower, upper, variance, noise = self._bounds.ravel().tolist()
+        lower, upper, variance, noise, *shape = self._bounds.ravel().tolist()
         raw = self._stackable._told()
-        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw)
+        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, tuple(shape))
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._calibrate(self._within._predict(X), None)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._calibrate(self._within._predict(X, conditions), None)
 
     def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
         """The bounds of predictions, each before its target is taken into account."""
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))
         targets = np.full_like(mean, np.nan) if Y is None else Y
-        out = np.empty((4, *mean.shape))
+        out = np.empty((self._parts, *mean.shape))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
-        lower, upper, variance, noise = out
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw)
+        lower, upper, variance, noise, *shape = out
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, tuple(shape))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
             return super()._trajectories(count, steps)
         return _Stretched(self._within._trajectories(count, steps), self)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         # Stretched row by row as the variances are: the correlations are those of the model within.
-        joint = self._within._joint(X)
+        joint = self._within._joint(X, conditions)
         raw = joint.marginal
         calibrated = self._calibrate(raw, None)
         factor = _stretch(calibrated, raw.variance)
@@ -188,8 +240,8 @@ class Calibrated(StackableWrapper):
     def _issued_width(self, p: int) -> int:
         return ISSUED * p + self._within._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        raw, issued = self._within._issue(X)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        raw, issued = self._within._issue(X, conditions)
         prediction = self._calibrate(raw, None)
         parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
         return prediction, np.hstack([*(np.broadcast_to(part, raw.mean.shape) for part in parts), issued])
@@ -197,14 +249,16 @@ class Calibrated(StackableWrapper):
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
         mean, variance, noise, lower, upper = own.reshape(len(Y), ISSUED, -1).transpose(1, 0, 2).copy()
-        out = np.array([lower, upper, np.zeros_like(mean), np.zeros_like(mean)])
+        out = np.empty((self._parts, *mean.shape))
+        out[0], out[1] = lower, upper
         self._within._resolve(X, Y, rest, conditions)
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()
-        return CalibratedPrediction(raw.mean, raw.variance, raw.noise, raw.mean, raw.mean, self._level, raw)
+        shape = (raw.mean,) * (self._levels.size + conformal.TAILS)
+        return CalibratedPrediction(raw.mean, raw.variance, raw.noise, raw.mean, raw.mean, self._level, raw, shape)
 
     # What can be read.
 
@@ -217,6 +271,21 @@ class Calibrated(StackableWrapper):
     def width(self) -> float:
         """Mean width of the intervals so far, in units of the target; NaN before the first."""
         return self.calibration.width
+
+    @property
+    def tails(self) -> list[FittedTail]:
+        """The tails beyond the tracked quantiles: below and above, output after output; NaN before the first target."""
+        level = float(self._levels[0])
+        if self._d is None:
+            return [FittedTail(level, math.nan, math.nan, math.nan, 0)] * 2
+        state, result = self._numbers.state, []
+        shape = self._calibrate(super()._empty()._each(lambda _: np.zeros((1, self._p or 1))), None).shape
+        for j in range(self._p or 1):
+            numbers = [float(part[0, j]) for part in shape]
+            for side, threshold in enumerate((numbers[0], numbers[-1 - conformal.TAILS])):
+                xi, sigma = numbers[len(numbers) - conformal.TAILS + 2 * side :][:2]
+                result.append(FittedTail(level, threshold, xi, sigma, int(state.excess_rows[j, side])))
+        return result
 
     @property
     def calibration(self) -> Calibration:

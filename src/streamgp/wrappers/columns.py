@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.contract.model import Relevance, Shape, StreamModel
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.mapped import Affine, Mapped
+from streamgp.wrappers.mapped import Affine, Mapped, Picked
 
 
 class Columns(Mapped):
@@ -46,7 +46,10 @@ class Columns(Mapped):
         return {"x": self._x}
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        return np.ascontiguousarray(X[:, self._columns])
+        return X.take(self._columns, axis=1)
+
+    def _picked(self, seen: Picked) -> Picked:
+        return seen._replace(columns=seen.columns[self._columns])
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:] = X[-1]
@@ -101,6 +104,9 @@ class Differenced(Mapped):
 
     def _affine(self, X: FloatArray) -> Affine:
         return Affine(X[:, self._column : self._column + 1], 1.0)
+
+    def _picked(self, seen: Picked) -> Picked | None:
+        return seen._replace(origin=int(seen.columns[self._column])) if seen.origin < 0 else None
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, y = self._within._last_row()

@@ -15,32 +15,31 @@ from streamgp.contract.joint import JointMixture, JointPrediction, certain
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, option, whole
 from streamgp.wrappers import aggregation
 from streamgp.wrappers.aggregation import (
     COUNT,
+    ISSUED,
     LIMITED,
     PREDICTION,
     PRIOR,
     RANGE,
+    ROOM,
     RULES,
     SPOKEN,
     STACKED,
     STEP,
     VOICES,
 )
+from streamgp.wrappers.panel import Panels
 from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
-# Of a row that waits for its target: the numbers and means of so many members, and what was said.
-ROOM = 48
-ISSUED = 2 * ROOM + SPOKEN
-# A mean beyond this is no prediction: its square would not be a number.
-FAR = 1e75
 
 
-class Committee(Composite):
+class Committee(Quick, Composite):
     """One prediction of several stream models, weighted by how they have done.
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
@@ -84,7 +83,8 @@ class Committee(Composite):
     _scale: FloatArray  # (p, 4)
     _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
     _given: np.ndarray  # (1,) how many numbers were given
-    _range: FloatArray  # (p, RANGE) of the targets; see _limits
+    _range: FloatArray  # (p, RANGE) of the targets; see aggregation.limits()
+    _panels: Panels | None = None  # the members, for rows that come one by one
 
     def __init__(
         self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent", reach: float | None = None
@@ -96,8 +96,8 @@ class Committee(Composite):
         self.has_variance = rule != "recent" or any(model.has_variance for model in self._models)
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
-        self._reach = None if reach is None else number("reach", reach, above=0)
-        compile_now(aggregation.combine, aggregation.learn_issued, aggregation.limit)
+        self._reach = 0.0 if reach is None else number("reach", reach, above=0)
+        compile_now(aggregation.combine, aggregation.learn_issued)
 
     # Members come and go.
 
@@ -139,7 +139,7 @@ class Committee(Composite):
 
     def _set_members(self, given: list[StreamModel], models: list[StreamModel]) -> None:
         """New lists, so that the old ones can be put back if a call is undone."""
-        self._settings, self._models = self._settings | {"models": given}, models
+        self._settings, self._models, self._panels = self._settings | {"models": given}, models, None
 
     def _at(self, index: int) -> int:
         if not 0 <= index < len(self._models):
@@ -165,6 +165,7 @@ class Committee(Composite):
 
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
+        self._panels, self._one = None, Row.empty()
         self._resize([-1] * len(self._models), p)
 
     def _resize(self, kept: list[int], p: int) -> None:
@@ -205,14 +206,41 @@ class Committee(Composite):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
+        if len(X) == 1 and Y is not None and (panels := self._one_by_one(conditions)) is not None:
+            return self._mixed(self._weighed(panels.advance(X, Y), Y))
         bare = without_noise(conditions)
         predictions = [
-            member._advance(X, Y, report or Y is not None, bare if member._refuses_noise(1) else conditions)
+            member._advance(X, Y, report or Y is not None, self._weighable(member, conditions, bare))
             for member in self._models
         ]
         if Y is None and not report:
             return None
-        return self._combined(predictions, Y)
+        return self._mixed(self._weighed(_said(predictions), Y))
+
+    def _quick(self) -> bool:
+        return (panels := self._one_by_one(None)) is not None and panels.quick
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        panels: Any = self._one_by_one(None)
+        said = panels.predict(X) if Y is None else panels.advance(X, Y)
+        self._one.out[:, 0] = self._weighed(said, Y).mixed[0]
+        if not self.has_variance:
+            self._one.out[1:] = np.nan
+        return self._one
+
+    def _one_by_one(self, conditions: FloatArray | None) -> Panels | None:
+        """The members for one row of one output, of which nothing else is known."""
+        if self._p != 1 or conditions is not None:
+            return None
+        if self._panels is None or self._panels.outdated:
+            self._panels = Panels(self._models, self._d or 0)
+        return self._panels
+
+    def _weighable(
+        self, member: StreamModel, conditions: FloatArray | None, bare: FloatArray | None
+    ) -> FloatArray | None:
+        """Conditions of rows as a member takes them: without a noise if it cannot weigh rows by it."""
+        return bare if conditions is not None and member._refuses_noise(1) else conditions
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         """What one of the members would not learn, nobody learns, and the committee does not judge them by it."""
@@ -222,140 +250,106 @@ class Committee(Composite):
     # Late targets: members and voices are judged by what they said when the row was issued.
 
     def _issued_width(self, p: int) -> int:
+        if self._panels is not None and p == 1:
+            return ISSUED + self._panels.issued_width
         return ISSUED * p + sum(member._issued_width(p) for member in self._models)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        predictions, issued = zip(*(member._issue(X) for member in self._models), strict=True)
-        voices = self._weighed(list(predictions), None)
-        n, K, p = voices.mean.shape
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        issued: Sequence[FloatArray] = ()
+        panels = self._one_by_one(None) if conditions is None and len(X) == 1 else None
+        if panels is not None and not panels.issued_width:
+            said = panels.predict(X)
+        else:
+            predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
+            said = _said(predictions)
+        voices = self._weighed(said, None)
+        p, n, K = voices.judged.shape
         own = np.full((n, ISSUED, p), np.nan)
         kept = min(K, ROOM)
-        awake = ~np.isnan(voices.mean[:, :kept])
-        own[:, :kept] = np.where(awake, 1.0, -1.0) * (1.0 + self._numbers[None, :kept, None])
-        own[:, ROOM : ROOM + kept] = voices.judged[:, :kept]
-        own[:, 2 * ROOM :] = voices.spoken
-        return self._mixed(voices), np.hstack([own.reshape(n, -1), *issued])
+        for j in range(p):
+            awake = np.where(np.isnan(voices.said[j, 0, :, :kept]), -1.0, 1.0)
+            own[:, :kept, j] = awake * (1.0 + self._numbers[:kept])
+            own[:, ROOM : ROOM + kept, j] = voices.judged[j, :, :kept]
+            own[:, 2 * ROOM :, j] = voices.spoken[j]
+        return self._mixed(voices), np.concatenate([own.reshape(n, -1), *issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        widths = [ISSUED * Y.shape[1], *(member._issued_width(Y.shape[1]) for member in self._models)]
-        own, *each = np.split(issued, np.cumsum(widths)[:-1], axis=1)
-        own = own.reshape(len(X), ISSUED, -1)
-        numbers, means, spoken = own[:, :ROOM], own[:, ROOM : 2 * ROOM], own[:, 2 * ROOM :]
-        # Those who joined since were asleep.
-        own_number = 1.0 + self._numbers[None, :, None, None]
-        mine = np.abs(numbers[:, None]) == own_number  # (n, members, ROOM, p)
-        judged = np.where(mine.any(2), np.where(mine, means[:, None], 0.0).sum(2), np.nan)
-        mean = np.where((numbers[:, None] == own_number).any(2), judged, np.nan)
-        for j in range(Y.shape[1]):
-            y, row, other, voices = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, judged, spoken))
-            aggregation.learn_issued(self._rule, self._discount, y, row, other, *self._kept(j), voices)
-        self._limits(Y)
-        bare = without_noise(conditions)
-        for member, part in zip(self._models, each, strict=True):
-            member._resolve(X, Y, part, bare if member._refuses_noise(1) else conditions)
+        p = Y.shape[1]
+        own = issued[:, : ISSUED * p].reshape(len(X), ISSUED, p)
+        for j in range(p):
+            y, waited = np.ascontiguousarray(Y[:, j]), np.ascontiguousarray(own[..., j])
+            aggregation.learn_issued(
+                self._rule, self._discount, self._reach, y, self._numbers, waited, self._range[j], *self._kept(j)
+            )
+        if (panels := self._one_by_one(conditions)) is not None:
+            panels.resolve(X, Y, issued[:, ISSUED:])
+            return
+        bare, start = without_noise(conditions), ISSUED * p
+        for member in self._models:
+            part = issued[:, start : start + member._issued_width(p)]
+            member._resolve(X, Y, part, self._weighable(member, conditions, bare))
+            start += part.shape[1]
 
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
         refused = [member._refuses_noise(p) for member in self._models]
         return refused[0] if all(refused) else ""
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._combined([member._predict(X) for member in self._models], None)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        if conditions is None and len(X) == 1 and (panels := self._one_by_one(None)) is not None:
+            self._refuse_unfit(X)
+            said = panels.predict(X)
+        else:
+            said = _said([member._predict(X, conditions) for member in self._models])
+        return self._mixed(self._weighed(said, None))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
 
-    def _combined(self, predictions: list[Any], Y: FloatArray | None) -> Prediction:
-        """One prediction of the members'; the targets, where there are any, are learned from."""
-        return self._mixed(self._weighed(predictions, Y))
-
     def _mixed(self, voices: _Voices) -> Prediction:
         """The mixture of what the members say, around the mean of the committee."""
-        mean, heard = voices.spoken[:, PREDICTION], voices.heard
+        mean, variance, noise = voices.mixed.transpose(1, 2, 0)
         if not self.has_variance:
             return Prediction(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
-        spread = _weighted(voices.weights, (voices.mean - mean[:, None]) ** 2)
-        missing = np.where(np.isnan(heard).all(1), np.nan, 0.0)  # no one who is heard has any variance yet
-        variance = _weighted(heard, voices.variance) + spread + missing
-        return Prediction(mean, variance, _weighted(heard, voices.noise) + missing)
+        return Prediction(mean, variance, noise)
 
-    def _weighed(self, predictions: list[Any], Y: FloatArray | None) -> _Voices:
-        """What each member says, and how much it counts."""
-        p = self._scale.shape[0]
-        shape = (len(predictions[0].mean), len(predictions), p)
-        mean, variance, noise = np.empty((3, *shape))
-        for k, prediction in enumerate(predictions):
-            mean[:, k], variance[:, k], noise[:, k] = prediction.mean, prediction.variance, prediction.noise
-        with np.errstate(invalid="ignore"):
-            mean = np.where(np.abs(mean) < FAR, mean, np.nan)
-        targets = np.full((shape[0], p), np.nan) if Y is None else Y
-        low, high = self._limits(targets)
-        judged = np.clip(mean, low[:, None], high[:, None])
-        mean = self._limited(mean, judged, learn=Y is not None)
-        spoken, weights, recent = self._spoken(mean, judged, targets)
-        spoken[:, PREDICTION] = np.clip(spoken[:, PREDICTION], low, high)
-        known = np.isfinite(variance + noise)
-        variance, noise = np.where(known, variance, 0.0), np.where(known, noise, recent)
-        heard = np.where(np.isfinite(noise), weights, 0.0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            heard = heard / heard.sum(1, keepdims=True)
-        return _Voices(mean, judged, variance, noise, spoken, weights, heard)
+    def _weighed(self, said: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
+        """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
+        p, _, n, K = said.shape
+        targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
+        judged, weights, heard = np.empty((3, p, n, K))
+        voices = _Voices(said, judged, np.empty((p, n, SPOKEN)), weights, heard, np.empty((p, 3, n)))
+        settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
+        for j in range(p):
+            out = judged[j], voices.spoken[j], weights[j], heard[j], voices.mixed[j]
+            aggregation.combine(*settings, targets[j], said[j], self._range[j], *self._kept(j), *out)
+        return voices
 
-    def _limits(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Between which numbers the targets of rows are to be expected, (n, p), each before it comes."""
-        low, high = np.full(Y.shape, -np.inf), np.full(Y.shape, np.inf)
-        if self._reach is not None:
-            for j, seen in enumerate(self._range):
-                y, lower, upper = np.ascontiguousarray(Y[:, j]), np.empty(len(Y)), np.empty(len(Y))
-                aggregation.limit(self._reach, y, seen, lower, upper)
-                low[:, j], high[:, j] = lower, upper
-        return low, high
-
-    def _limited(self, mean: FloatArray, limited: FloatArray, *, learn: bool) -> FloatArray:
-        """What members say, (n, members, p); those beyond the limits sleep, or are brought back where all are."""
-        beyond = ~np.isnan(mean) & (mean != limited)
-        if not beyond.any():
-            return mean
-        if learn:
-            self._range[:, LIMITED] += np.count_nonzero(beyond.any(1), axis=0)
-        left = np.where(beyond, np.nan, mean)
-        return np.where(np.isnan(left).all(1, keepdims=True), limited, left)
-
-    def _joint(self, X: FloatArray) -> JointPrediction:
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
-            return super()._joint(X)
+            return super()._joint(X, conditions)
         if self._rule == STACKED:
             raise ValueError(
                 'a Committee with rule="stacked" speaks through regressions on its members, of which there is no joint '
                 'posterior; use rule="recent" or "ml-poly", or predict_joint of one of committee.members'
             )
         joints = [
-            member._joint(X) if member.has_variance else certain(member._predict(X).mean) for member in self._models
+            member._joint(X, conditions) if member.has_variance else certain(member._predict(X, conditions).mean)
+            for member in self._models
         ]
-        voices = self._weighed([joint.marginal for joint in joints], None)
-        weights = voices.heard[0]  # (members, p)
+        voices = self._weighed(_said([joint.marginal for joint in joints]), None)
+        weights = voices.heard[:, 0].T  # (members, p)
         heard = np.flatnonzero(np.any(weights > 0, axis=1))
-        if heard.size and np.all(voices.heard == weights):
-            parts = [replace(joints[k], noise=voices.noise[:, k]) for k in heard]
-            mixture = JointMixture.of(parts, weights[heard])
-            if np.allclose(mixture.mean, voices.spoken[:, PREDICTION], rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
+        if heard.size and np.all(voices.heard == voices.heard[:, :1]):
+            parts = [replace(joints[k], noise=voices.said[:, 2, :, k].T) for k in heard]
+            mixture, mean = JointMixture.of(parts, weights[heard]), voices.spoken[..., PREDICTION].T
+            if np.allclose(mixture.mean, mean, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
                 return mixture
         raise ValueError(
             "the members of this Committee are no one mixture for all of these rows: some have no mean or no variance "
             "yet, or their weights differ from row to row. Use predict_many, or predict_joint of one of "
             "committee.members"
         )
-
-    def _spoken(self, mean: FloatArray, judged: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What is said of each row, (n, SPOKEN, p), the weights, and recent squared errors, (n, members, p)."""
-        n, K, p = mean.shape
-        spoken, weights, recent = np.empty((n, SPOKEN, p)), np.empty((n, K, p)), np.empty((n, K, p))
-        for j in range(p):
-            out, shares, errors = np.empty((n, SPOKEN)), np.empty((n, K)), np.empty((n, K))
-            y, row, other = (np.ascontiguousarray(part[..., j]) for part in (Y, mean, judged))
-            aggregation.combine(self._rule, self._discount, y, row, other, *self._kept(j), out, shares, errors)
-            spoken[:, :, j], weights[:, :, j], recent[:, :, j] = out, shares, errors
-        return spoken, weights, recent
 
     def _kept(self, j: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """What is known of members and voices for one output."""
@@ -369,8 +363,8 @@ class Committee(Composite):
         if self._d is None:
             return np.full(len(self._models), 1.0 / len(self._models))
         assert self._p is not None
-        awake = np.zeros((1, len(self._models), self._p))
-        return np.asarray(self._spoken(awake, awake, np.full((1, self._p), np.nan))[1][0].mean(1))
+        voices = self._weighed(np.zeros((self._p, 3, 1, len(self._models))), None, reach=0.0)
+        return np.asarray(voices.weights[:, 0].mean(0))
 
     @property
     def leader(self) -> int:
@@ -401,15 +395,14 @@ class Committee(Composite):
 
 
 class _Voices(NamedTuple):
-    """What the members say, (n, members, p), and the committee of them."""
+    """What the members say, and the committee of them; see aggregation.combine()."""
 
-    mean: FloatArray
-    judged: FloatArray  # by which they are judged, also those who sleep because they said what cannot be
-    variance: FloatArray
-    noise: FloatArray
-    spoken: FloatArray  # (n, SPOKEN, p)
-    weights: FloatArray
-    heard: FloatArray  # the weights of those with a variance
+    said: FloatArray  # (p, 3, n, members)
+    judged: FloatArray  # (p, n, members)
+    spoken: FloatArray  # (p, n, SPOKEN)
+    weights: FloatArray  # (p, n, members)
+    heard: FloatArray  # (p, n, members)
+    mixed: FloatArray  # (p, 3, n)
 
 
 class _Shares(Trajectories):
@@ -439,7 +432,11 @@ class _Shares(Trajectories):
             futures.record(values[own], targets[own])
 
 
-def _weighted(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """A weighted mean over members, in which what has no weight may be anything."""
-    result: FloatArray = np.sum(np.where(weights > 0, weights * values, 0.0), axis=1)
+def _said(predictions: Sequence[Any]) -> FloatArray:
+    """Means, variances and noises of the members, (p, 3, n, members)."""
+    n, p = predictions[0].mean.shape
+    result = np.empty((p, 3, n, len(predictions)))
+    for k, prediction in enumerate(predictions):
+        for i, part in enumerate((prediction.mean, prediction.variance, prediction.noise)):
+            result[:, i, :, k] = part.T
     return result

@@ -7,7 +7,11 @@ trackers of all rates are averaged with weights that fall with their discounted 
 correction of the average sees to it that it covers, too.
 
 Where errors have become larger or smaller by more than a factor of e, the fastest trackers follow at once: at a level
-of 0.9 when three in a row on one side all lay as far beyond the bound, or twenty all lay as far within it.
+of 0.9 when three in a row on one side all lay as far beyond the bound, or twelve on either side all lay as far within.
+
+The other quantiles are learned as ratios, in units of the distance of the bound on their side, so that what changes
+quickly is in the bounds and what is left is nearly constant: a ladder of quantiles at fixed levels, each moved by every
+error, and beyond it generalized Pareto tails, from the moments of the errors beyond the bounds.
 """
 
 from __future__ import annotations
@@ -24,10 +28,11 @@ Array = NDArray
 # In what a tracker measures distances: the model's standard deviation, or a unit of the errors' own.
 RELATIVE, ABSOLUTE = range(2)
 
-# The mean of log |z| of a standard Gaussian z, (digamma(1/2) + log 2) / 2, with the sign turned.
-MEAN_LOG = 0.6351814227307391
-# At the start the scale of the errors is their geometric mean over about so many rows.
-START = 10.0
+# The mean of the root of |z| of a standard Gaussian z, 2^(1/4) gamma(3/4) / sqrt(pi).
+MEAN_ROOT = 0.8222089612166868
+# At the start the scale of the errors is the square of the mean of their roots over about so many rows: neither a few
+# errors of nearly 0 nor a wild one decide it.
+START = 20.0
 # Steps begin at this over the number of rows and shrink to a tracker's own rate.
 FIRST_STEP = 3.0
 # Few errors say little of their tails: at n rows the share that is to lie beyond an end is n / (n + CAUTION) of the one
@@ -38,10 +43,26 @@ CAUTION = 40.0
 FARTHEST = 20.0
 # How far the log of every error in a row must be from that of the bound for it to follow them at once.
 GROSS = 1.0
+# Before so many rows errors are often small for a while, and no bound follows them at once.
+SETTLED = 100.0
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
 # One row counts at most as so many average losses.
 WORST = 100.0
+# By how much the steps of quantiles beyond a bound are longer than suits a Gaussian: errors have heavier tails.
+OUTER_GAIN = 3.0
+# So many rows the quantiles at the start count for.
+FIRST_ROWS = 10.0
+# No error moves a quantile farther, in units of the bound, or in the log where it lies beyond the bound.
+LONGEST_STEP = 0.5
+# Errors beyond a bound that the tails at the start count for; one counts at most as so many times their mean.
+TAIL_START, TAIL_WORST = 20.0, 20.0
+# Quantiles and tails beyond a bound have a memory so many times as long.
+TAIL_MEMORY = 10.0
+# The heaviest tail: its variance is finite.
+HEAVIEST = 0.45
+# Numbers of the tails: how heavy and how wide, below and above.
+TAILS = 4
 # Errors beyond this are as large as any; their squares are still numbers.
 FAR, LOG_FAR = 1e150, 345.4
 TINY = 1e-300  # no distance is less
@@ -56,7 +77,8 @@ PLAN = np.dtype(
         ("correction", np.float64),
         ("warmup", np.int64),
         ("beyond", np.int64),  # errors in a row on one side that are many enough to follow
-        ("within", np.int64),
+        ("within", np.int64),  # errors in a row on either side
+        ("memory", np.float64),
     ]
 )
 
@@ -70,8 +92,13 @@ STATE = {
     "loss": "outputs ends",
     "streaks": "outputs ends watched",  # how many errors in a row lay beyond a bound, or, below 0, within it
     "nearest": "outputs ends watched",  # of these the one nearest to it: the log of the ratio
+    "ratios": "outputs rungs",  # quantiles of the errors over the distance of the bound on their side
+    "ratio_rows": "outputs",
+    "excess": "outputs ends",  # mean of how far errors lay beyond a bound, as a ratio
+    "excess2": "outputs ends",
+    "excess_rows": "outputs ends",
     "log_unit": "outputs",
-    "log_start": "outputs kinds",  # mean log size of the errors, where trackers start
+    "root_size": "outputs kinds",  # mean of the roots of the errors' sizes, where trackers start
     "kind_rows": "outputs kinds",  # rows that could be measured so
     "inside": "outputs",
     "width": "outputs",
@@ -83,7 +110,7 @@ STATE = {
     "recent_width": "outputs",
 }
 
-LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates"})
+LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates", "levels": "rungs", "gains": "rungs"})
 
 
 @entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
@@ -99,7 +126,7 @@ def calibrate(
     issued: bool,
     out: Array,
 ) -> None:
-    """Lower and upper bounds, variances and noises of predictions into out, (4, n, p); then their errors count.
+    """Bounds, variances, noises, quantiles and tails of predictions into out, (parts, n, p); then their errors count.
 
     The bounds of predictions that were issued earlier are read from out, not written.
     """
@@ -126,6 +153,7 @@ def calibrate(
                 total = 0.5 * (below * below + above * above) / z2
                 total_variance[t, j] = total * (v / s) if usable else total
                 total_noise[t, j] = total * (w / s) if usable else 0.0
+                tell_shape(m, f, j, out[4:, t, j])
                 if np.isnan(Y[t, j]) or not np.isfinite(mu):
                     continue
                 error = min(max(Y[t, j] - mu, -FAR), FAR)
@@ -133,6 +161,7 @@ def calibrate(
                 known = usable or kind_rows[j, ABSOLUTE] > 0.0  # or else the bounds were in no unit at all
                 start(m, f, j, error, usable, log_deviation)
                 if known and kind_rows[j, ABSOLUTE] > 0.0:
+                    learn_shape(m, f, j, error / max(below if error < 0.0 else above, TINY))
                     learn(m, f, j, 0, -error, below, usable, log_deviation)
                     learn(m, f, j, 1, error, above, usable, log_deviation)
                 recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
@@ -180,13 +209,13 @@ def tally_row(
 
 @compiled
 def start(m: Record, f: Array, j: int, error: float, usable: bool, log_deviation: float) -> None:
-    """While there are few rows, place the trackers by the geometric mean of the errors' sizes."""
+    """While there are few rows, place the trackers by the errors' sizes."""
     if error == 0.0:
         return
     trackers, count = block(f, m.at.trackers, j), vector(f, m.at.rates).size
-    log_unit, log_start, kind_rows = (
+    log_unit, root_size, kind_rows = (
         vector(f, m.at.log_unit),
-        matrix(f, m.at.log_start)[j],
+        matrix(f, m.at.root_size)[j],
         matrix(f, m.at.kind_rows)[j],
     )
     size = np.log(abs(error))
@@ -199,8 +228,9 @@ def start(m: Record, f: Array, j: int, error: float, usable: bool, log_deviation
         if kind_rows[kind] > m.plan.warmup:
             continue
         reached = size - (log_deviation if kind == RELATIVE else log_unit[j])
-        log_start[kind] += (reached - log_start[kind]) / min(kind_rows[kind], START)
-        place = log_start[kind] + MEAN_LOG + m.plan.log_z
+        root = np.exp(0.5 * min(reached, 2.0 * LOG_FAR))
+        root_size[kind] += (root - root_size[kind]) / min(kind_rows[kind], START)
+        place = 2.0 * np.log(root_size[kind] / MEAN_ROOT) + m.plan.log_z
         for side in range(2):
             for k in range(count):
                 trackers[side, 1 + kind * count + k] = min(max(place, -FARTHEST), FARTHEST)
@@ -218,7 +248,7 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     mine = h + max(x - h, 0.0) / a
     average = own_loss[side] / vector(f, m.at.recent_rows)[j] if own_loss[side] > 0.0 else mine
     streaks, nearest = block(f, m.at.streaks, j)[side], block(f, m.at.nearest, j)[side]
-    fastest, least = np.argmax(rates), np.inf
+    fastest, least, settled = np.argmax(rates), np.inf, kind_rows[ABSOLUTE] > SETTLED
     for k in range(trackers.size):
         kind = RELATIVE if k <= rates.size else ABSOLUTE
         if kind == RELATIVE and not usable:
@@ -232,7 +262,7 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
                 moved = trackers[k] + rate * ((1.0 if x > bound else 0.0) - aim)
                 farthest = FARTHEST
                 if (k - 1) % rates.size == fastest:
-                    moved += leap(m, streaks, nearest, kind, x, bound)
+                    moved += leap(m, streaks, nearest, kind, x, bound, settled)
                     farthest = 2.0 * LOG_FAR
                 trackers[k] = min(max(moved, -farthest), farthest)
         if losses[k] < least:
@@ -243,7 +273,7 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
     corrected[side] = min(max(moved, -FARTHEST), FARTHEST)
     # One error, however large, does not change what losses are compared with; three in a row do.
     own_loss[side] = discount * own_loss[side] + min(mine, WORST * average)
-    change = leap(m, streaks, nearest, ISSUED, x, h)
+    change = leap(m, streaks, nearest, ISSUED, x, h, settled)
     if change != 0.0:  # what was lost among errors of another size says nothing of these
         own_loss[side] = vector(f, m.at.recent_rows)[j] * h * np.exp(change)
         for k in range(losses.size):
@@ -252,18 +282,85 @@ def learn(m: Record, f: Array, j: int, side: int, x: float, h: float, usable: bo
 
 
 @compiled
-def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound: float) -> float:
-    """By how much the log of a bound is to change at once, because errors are of another size; mostly 0."""
-    if x <= 0.0:  # an error on the other side
+def leap(m: Record, streaks: Array, nearest: Array, which: int, x: float, bound: float, settled: bool) -> float:
+    """By how much the log of a bound is to change at once, because errors are of another size; mostly 0.
+
+    Far beyond it only errors on its side can lie; that errors are small, those on both sides show.
+    """
+    if x == 0.0:
         return 0.0
-    beyond = x > bound
-    ratio = np.log(x) - np.log(max(bound, TINY))
-    if streaks[which] == 0.0 or (streaks[which] > 0.0) != beyond:
-        streaks[which], nearest[which] = 0.0, ratio
-    streaks[which] += 1.0 if beyond else -1.0
-    nearest[which] = min(nearest[which], ratio) if beyond else max(nearest[which], ratio)
-    if -m.plan.within < streaks[which] < m.plan.beyond:
+    ratio = np.log(abs(x)) - np.log(max(bound, TINY))
+    if x > bound:
+        if streaks[which] <= 0.0:
+            streaks[which], nearest[which] = 0.0, ratio
+        streaks[which] += 1.0
+        nearest[which] = min(nearest[which], ratio)
+        if streaks[which] < m.plan.beyond:
+            return 0.0
+    elif ratio < -GROSS and settled:
+        if streaks[which] >= 0.0:
+            if x < 0.0 and streaks[which] > 0.0:  # a small one on the other side
+                return 0.0
+            streaks[which], nearest[which] = 0.0, ratio
+        streaks[which] -= 1.0
+        nearest[which] = max(nearest[which], ratio)
+        if streaks[which] > -m.plan.within:
+            return 0.0
+    else:
+        if x > 0.0 or streaks[which] < 0.0:
+            streaks[which] = 0.0
         return 0.0
     streaks[which] = 0.0
     change: float = nearest[which] if abs(nearest[which]) > GROSS else 0.0
     return change
+
+
+@compiled
+def tell_shape(m: Record, f: Array, j: int, out: Array) -> None:
+    """The quantiles, in units of the bounds, and the tails beyond them; how wide these are, too."""
+    ratios = matrix(f, m.at.ratios)[j]
+    mean, mean2 = matrix(f, m.at.excess)[j], matrix(f, m.at.excess2)[j]
+    for k in range(ratios.size):
+        out[k] = ratios[k]
+    for side in range(2):
+        last = ratios[side * (ratios.size - 1)]
+        # The two moments of a generalized Pareto [Hosking and Wallis 1987].
+        xi = 0.5 - 0.5 * mean[side] * mean[side] / max(mean2[side] - mean[side] * mean[side], TINY)
+        xi = min(max(xi, 0.0), HEAVIEST)
+        out[ratios.size + 2 * side] = xi
+        out[ratios.size + 2 * side + 1] = (1.0 - xi) * mean[side] + xi * (abs(last) - 1.0)
+
+
+@compiled
+def learn_shape(m: Record, f: Array, j: int, r: float) -> None:
+    """Learn from an error in units of the bound on its side."""
+    ratios, rows = matrix(f, m.at.ratios)[j], vector(f, m.at.ratio_rows)
+    levels, gains, a = vector(f, m.at.levels), vector(f, m.at.gains), m.plan.tail
+    rows[j] += 1.0
+    inner = 1.0 / min(rows[j] + FIRST_ROWS, m.plan.memory)
+    outer = 1.0 / min(rows[j] + CAUTION, TAIL_MEMORY * m.plan.memory)
+    middle = ratios.size // 2
+    for k in range(ratios.size):
+        if gains[k] == 0.0:  # a bound
+            continue
+        level, q = levels[k], ratios[k]
+        if a < level < 1.0 - a:
+            step = min(gains[k] * inner, LONGEST_STEP)
+            ratios[k] = min(max(q + step * (level - (1.0 if r <= q else 0.0)), -1.0), 1.0)
+        else:
+            beyond, share = (r < q, level) if k < middle else (r > q, 1.0 - level)
+            step = min(gains[k] * outer, LONGEST_STEP) * ((1.0 if beyond else 0.0) - share)
+            ratios[k] = np.copysign(np.exp(min(max(np.log(abs(q)) + step, 0.0), FARTHEST)), q)
+    for k in range(middle + 1, ratios.size):
+        ratios[k] = max(ratios[k], ratios[k - 1])
+        opposite = ratios.size - 1 - k
+        ratios[opposite] = min(ratios[opposite], ratios[opposite + 1])
+    if abs(r) > 1.0:
+        side = 1 if r > 0.0 else 0
+        mean, mean2 = matrix(f, m.at.excess)[j], matrix(f, m.at.excess2)[j]
+        seen = matrix(f, m.at.excess_rows)[j]
+        seen[side] += 1.0
+        excess = min(abs(r) - 1.0, TAIL_WORST * mean[side])
+        weight = 1.0 / min(seen[side] + TAIL_START, max(2.0 * TAIL_START, a * TAIL_MEMORY * m.plan.memory))
+        mean[side] += weight * (excess - mean[side])
+        mean2[side] += weight * (excess * excess - mean2[side])

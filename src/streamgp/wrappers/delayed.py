@@ -9,10 +9,10 @@ import numpy as np
 
 from streamgp.arrays import Layout, Numbers
 from streamgp.contract import inputs
-from streamgp.contract.conditions import part
+from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
@@ -20,8 +20,8 @@ from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 # Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; whether nothing
-# has changed since it was issued.
-COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "fresh")])
+# has changed since it was issued; rows learned later than their own time.
+COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "fresh", "late")])
 
 LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs"}, {})
 
@@ -62,9 +62,9 @@ class Late(Wrapper):
             self._waiting.rows[:], self._waiting.tickets[:] = np.hstack(wide), waited.tickets
 
     def _widths(self, d: int, p: int) -> list[int]:
-        """How many numbers a waiting row has: its inputs, what was issued, the memory, and what was predicted."""
+        """How many numbers a waiting row has: its inputs, what was issued, the memory, what was predicted, its time."""
         memory = [array.size for array in self._within._memory_arrays()]
-        return [d, self._within._issued_width(p), *memory, self._predicted_width(p)]
+        return [d, self._within._issued_width(p), *memory, self._predicted_width(p), 1]
 
     def _predicted_width(self, p: int) -> int:
         """Numbers of what was predicted."""
@@ -86,26 +86,44 @@ class Late(Wrapper):
 
     # Rows that wait.
 
-    def _put(self, X: FloatArray) -> Prediction:
-        """Predict one row, and let it wait for its target under the next ticket."""
+    def _put(self, X: FloatArray, at: float = np.nan, ahead: float = 0.0) -> Prediction:
+        """Predict one row, and let it wait for its target under the next ticket.
+
+        Args:
+            X: (1, d).
+            at: its time, where there is a kernel over time.
+            ahead: how much later its target comes.
+        """
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
-        prediction, row = issued(self._within, X)
-        row = np.append(row, packed(prediction, self._numbers.state.last_y.size)[0])
+        prediction, row = issued(self._within, X, _timed(None, at + ahead))
+        if not np.isnan(at):
+            self._within._note_time(at)
+        row = np.concatenate([row, packed(prediction, self._numbers.state.last_y.size)[0], [at]])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
         counters["rows"], counters["newest"], counters["fresh"] = ticket + 1, ticket, 1
         self._numbers.state.last_x[:] = X[0]
         return prediction
 
+    def _own_time(self, conditions: FloatArray | None) -> float:
+        """The time of a row that comes now, where there is a kernel over time; else NaN."""
+        moment = self._within._moment()
+        if moment is None:
+            return np.nan
+        given = conditions is not None and not np.isnan(conditions[0, TIME])
+        return float(conditions[0, TIME]) if conditions is not None and given else moment.one_later
+
     def _unpacked(self, rows: FloatArray) -> Prediction:
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
-        return unpacked(rows[:, rows.shape[1] - self._predicted_width(p) :], self._like, p)
+        return unpacked(rows[:, -1 - self._predicted_width(p) : -1], self._like, p)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
-        """Learn the target of a row that waits; whether at once."""
+        """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
         counters, last = self._numbers.counters, ticket == self._numbers.count("newest")
-        unchanged = last and bool(counters["fresh"][0])
+        unchanged, moment = last and bool(counters["fresh"][0]), self._within._moment()
         at_once = learn_issued(self._within, self._waiting[ticket], Y, conditions, last=last, unchanged=unchanged)
+        if moment is not None:
+            self._within._note_time(moment.seen)
         self._waiting.resolve(self._waiting.place(ticket))
         counters["fresh"] = 0
         if last:
@@ -138,6 +156,11 @@ class Late(Wrapper):
         return 0 if self._d is None else len(self._waiting)
 
     @property
+    def health(self) -> Health:
+        health = super().health
+        return health if self._d is None else health._replace(late_rows=self._numbers.count("late"))
+
+    @property
     def expired(self) -> int:
         """Rows whose targets had not come when newer ones took their places; their targets are refused."""
         return 0 if self._d is None else self._numbers.count("expired")
@@ -152,23 +175,25 @@ def issued_width(model: StreamModel) -> int:
     return (model._d or 0) + model._issued_width(model._p or 1) + _memory(model).size
 
 
-def unresolved(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
+def unresolved(
+    model: StreamModel, X: FloatArray, conditions: FloatArray | None = None
+) -> tuple[Prediction, FloatArray]:
     """Predict rows, (n, d), that would each come next and whose targets come later; the model does not change.
 
     Returns:
         The prediction, and what it takes to learn each row: its inputs, what was issued, and the memory before it.
     """
-    prediction, issued = model._issue(X)
+    prediction, issued = model._issue(X, conditions)
     return prediction, np.hstack([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)])
 
 
-def issued(model: StreamModel, X: FloatArray) -> tuple[Prediction, FloatArray]:
+def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
     """Predict one row, (1, d), whose target comes later, and advance the memory by it.
 
     Returns:
         The prediction, and what it takes to learn the row, as of ``unresolved``.
     """
-    prediction, rows = unresolved(model, X)
+    prediction, rows = unresolved(model, X, conditions)
     model._remember(X)
     return prediction, rows[0]
 
@@ -211,6 +236,15 @@ def _parts(model: StreamModel, row: FloatArray) -> tuple[FloatArray, FloatArray,
     d = model._d or 0
     width = model._issued_width(model._p or 1)
     return row[None, :d], row[None, d : d + width], row[d + width :]
+
+
+def _timed(conditions: FloatArray | None, at: float) -> FloatArray | None:
+    """The conditions of one row, with its time where that is known."""
+    if np.isnan(at):
+        return conditions
+    timed = np.full((1, NOISE + 1), np.nan) if conditions is None else conditions.copy()
+    timed[0, TIME] = at
+    return timed
 
 
 def _memory(model: StreamModel) -> FloatArray:
@@ -262,26 +296,26 @@ class Delayed(Late):
 
     # Rows.
 
-    def issue(self, x: Any) -> Prediction:
+    def issue(self, x: Any, *, time: Any = None) -> Prediction:
         """Predict a row whose target comes later, and advance the memory by it.
 
         Args:
             x: d numbers.
+            time: of the row, for a model with a kernel over time, which learns its target as of then; None: one after
+                the last row.
 
         Returns:
             A Prediction with a ``ticket``, the row's number from 0.
         """
         X = inputs.row(x, self._shape.d)
+        conditions = None if time is None else self._conditions_at(time, 1, many=False)
         known = self._shape.covers(certain=False)
         with self._whole(known):
             if not known:
                 self._begin(X, None, self._shape.scalar, False, many=False)
-            return self._issued(X)
-
-    def _issued(self, X: FloatArray) -> Prediction:
-        self._refuse_unfit(X)
-        ticket = self.rows_seen
-        return replace(self._shaped(self._put(X), many=False), ticket=ticket)
+            self._refuse_unfit(X)
+            ticket = self.rows_seen
+            return replace(self._shaped(self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
 
     def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
@@ -290,7 +324,8 @@ class Delayed(Late):
             ticket: of the prediction.
             y: a number, or p numbers; None, NaN, NA or masked: nothing is learned, and the ticket is closed.
             noise: variance of this observation's noise.
-            time: when the target came; models that forget by time live in the order of the targets.
+            time: when the target came; models that forget by time live in the order of the targets. A model with a
+                kernel over time has the time of ``issue``.
 
         Returns:
             The Prediction that was issued of the row, by which to score it.
@@ -299,6 +334,11 @@ class Delayed(Late):
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
         waited = self._waiting[ticket]
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
+        late, moment = False, self._within._moment()
+        if moment is not None:
+            if time is not None:
+                raise ValueError("with a kernel over time a row has the time at which it was issued: issue(x, time=t)")
+            late, time = bool(waited[-1] < moment.learned), np.fmax(waited[-1], moment.learned)
         conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
         with self._whole(known):
@@ -307,6 +347,7 @@ class Delayed(Late):
             self._refuse_unfit(waited[None, : self._d], Y)
             prediction = self._unpacked(self._waiting[ticket][None])
             self._take_out(ticket, self._screened(Y), conditions)
+            self._numbers.counters["late"] += late and given
         return replace(self._shaped(prediction, many=False), ticket=ticket)
 
     def _advance(
@@ -323,8 +364,8 @@ class Delayed(Late):
     def _issued_width(self, p: int) -> int:
         return self._within._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        return self._within._issue(X)
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._within._issue(X, conditions)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         self._within._resolve(X, Y, issued, conditions)
@@ -333,14 +374,14 @@ class Delayed(Late):
 
     # Predictions.
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._within._predict(X)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._predict(X, conditions)
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._within._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._within._joint(X, conditions)
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         if self._numbers.count("newest") in self._waiting:
@@ -397,11 +438,14 @@ class Ahead(Late):
     ) -> Prediction | None:
         predictions: list[Any] = []
         for t in range(len(X)):
+            given = part(conditions, t, t + 1)
+            at = self._own_time(given)
             if report:
-                predictions.append(self._predict(X[t : t + 1]))
+                predictions.append(self._predict(X[t : t + 1], given))
             y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
-            self._arrive(self.rows_seen, y, part(conditions, t, t + 1))
-            self._put(X[t : t + 1])
+            self._arrive(self.rows_seen, y, _timed(given, at))
+            moment = self._within._moment()
+            self._put(X[t : t + 1], at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
         return joined(predictions) if report else None
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
@@ -413,12 +457,12 @@ class Ahead(Late):
         known = ~np.isnan(Y[0])
         self._numbers.state.last_y[known] = Y[0, known]
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         ticket = self.rows_seen - self._horizon
         if ticket not in self._waiting:
             p = self._numbers.state.last_y.size
-            return self._within._predict(X)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+            return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
         return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
 
     def upcoming(self) -> Prediction[FloatArray]:
@@ -434,11 +478,11 @@ class Ahead(Late):
     def _issued_width(self, p: int) -> int:
         return p
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        return self._predict(X), np.full((len(X), self._p or 1), float(self.rows_seen))
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._predict(X, conditions), np.full((len(X), self._p or 1), float(self.rows_seen))
 
     def _remember(self, X: FloatArray) -> None:
-        self._put(X)
+        self._put(X, self._own_time(None))
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         self._arrive(int(issued[0, 0]), Y, conditions)
@@ -446,12 +490,13 @@ class Ahead(Late):
     def _recall(self, y: FloatArray) -> None:
         """The last row was issued without its own target: issue it once more."""
         newest = self.rows_seen - 1
-        x, _, past = _parts(self._within, self._waiting[newest])
+        row = self._waiting[newest]
+        x, _, past = _parts(self._within, row)
         self._waiting.resolve(self._waiting.place(newest))
         _put_memory(self._within, past)
         self._within._note_target(y)
         self._numbers.counters["rows"] = newest
-        self._put(x)
+        self._put(x, row[-1])
 
     def reset_memory(self) -> None:
         if self._d is not None:  # the rows of a new sequence are not those that the old one led to

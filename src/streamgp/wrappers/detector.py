@@ -35,14 +35,32 @@ class Detector:
         Args:
             armed: whether there may be an alarm; if not, errors are ranked and evidence does not accumulate.
         """
-        evidence = self._evidence if armed else np.zeros(1)
-        stop = self.enough if armed else np.inf
         # A copy: the compiled code is for arrays that can be written.
         shape = np.broadcast_shapes(variance.shape, noise.shape)
         variance = np.array(np.broadcast_to(variance, shape))
         mean, noise, Y = (np.ascontiguousarray(part) for part in (mean, noise, Y))
-        at: int = drift.watch(mean, variance, noise, Y, plain, stop, self._counts, evidence)
+        at: int = drift.watch(mean, variance, noise, Y, plain, *self._terms(armed))
         return at
+
+    def watch_beside(
+        self,
+        mean: FloatArray,
+        other: FloatArray,
+        y: FloatArray,
+        first: int,
+        fading: float,
+        unit: FloatArray,
+        *,
+        ranked: bool,
+        armed: bool,
+    ) -> int:
+        """The same in units of the errors of another prediction, see drift.watch_beside."""
+        at: int = drift.watch_beside(mean, other, y, first, fading, unit, ranked, *self._terms(armed))
+        return at
+
+    def _terms(self, armed: bool) -> tuple[float, FloatArray, FloatArray]:
+        """The evidence that makes an alarm, the errors so far, and the evidence so far."""
+        return (self.enough, self._counts, self._evidence) if armed else (np.inf, self._counts, np.zeros(1))
 
     @property
     def enough(self) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.compiled import BOOLEAN, MATRIX, NUMBER, VECTOR, WHOLE, compiled, entry
 
 Array = NDArray
 
@@ -45,6 +45,44 @@ def watch(
         if np.isnan(z2):
             continue
         evidence[0] = (1.0 + evidence[0]) * wager(rank(z2, counts))
+        if evidence[0] >= stop:
+            return t
+    return -1
+
+
+@entry(VECTOR, VECTOR, VECTOR, WHOLE, NUMBER, VECTOR, BOOLEAN, NUMBER, VECTOR, VECTOR)
+def watch_beside(
+    mean: Array,
+    other: Array,
+    y: Array,
+    first: int,
+    fading: float,
+    unit: Array,
+    ranked: bool,
+    stop: float,
+    counts: Array,
+    evidence: Array,
+) -> int:
+    """Rank errors in units of those of another prediction, as ``watch`` does.
+
+    Args:
+        mean: (n,) predictions.
+        other: (n,) the other predictions; a row that misses one of both, or its target, does not count.
+        y: (n,) targets.
+        first: the row at which to begin.
+        fading: discount per row of the other's squared errors.
+        unit: (2,) discounted sums of these, and of 1.
+        ranked: whether errors are ranked; if not, only the unit is followed.
+    """
+    for t in range(first, y.size):
+        if not np.isfinite(y[t]) or not np.isfinite(mean[t]) or not np.isfinite(other[t]):
+            continue
+        unit[0] = fading * unit[0] + (y[t] - other[t]) ** 2
+        unit[1] = fading * unit[1] + 1.0
+        s = unit[0] / unit[1]
+        if not ranked or not np.isfinite(s) or s <= 0.0:
+            continue
+        evidence[0] = (1.0 + evidence[0]) * wager(rank((y[t] - mean[t]) ** 2 / s, counts))
         if evidence[0] >= stop:
             return t
     return -1

@@ -318,8 +318,8 @@ class DriftAware(Wrapper):
         """The model to predict with."""
         return self._shadow if self.on_trial and not self._forgot_leads() else self._within
 
-    def _predict(self, X: FloatArray) -> Prediction:
-        return self._leader()._predict(X)
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._leader()._predict(X, conditions)
 
     def _memory_arrays(self) -> list[FloatArray]:
         # Both models of a trial; otherwise one twice, so that the number of arrays stays.
@@ -329,8 +329,8 @@ class DriftAware(Wrapper):
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._leader()._trajectories(count, steps)
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        return self._leader()._joint(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._leader()._joint(X, conditions)
 
     # What can be read.
 

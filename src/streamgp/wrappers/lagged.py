@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streamgp.contract import freerun
@@ -9,12 +11,13 @@ from streamgp.contract.conditions import part
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.wrapper import joined
 
 
-class Lagged(Mapped):
+class Lagged(Quick, Mapped):
     """A stream model that sees the last targets as inputs, after the columns of a row.
 
     A missing target is bridged by the last one known, and lags from before the first target repeat the oldest one.
@@ -47,6 +50,7 @@ class Lagged(Mapped):
         self._wrap(model)
         self._refuse_classes_and_counts("feeds numbers back")
         self._without_inputs = self._feeds_itself = True
+        self._bounded = isinstance(model, Quick) and model._bounded
         self._lags = whole("lags", lags)
 
     # The state.
@@ -79,8 +83,10 @@ class Lagged(Mapped):
     # Rows.
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        if Y is None:  # each would come next
-            return np.column_stack([X, np.repeat(lag_columns(self._past, self._lags, 1), len(X), axis=0)])
+        if Y is None or len(X) == 1:  # each would come next
+            full = not np.isnan(self._past[0]).any()
+            lags = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1)
+            return np.concatenate([X, lags if len(X) == 1 else np.repeat(lags, len(X), axis=0)], axis=1)
         past = bridged(np.concatenate([self._past, Y]))
         return np.column_stack([X, lag_columns(past, self._lags, len(X))])
 
@@ -94,7 +100,7 @@ class Lagged(Mapped):
         past = bridged(np.concatenate([self._past, targets]))[self._lags - self._needed :]
         known = ~np.isnan(past[: len(X)]).any(axis=1)
         first = int(np.argmax(known)) if known.any() else len(X)
-        prior = self._predict(X[:first]) if report else None
+        prior = self._predict(X[:first], part(conditions, 0, first)) if report else None
         self._note(X[:first], None if Y is None else Y[:first])
         if Y is None or first == len(X):
             return prior
@@ -102,32 +108,57 @@ class Lagged(Mapped):
         return None if prior is None or rest is None else joined([prior, rest])
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
-        self._past[:] = bridged(np.concatenate([self._past, targets]))[len(X) :]
+        if len(X) == 1:
+            self._append(np.nan if Y is None else Y[0])
+        else:
+            targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
+            self._past[:] = bridged(np.concatenate([self._past, targets]))[len(X) :]
         self._x[:] = X[-1]
         self._rows += len(X)
+
+    def _append(self, y: FloatArray | float) -> None:
+        """A target, (p,), becomes the newest lag; where it is missing the last one stands for it."""
+        newest = np.where(np.isnan(y), self._past[-1], y)
+        self._past[:-1] = self._past[1:]
+        self._past[-1] = newest
+
+    def _quick(self) -> bool:
+        within = self._within
+        return isinstance(within, Quick) and within._quick() and self._known()
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        within: Any = self._within
+        row: Row = within._row(self._inputs(X), Y)
+        if Y is not None:
+            self._note(X, Y)
+        return row
+
+    def _told(self) -> Prediction:
+        within: Any = self._within
+        told: Prediction = within._told()
+        return told
 
     # Late targets.
 
     def _issued_width(self, p: int) -> int:
         return self._lags * p + super()._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         within = self._inputs(X)
-        prediction, issued = self._within._issue(within)
+        prediction, issued = self._within._issue(within, conditions)
         lags = within[:, X.shape[1] :] if self._known() else np.full((len(X), self._past.size), np.nan)
-        return prediction, np.column_stack([lags, issued])
+        return prediction, np.concatenate([lags, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        lags, rest = np.split(issued, [self._past.size], axis=1)
+        lags, rest = issued[:, : self._past.size], issued[:, self._past.size :]
         if not np.isnan(lags).any():
-            self._within._resolve(np.column_stack([X, lags]), Y, rest, conditions)
+            self._within._resolve(np.concatenate([X, lags], axis=1), Y, rest, conditions)
         self._rows += len(X)
         if not np.isnan(Y).all():
             self._note_target(Y[0])
 
     def _note_target(self, y: FloatArray) -> None:
-        self._past[:] = bridged(np.concatenate([self._past, y[None]]))[1:]
+        self._append(y)
         super()._note_target(y)
 
     def _recall(self, y: FloatArray) -> None:

@@ -21,12 +21,26 @@ class Affine(NamedTuple):
     factor: Any
 
 
+class Picked(NamedTuple):
+    """What a model sees of a row, where that is a choice of its columns.
+
+    Args:
+        columns: (inputs,) numbers of columns; -1, -2... are what the wrapper remembers, in its order.
+        origin: the column from whose value the target counts; -1: from 0.
+    """
+
+    columns: np.ndarray
+    origin: int = -1
+
+
 class Mapped(Wrapper):
     """A stream model around another one that sees rows mapped.
 
     A subclass says how rows look within (``_inputs``), how targets come back (``_affine``) and what it has to remember
     of the rows it took (``_note``). Predictions, late targets, joint predictions and free runs follow.
     """
+
+    _notes_late = False  # whether rows whose targets come late are remembered when they are learned, too
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         """Rows as the model within sees them; with targets they follow each other, without each would come next."""
@@ -38,6 +52,14 @@ class Mapped(Wrapper):
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         """Remember what later rows need of these, which were taken."""
+
+    def _picked(self, seen: Picked) -> Picked | None:
+        """What the model within sees of a row of which this one sees so much; None: no choice of columns."""
+        return None
+
+    def _remembered(self, X: FloatArray) -> FloatArray:
+        """What is remembered for the row that comes next, (1, d)."""
+        return X[0, :0]
 
     # Targets and predictions, there and back.
 
@@ -67,26 +89,28 @@ class Mapped(Wrapper):
         self._note(X, Y)
         return None if prediction is None else self._back(X, prediction)
 
-    def _predict(self, X: FloatArray) -> Prediction:
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return self._back(X, self._within._predict(self._inputs(X)))
+        return self._back(X, self._within._predict(self._inputs(X), conditions))
 
     def _issued_width(self, p: int) -> int:
         return self._within._issued_width(p)
 
-    def _issue(self, X: FloatArray) -> tuple[Prediction, FloatArray]:
-        prediction, issued = self._within._issue(self._inputs(X))
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(self._inputs(X), conditions)
         return self._back(X, prediction), issued
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         said = self._conditions_within(X, conditions)
         self._within._resolve(self._inputs(X), self._targets(X, Y), issued, said)
+        if self._notes_late:
+            self._note(X, Y)
 
     def _remember(self, X: FloatArray) -> None:
         self._within._remember(self._inputs(X))
 
-    def _joint(self, X: FloatArray) -> JointPrediction:
-        joint, affine = self._within._joint(self._inputs(X)), self._affine(X)
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        joint, affine = self._within._joint(self._inputs(X), conditions), self._affine(X)
         return (
             joint
             if affine is None

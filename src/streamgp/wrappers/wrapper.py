@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any, Self
 
 import numpy as np
 
-from streamgp.contract import inputs
-from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.lanes import Lanes
 from streamgp.contract.model import Change, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
-from streamgp.contract.stackable import Stackable
-from streamgp.contract.turns import refuse
+from streamgp.contract.stackable import Quick, Stackable
 from streamgp.settings import FloatArray
 
 
@@ -169,30 +165,10 @@ class StackableWrapper(Stackable, Wrapper):
         return twin
 
     def _quick(self) -> bool:
-        return isinstance(self._models[0], Stackable) and self._models[0]._quick()
+        return isinstance(self._models[0], Quick) and self._models[0]._quick()
 
     def _input(self, x: Any) -> FloatArray:
-        X = super()._input(x)
-        self._refuse_unfit(X)
-        return X
-
-    def learn_one(self, x: Any, y: Any, *, noise: Any = None, time: Any = None) -> None:
-        if not (self._shape.scalar and self._shape.certain and noise is None and time is None and self._quick()):
-            super().learn_one(x, y, noise=noise, time=time)
-            return
-        me, owner = get_ident(), self._owner
-        if owner and owner != me:
-            refuse(self)
-        self._owner = me
-        try:
-            X, (Y, _, _) = inputs.row(x, self._shape.d), inputs.target(y, 1, True)
-            self._refuse_unfit(X, Y)
-            with uninterrupted():
-                self._row(X, self._screened(Y))
-        finally:
-            self._owner = owner
-
-    learn_one.__doc__ = StreamModel.learn_one.__doc__
+        return Quick._input(self, x)
 
 
 def joined(predictions: list[Prediction]) -> Prediction:

@@ -77,7 +77,7 @@ def gather(m: Record, f: Array) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta
     fourier = m.plan.features == features.FOURIER
-    n = m.plan.weights if fourier else m.counters.points
+    n, t = m.plan.weights if fourier else m.counters.points, m.plan.temporal
     if not fourier and vector(f, m.at.prepared)[0] == 0.0:
         prepare(m, f, n)
     parameters, y, seen = vector(f, m.at.parameters), vector(f, m.at.y), vector(f, m.at.seen)
@@ -91,7 +91,7 @@ def gather(m: Record, f: Array) -> None:
         )
     order = np.empty(theta, np.int64)
     used = chosen(m, order)
-    mu, alpha, h, g, u = np.empty((n, p)), np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
+    mu, alpha, h, g, u = np.empty((t + n, p)), np.empty((n, p)), np.empty(t + n), np.empty(n), np.empty(n)
     by_mean = np.empty(p)
     for j in range(q):
         first, last = (j, j + 1) if q > 1 else (0, p)
@@ -109,9 +109,9 @@ def gather(m: Record, f: Array) -> None:
                     continue
                 by_ratio, by_noise = noise / (noise + rest), noise
             elif fourier:  # the variance scales phi: dK = K = I, dk = phi
-                by_variance = parameters[0] + 2.0 * dot(phi, g, n) + dot(g, g, n)
+                by_variance = parameters[0] + 2.0 * dot(phi[t:], g, n) + dot(g, g, n)
                 for c in range(first, last):
-                    for k in range(n):
+                    for k in range(t, t + n):
                         by_mean[c] += h[k] * mu[k, c]
             else:
                 multiply(block(f, m.at.derivatives, i), g, n, u)
@@ -121,7 +121,7 @@ def gather(m: Record, f: Array) -> None:
                         by_mean[c] += (d_k[i, k] + u[k]) * alpha[k, c]
                 by_ratio = rest / (noise + rest) * vector(f, m.at.growth)[i]
             if by_ratio != 0.0:
-                for k in range(n):
+                for k in range(t + n):
                     by_variance -= by_ratio * h[k] * (h[k] - phi[k])
                     for c in range(first, last):
                         by_mean[c] -= by_ratio * h[k] * mu[k, c]
@@ -168,7 +168,11 @@ def add_row(m: Record, f: Array, slopes: Array, order: Array, used: int) -> None
 
 @inlined
 def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Array, g: Array) -> None:
-    """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi."""
+    """mu and h = S phi of covariance j; on basis points alpha = R^-1 mu and g = R^-1 (h - phi), else g = h - phi.
+
+    alpha and g are of the n weights, whose prior moves; in mu and h the coordinates of a kernel over time come first.
+    """
+    t = m.plan.temporal
     first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
     phi, state, one = vector(f, m.at.phi), matrix(f, m.at.mu), vector(f, m.at.score)
     basis = m.plan.features != features.FOURIER
@@ -179,19 +183,21 @@ def weights(m: Record, f: Array, j: int, n: int, mu: Array, alpha: Array, h: Arr
         for i in range(n):
             h[i] *= noise
     else:
-        copy(matrix(f, m.at.h)[j], n, h)
+        copy(matrix(f, m.at.h)[j], t + n, h)
     for o in range(first, last):
         for i in range(n):
-            one[i] = state[i, o]
+            one[i] = state[t + i, o]
         if m.plan.factored:
             triangular.solve(R, one, n, one)
+        for i in range(t):
+            mu[i, o] = state[i, o]
         for i in range(n):
-            mu[i, o] = one[i]
+            mu[t + i, o] = one[i]
         if basis:
             triangular.solve(matrix(f, m.at.factor), one, n, one)
             for i in range(n):
                 alpha[i, o] = one[i]
     for i in range(n):
-        g[i] = h[i] - phi[i]
+        g[i] = h[t + i] - phi[t + i]
     if basis:
         triangular.solve(matrix(f, m.at.factor), g, n, g)

@@ -63,10 +63,10 @@ def rescale(m: Record, f: Array, variance: float, noise: Array) -> bool:
     """Fourier features under another variance and noise."""
     if m.plan.factored:
         return scale_information(m, f, variance, noise)
-    n, scale = m.plan.weights, np.sqrt(vector(f, m.at.parameters)[0] / variance)
+    n, scale = m.plan.temporal + m.plan.weights, np.sqrt(vector(f, m.at.parameters)[0] / variance)
     P = np.zeros((n, n))
     for i in range(n):
-        P[i, i] = scale
+        P[i, i] = 1.0 if i < m.plan.temporal else scale
     return rebase(m, f, n, P, 1.0, noise)
 
 
@@ -94,12 +94,14 @@ def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     if m.plan.rebuild:
         rebuild(m, f, n, R, noise)
     else:
-        P, old = np.zeros((n, n)), matrix(f, m.at.factor)
+        q, old = m.plan.temporal, matrix(f, m.at.factor)
+        P = np.eye(q + n)  # the prior over time stays
         for i in range(n):  # row i of P solves P R' = R
+            row = P[q + i, q:]
             for c in range(i, n):
-                P[i, c] = old[i, c]
-            triangular.solve_transposed_from(R, i, n, P[i])
-        if not rebase(m, f, n, P, after / before, noise):
+                row[c] = old[i, c]
+            triangular.solve_transposed_from(R, i, n, row)
+        if not rebase(m, f, q + n, P, after / before, noise):
             return False
     for i in range(n):
         vector(f, m.at.prior)[i] = K[i, i]
@@ -281,15 +283,16 @@ def score(m: Record, f: Array, n: int) -> None:
     R, variances = matrix(f, m.at.factor), matrix(f, m.at.weight_variance)
     if variances.shape[0] == 0:
         return
-    root, upper, z = np.zeros((n, n)), np.zeros((n, n)), np.empty(n)
+    q = m.plan.temporal
+    root, upper, z = np.zeros((q + n, n)), np.zeros((q + n, q + n)), np.empty(n)
     for j in range(m.plan.covariances):
-        if not triangular.factorize(block(f, m.at.covariance, j), n, upper):
+        if not triangular.factorize(block(f, m.at.covariance, j), q + n, upper):
             continue  # refreshed point by point
-        for i in range(n):
-            copy(upper[i], n, z)
+        for i in range(q + n):
+            copy(upper[i, q:], n, z)
             triangular.solve(R, z, n, root[i])
         for i in range(n):
-            variances[j, i] = dot(root[:, i], root[:, i], n)
+            variances[j, i] = dot(root[:, i], root[:, i], q + n)
 
 
 @inlined

@@ -1,0 +1,157 @@
+"""Forecasts of the series of M4 and M3, scored as the competitions were.
+
+``python benchmarks/forecasts.py m4`` (or m4-weekly, m3-monthly) forecasts every series once with sg.Forecaster and
+writes its scores to benchmarks/results/forecasts_NAME.json, some series at a time, so that a run that was stopped
+continues. The series are those in the folder forecasting of STREAMGP_DATA. Nothing was chosen on them: the priors come
+from M1 and from other series (streamgp/tuning/series.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import streamgp as sg
+
+RESULTS = Path(__file__).parent / "results"
+QUANTILES = tuple(round(0.1 * k, 1) for k in range(1, 10))
+LEVELS = (0.5, 0.8, 0.95)
+
+
+class Competition(NamedTuple):
+    """Its series, the seasons that a model is told, and the lag of the naive forecast that errors are scaled by."""
+
+    series: Callable[[], Iterator[tuple[str, np.ndarray, np.ndarray]]]
+    seasons: tuple[float, ...] | None
+    lag: int
+
+
+def folder() -> Path:
+    return Path(os.environ["STREAMGP_DATA"]) / "forecasting"
+
+
+def m4(name: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    with np.load(folder() / f"m4_{name}.npz") as arrays:
+        parts = {
+            part: dict(
+                zip(
+                    arrays[f"{part}_id"].tolist(),
+                    np.split(arrays[f"{part}_values"].astype(float), np.cumsum(arrays[f"{part}_length"])[:-1]),
+                    strict=True,
+                )
+            )
+            for part in ("train", "test")
+        }
+    for key, y in parts["train"].items():
+        yield key, y, parts["test"][key]
+
+
+def m3(period: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    with gzip.open(folder() / "M3.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            if row["period"] == period:
+                yield row["sn"], *(np.array(row[part].split(";"), dtype=float) for part in ("x", "xx"))
+
+
+COMPETITIONS = {
+    "m4": Competition(lambda: m4("hourly"), (24.0, 168.0), 24),
+    "m4-weekly": Competition(lambda: m4("weekly"), (365.25 / 7.0,), 1),
+    "m3-monthly": Competition(lambda: m3("MONTHLY"), (12.0,), 12),
+}
+
+
+def scores(y: np.ndarray, truth: np.ndarray, quantile: Callable[[float], np.ndarray], lag: int) -> dict[str, float]:
+    """The scores of one forecast; quantile(level) has the forecast's quantiles at all steps."""
+    median = quantile(0.5)
+    errors = np.abs(truth - median)
+    scale = float(np.abs(y[lag:] - y[:-lag]).mean()) or 1.0
+    pinball = [np.maximum(level * (truth - q), (level - 1) * (truth - q)).sum() for level, q in by_level(quantile)]
+    covered = {
+        f"coverage {level}": float(np.mean((quantile(0.5 - level / 2) <= truth) & (truth <= quantile(0.5 + level / 2))))
+        for level in LEVELS
+    }
+    return {
+        "mase": float(errors.mean() / scale),
+        "smape": float(200.0 * np.mean(errors / np.maximum(np.abs(truth) + np.abs(median), 1e-300))),
+        "wql": float(2.0 * np.mean(pinball) / np.maximum(np.abs(truth).sum(), 1e-300)),
+        **covered,
+    }
+
+
+def by_level(quantile: Callable[[float], np.ndarray]) -> list[tuple[float, np.ndarray]]:
+    return [(level, quantile(level)) for level in QUANTILES]
+
+
+def forecast(job: tuple[str, str, np.ndarray, np.ndarray]) -> tuple[str, dict[str, Any]]:
+    """Forecast one series and score it."""
+    name, key, y, truth = job
+    competition = COMPETITIONS[name]
+    # A season that the series does not show twice is left out.
+    seasons = [period for period in competition.seasons or () if 2 * period <= len(y)]
+    began = time.process_time()
+    forecaster = sg.Forecaster(y, seasons=seasons)
+    ahead = forecaster.forecast(len(truth))
+    seconds = time.process_time() - began
+    structure = forecaster.chosen.structure
+    about = {"trend": structure.trend, "log": structure.log, "coordinates": forecaster.model.size}
+    return key, {**scores(y, truth, ahead.quantile, competition.lag), **about, "seconds": round(seconds, 3)}
+
+
+def run(name: str, path: Path, jobs: int, every: int = 1) -> dict[str, Any]:
+    """Forecast all series, or one of so many, that the file of results does not have yet."""
+    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"series": {}}
+    report["machine"] = platform.machine()
+    report["versions"] = {"python": platform.python_version(), "streamgp": sg.__version__} | {
+        package: version(package) for package in ("numpy", "scipy", "numba")
+    }
+    todo = [(name, *one) for one in COMPETITIONS[name].series()][::every]
+    todo = [one for one in todo if one[1] not in report["series"]]
+    sg.Forecaster(np.sin(np.arange(60.0)), seasons=[6.0])  # compiles once, for all processes
+    with get_context("spawn").Pool(jobs) as pool:
+        for done, (key, found) in enumerate(pool.imap_unordered(forecast, todo), 1):
+            report["series"][key] = found
+            if done % 20 == 0 or done == len(todo):
+                path.write_text(text_of(report))
+                print(f"{name}: {done} of {len(todo)}: {summary(report)}", flush=True)
+    return report
+
+
+def text_of(report: dict[str, Any]) -> str:
+    """JSON with one line for each series."""
+    series = sorted(report["series"].items())
+    lines = ",\n".join(f"    {json.dumps(key)}: {json.dumps(found)}" for key, found in series)
+    head = json.dumps({key: value for key, value in report.items() if key != "series"}, indent=2)
+    return head[:-2] + ',\n  "series": {\n' + lines + "\n  }\n}\n"
+
+
+def summary(report: dict[str, Any]) -> dict[str, float]:
+    """The means over all series."""
+    series = list(report["series"].values())
+    names = ("mase", "smape", "wql", *(f"coverage {level}" for level in LEVELS), "seconds")
+    return {"series": len(series)} | {name: round(float(np.mean([one[name] for one in series])), 4) for name in names}
+
+
+def command(arguments: list[str]) -> None:
+    """Run a competition from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=list(COMPETITIONS))
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes; one for each core if not given"
+    )
+    parser.add_argument("--every", type=int, default=1, help="forecast one series of so many")
+    parser.add_argument("--out", type=Path, help="the file of results; benchmarks/results/forecasts_NAME.json")
+    given = parser.parse_args(arguments)
+    path = given.out or RESULTS / f"forecasts_{given.name}.json"
+    print(summary(run(given.name, path, given.jobs, given.every)))

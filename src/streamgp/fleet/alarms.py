@@ -1,0 +1,248 @@
+"""Alarms of a fleet: one budget for all models, shared by rules that control false discoveries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.compiled import compile_now
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray
+from streamgp.wrappers import surprise
+from streamgp.wrappers.alarms import KINDS, deviations, rate_of
+
+MOST_RATE = 0.5  # alarms for each row of the whole fleet
+MEMORY, WARMUP = 5000, 30  # rows of a model over which errors count, and before which they raise no alarm
+ENOUGH = 1000.0  # scores of all models that make a tail
+HISTORY = 1000  # alarms that are listed
+FIELDS = 8  # of a listed alarm: those of FleetAlarm
+
+
+class FleetAlarm(NamedTuple):
+    """An abnormal row of a model of a fleet, or a change.
+
+    Args:
+        id: of the model.
+        row: of the model, the first one 0.
+        kind: "spike", "level" or "relation", as of ``Alarms``.
+        surprise: of this row, in nats: -log of its p-value.
+        observed: the target.
+        expected: the mean of the prediction.
+        output: of several, which one.
+        time: of the row; NaN where none was given.
+    """
+
+    id: int
+    row: int
+    kind: str
+    surprise: float
+    observed: float
+    expected: float
+    output: int
+    time: float
+
+
+def fleet_rate(name: str, value: Any) -> tuple[float, float]:
+    """False alarms of all models together, for each row of the whole fleet and for each second; one of them is 0."""
+    return rate_of(name, value, most=MOST_RATE)
+
+
+def discoveries(p_values: FloatArray, level: float) -> np.ndarray:
+    """Which p-values are small enough that the share of false ones among them is at most the level on average.
+
+    [Benjamini and Hochberg 1995]: the k smallest, for the largest k with p_(k) <= level k / n. While nothing is
+    abnormal there are any with probability ``level``.
+
+    Args:
+        p_values: (n,).
+        level: of false discoveries.
+
+    Example:
+        >>> import numpy as np
+        >>> discoveries(np.array([0.2, 0.011, 0.7, 0.004]), 0.05).tolist()
+        [False, True, False, True]
+    """
+    n = len(p_values)
+    few = np.sort(p_values[p_values <= level])  # no other can be
+    kept = np.flatnonzero(few <= level * np.arange(1, len(few) + 1) / n)
+    return np.asarray(p_values <= (few[kept[-1]] if len(kept) else -1.0))
+
+
+def level_of(allowed: float) -> float:
+    """The level at which there are so many discoveries on average while nothing is abnormal.
+
+    Of many independent p-values there are level / (1 - level)^2 [Finner and Roters 2002]: where there is one, there may
+    be more.
+    """
+    return 2.0 * allowed / (1.0 + 2.0 * allowed + math.sqrt(1.0 + 4.0 * allowed))
+
+
+def e_discoveries(evidence: FloatArray, level: float, n: int) -> np.ndarray:
+    """The same by evidence, whatever the dependence: the k largest, for the largest k with e_(k) >= n / (level k).
+
+    [Wang and Ramdas 2022]
+
+    Args:
+        evidence: e-values of some of the streams.
+        level: of false discoveries.
+        n: streams in all.
+    """
+    many = np.sort(evidence[evidence * level >= 1.0])[::-1]
+    kept = np.flatnonzero(many * level * np.arange(1, len(many) + 1) >= n)
+    return np.asarray(evidence >= (many[kept[-1]] if len(kept) else np.inf))
+
+
+class Watch:
+    """Judges the rows of all models of a fleet.
+
+    Args:
+        rate: from fleet_rate().
+        size: how many models there are.
+        outputs: of each.
+    """
+
+    def __init__(self, rate: tuple[float, float], size: int, outputs: int) -> None:
+        self._rate, self._outputs = rate, outputs
+        self._named = {
+            "counts": np.zeros(2 * surprise.SIDE),
+            "tail": np.zeros(surprise.FITTED),
+            "progress": np.zeros(surprise.PROGRESS),
+            "units": np.zeros((size * outputs, 2)),
+            "evidence": np.zeros((size * outputs, surprise.WATCHED)),
+            "clock": np.zeros(3),  # first and latest time, and how many there were
+            "events": np.zeros((HISTORY, FIELDS)),  # a ring
+            "noted": np.zeros(1, dtype=np.int64),
+        }
+        self._named["progress"][surprise.UNFITTED] = -1.0
+        compile_now(surprise.judge_together, surprise.count_together)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the budget is one of time."""
+        return self._rate[1] > 0
+
+    def judge(
+        self, models: np.ndarray, rows: np.ndarray, prediction: Prediction, Y: FloatArray, time: FloatArray | None
+    ) -> tuple[FloatArray, np.ndarray]:
+        """Judge at most one row of each model by its prediction; surprises and alarms, (n, p).
+
+        Args:
+            models: (n,) ids.
+            rows: (n,) their numbers.
+            prediction: (n, p) before the targets came.
+            Y: (n, p).
+            time: (n,); None: not known.
+        """
+        named, p = self._named, self._outputs
+        streams = (models[:, None] * p + np.arange(p)).ravel()
+        Z = deviations(prediction, Y, Y, None).ravel()
+        nats, found, changes = (np.empty(len(Z)) for _ in range(3))
+        numbers = named["counts"], named["tail"], named["progress"]
+        how = float(MEMORY), float(WARMUP), ENOUGH
+        surprise.judge_together(Z, streams, *how, *numbers, named["units"], named["evidence"], nats, found, changes)
+        kinds = np.zeros(len(Z), dtype=np.int64)
+        judged = np.flatnonzero(~np.isnan(nats))
+        budget = self._budget(len(judged), time)
+        if budget > 0 and len(judged):
+            self._tell(judged, budget, streams, nats, found, changes, kinds)
+        limit = surprise.BROKEN * -math.log(max(surprise.SPIKES * budget / max(len(judged), 1), surprise.LEAST_P))
+        Z[(kinds > 0) & (nats > limit)] = np.nan
+        kept = (1.0 - 1.0 / MEMORY) ** (len(Z) / len(named["units"]))
+        surprise.count_together(Z, kept, named["counts"], named["progress"])
+        self._note(models, rows, kinds.reshape(-1, p), nats.reshape(-1, p), Y, prediction, time)
+        return nats.reshape(-1, p), np.array(KINDS)[kinds].reshape(-1, p)
+
+    def _budget(self, judged: int, time: FloatArray | None) -> float:
+        """Alarms that so many rows may raise on average."""
+        per_row, per_second = self._rate
+        if not per_second:
+            return per_row * judged / len(self._named["units"])
+        clock, known = self._named["clock"], np.empty(0) if time is None else time[np.isfinite(time)]
+        if len(known):
+            clock[0], latest = (known.min(), known.max()) if clock[2] == 0 else (clock[0], max(clock[1], known.max()))
+            clock[1], clock[2] = latest, clock[2] + len(known)
+        between = (clock[1] - clock[0]) / max(clock[2], 1.0)
+        return float(min(per_second * between * judged / self._outputs, MOST_RATE))
+
+    def _tell(
+        self,
+        judged: np.ndarray,
+        budget: float,
+        streams: np.ndarray,
+        nats: FloatArray,
+        found: FloatArray,
+        changes: FloatArray,
+        kinds: np.ndarray,
+    ) -> None:
+        named, progress = self._named, self._named["progress"]
+        allowed = surprise.SPIKES * budget
+        spikes = discoveries(np.exp(-nats[judged]), level_of(allowed * math.exp(progress[surprise.PACE])))
+        paid = surprise.PAID * (allowed - np.count_nonzero(spikes))
+        progress[surprise.PACE] = np.clip(progress[surprise.PACE] + paid, -surprise.MOST_PAID, surprise.MOST_PAID)
+        kinds[judged[spikes]] = surprise.SPIKE
+        of_all = surprise.CHANGES * budget * len(named["units"]) / len(judged)
+        changed = judged[e_discoveries(found[judged], of_all, len(named["units"]))]
+        kinds[changed] = changes[changed]
+        named["units"][streams[changed]] = named["evidence"][streams[changed]] = 0.0
+
+    def _note(
+        self,
+        models: np.ndarray,
+        rows: np.ndarray,
+        kinds: np.ndarray,
+        nats: FloatArray,
+        Y: FloatArray,
+        prediction: Prediction,
+        time: FloatArray | None,
+    ) -> None:
+        for t, j in np.argwhere(kinds != surprise.NONE):
+            when = np.nan if time is None else time[t]
+            event = models[t], rows[t], kinds[t, j], nats[t, j], Y[t, j], prediction.mean[t, j], j, when
+            self._named["events"][self._named["noted"][0] % HISTORY] = event
+            self._named["noted"] += 1
+
+    def events(self) -> list[FleetAlarm]:
+        """The last alarms, oldest first."""
+        count = int(self._named["noted"][0])
+        rows = (self._named["events"][i % HISTORY].tolist() for i in range(max(0, count - HISTORY), count))
+        return [
+            FleetAlarm(int(id_), int(row), KINDS[int(kind)], nats, observed, expected, int(output), time)
+            for id_, row, kind, nats, observed, expected, output, time in rows
+        ]
+
+    # Models that come and go.
+
+    def add(self, n: int) -> None:
+        """Add models at the end."""
+        for name in ("units", "evidence"):
+            array = self._named[name]
+            self._named[name] = np.concatenate([array, np.zeros((n * self._outputs, array.shape[1]))])
+
+    def keep(self, which: np.ndarray) -> None:
+        """Keep these models only, in this order."""
+        streams = (which[:, None] * self._outputs + np.arange(self._outputs)).ravel()
+        for name in ("units", "evidence"):
+            self._named[name] = self._named[name][streams].copy()
+
+    def start_again(self, i: int) -> None:
+        """Model i is another one."""
+        streams = slice(i * self._outputs, (i + 1) * self._outputs)
+        self._named["units"][streams] = self._named["evidence"][streams] = 0.0
+
+    # The state.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name, as arrays that can be written to."""
+        return {f"alarms.{name}": array for name, array in self._named.items()}
+
+    def check_restored(self) -> None:
+        """Refuse a state that no stream leads to."""
+        for name, array in self._named.items():
+            lowest = {"progress": -surprise.MOST_PAID, "clock": -np.inf, "events": -np.inf}.get(name, 0.0)
+            require(name, array, at_least=lowest, finite=name != "events")
+        require("the kinds of alarms", self._named["events"][:, 2], at_least=0, at_most=len(KINDS) - 1)
+        if self._named["progress"][surprise.UNFITTED] >= 0:
+            require("the scale of the tail", self._named["tail"][surprise.SCALE :][:1], above=0)

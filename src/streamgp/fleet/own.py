@@ -1,0 +1,96 @@
+"""Hyperparameters of each model of a fleet: arrays with one row for each, beside a recipe that all share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streamgp.contract.model import StreamModel
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+
+NAMES = "lengthscale", "variance", "noise"
+
+
+def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, FloatArray]:
+    """Positive arrays (size, 1), or (size, d) of lengthscales; NaN: that of the recipe."""
+    found = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if not isinstance(model, OnlineGP) or name not in model.setting_names():
+            raise ValueError(
+                f"{name} of each model is for bare recipes that have this setting, such as KRLST; got "
+                f"{type(model).__name__}. Scale the rows before they come, and hand over the recipe itself."
+            )
+        values = np.array(value, dtype=float)
+        if values.shape[:1] != (size,) or values.ndim > 2 or (name != "lengthscale" and values.size != size):
+            raise ValueError(
+                f"{name} must have one row for each of the {size} models: shape ({size},)"
+                f"{f' or ({size}, d)' if name == 'lengthscale' else ''}; got {values.shape}"
+            )
+        if (wrong := (values <= 0.0) | np.isinf(values)).any():
+            raise ValueError(f"{name} must be positive and finite; got {values[wrong][0]}")
+        found[name] = values.reshape(size, -1)
+    return found
+
+
+def recipes(
+    model: StreamModel, own: dict[str, FloatArray], models: np.ndarray
+) -> Iterator[tuple[StreamModel, np.ndarray]]:
+    """The different recipes that some models have, and the models of each."""
+    if not own:
+        yield model.clone(), models
+        return
+    table = np.hstack([values[models] for values in own.values()])
+    distinct, which = np.unique(np.nan_to_num(table), axis=0, return_inverse=True)  # no hyperparameter is 0
+    order = np.argsort(which.ravel(), kind="stable")
+    edges = np.searchsorted(which.ravel()[order], np.arange(len(distinct) + 1))
+    for k in range(len(distinct)):
+        some = models[order[edges[k] : edges[k + 1]]]
+        yield with_own(model, {name: values[some[0]] for name, values in own.items()}), some
+
+
+def with_own(model: StreamModel, values: dict[str, Any]) -> StreamModel:
+    """The recipe with other hyperparameters; NaN: its own."""
+    plain = {name: np.ravel(value).tolist() for name, value in values.items() if not np.isnan(value).any()}
+    return model.replaced(**{name: value[0] if len(value) == 1 else value for name, value in plain.items()})
+
+
+def without(recipe: StreamModel, own: dict[str, FloatArray], model: StreamModel) -> StreamModel:
+    """A model with the hyperparameters of the recipe where models of a fleet have their own."""
+    if not own or type(model) is not type(recipe):
+        return model
+    settings = recipe.get_params()
+    return model.replaced(**{name: settings[name] for name in own})
+
+
+def usual(model: StreamModel, name: str) -> FloatArray:
+    """What the recipe has itself, (1,) or (d,); NaN where it does not say."""
+    value = model.get_params()[name]
+    return np.atleast_1d(np.asarray(np.nan if value is None else value, dtype=float))
+
+
+def extended(
+    model: StreamModel, own: dict[str, FloatArray], sizes: tuple[int, int], begin: dict[str, Any]
+) -> dict[str, FloatArray]:
+    """The hyperparameters of a fleet to which models are added.
+
+    Args:
+        model: the recipe, which says what is not given.
+        own: of the models there are.
+        sizes: how many there are, and how many come.
+        begin: what those that come have.
+    """
+    found = {}
+    for name in own.keys() | begin.keys():
+        parts = own.get(name, usual(model, name)[None]), np.atleast_1d(begin.get(name, usual(model, name)))[None]
+        width = max(part.shape[1] for part in parts)
+        if width > 1:  # one for each input: what the recipe does not say is what it would have
+            unsaid = np.atleast_1d(model._started_for(np.zeros((1, width))).hyperparameters[name])
+            parts = tuple(np.where(np.isnan(part), unsaid, part) for part in parts)  # type: ignore[assignment]
+        whole = [np.broadcast_to(part, (size, width)) for part, size in zip(parts, sizes, strict=True)]
+        found[name] = np.concatenate(whole)
+    return found

@@ -1,0 +1,59 @@
+"""Workplace: where streams do their work: short work in the server's loop, long work in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Workplace:
+    """The server's loop while there is one, and threads.
+
+    Args:
+        threads: streams that do long work at the same time.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="stream")
+        # Where what takes long to build is built, so that other streams need not wait for a thread.
+        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on short work is done in this loop."""
+        self._loop = loop
+
+    def close(self) -> None:
+        """In the loop: do what is due; from now on all work is done in threads."""
+        with self._lock:
+            self._loop, due = None, list(self._due)
+            self._due.clear()
+        for work in due:
+            work()
+
+    def soon(self, work: Callable[[], None]) -> bool:
+        """From any thread: have something short done in the loop; whether there is one."""
+        with self._lock:
+            if self._loop is None:
+                return False
+            self._due.append(work)
+            if len(self._due) == 1:
+                self._loop.call_soon_threadsafe(self._do)
+        return True
+
+    def _do(self) -> None:
+        with self._lock:
+            due = list(self._due)
+            self._due.clear()
+        for work in due:
+            work()
+
+    def shut_down(self, wait: bool) -> None:
+        """End the threads; what has not begun is dropped."""
+        for pool in (self.builder, self.pool):
+            pool.shutdown(wait=wait, cancel_futures=True)

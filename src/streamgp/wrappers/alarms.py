@@ -1,0 +1,496 @@
+"""Alarms: a stream model that tells abnormal rows and changes, no more often than it may."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from types import SimpleNamespace
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import Layout, Numbers
+from streamgp.compiled import compile_now
+from streamgp.contract import inputs
+from streamgp.contract.atomic import undo_of
+from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
+from streamgp.contract.freerun import Trajectories
+from streamgp.contract.joint import JointPrediction
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
+from streamgp.wrappers import surprise
+from streamgp.wrappers.detector import MOST_REFUTED
+from streamgp.wrappers.wrapper import Wrapper, joined
+
+KINDS = ("", "spike", "level", "relation")
+UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
+MOST_RATE = 0.1  # alarms for each row
+
+# The row after the last that was judged, how many rows had a time, and how many events there were, in all and by kind.
+COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "timed", "noted", *KINDS[1:])])
+FIELDS = 8  # of an event: those of Alarm
+
+STATE = {
+    "counts": "outputs bins",
+    "tails": f"outputs {surprise.FITTED}",
+    "evidence": f"outputs {surprise.WATCHED}",
+    "progress": f"outputs {surprise.PROGRESS}",
+    "last": "2 outputs",  # surprise and kind of the row that was judged last
+    "clock": "2",  # first and latest time
+    "usual": "2 inputs",  # mean of each input, and of how many rows
+    "events": f"history {FIELDS}",  # a ring
+}
+
+LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
+
+# Rows that are learned before it is looked whether one of them is a spike; if so they are learned again up to it.
+BLOCK = 128
+LEAST_WEIGHT = 1e-12  # of a row that is learned
+FARTHEST = 1e150  # standard deviations that can be compared
+
+
+class Alarm(NamedTuple):
+    """An abnormal row, or a change.
+
+    Args:
+        row: number of the row, the first one 0.
+        kind: "spike": this row alone is abnormal; "level": since some rows targets lie higher, or lower, than
+            predicted; "relation": since some rows errors of both signs are larger.
+        surprise: of this row, in nats: -log of its p-value.
+        observed: the target.
+        expected: the mean of the prediction.
+        output: of several, which one.
+        time: of the row, in seconds since 1970 where dates were given; NaN where none was.
+        cause: of a spike that is discounted, the input with whose usual value the target would be least surprising; -1
+            where none would help, or it is not known.
+    """
+
+    row: int
+    kind: str
+    surprise: float
+    observed: float
+    expected: float
+    output: int
+    time: float
+    cause: int
+
+    @property
+    def p_value(self) -> float:
+        """How probable a row at least as strange is."""
+        return math.exp(-self.surprise)
+
+
+class Judged(NamedTuple):
+    """The row that was learned last; of several outputs arrays, (p,).
+
+    Args:
+        row: its number, the first one 0.
+        alarm: "spike", "level", "relation" or "".
+        surprise: in nats: -log of the p-value; NaN where the target was missing.
+        p_value: how probable a row at least as strange is.
+    """
+
+    row: int
+    alarm: Any
+    surprise: Any
+    p_value: Any
+
+
+def rate_of(name: str, value: Any, most: float = MOST_RATE) -> tuple[float, float]:
+    """Alarms for each row and for each second; one of them is 0."""
+    if not isinstance(value, str):
+        return number(name, value, above=0, at_most=most), 0.0
+    count, _, unit = value.partition("/")
+    unit = unit.strip().lower()
+    try:
+        often = float(count)
+        seconds = float(UNITS[unit]) if unit in UNITS else duration(name, unit)
+    except ValueError:
+        often = seconds = math.nan
+    if not (often > 0 and math.isfinite(often) and seconds > 0):
+        raise ValueError(
+            f"{name} must be alarms for each row, such as 1e-3, or for a length of time, such as '1/week', '3/day' or "
+            f"'1/8h'; got {value!r}"
+        )
+    return 0.0, often / seconds
+
+
+class Alarms(Wrapper):
+    """A stream model that tells abnormal rows and changes, with a budget of false alarms.
+
+    Every row is judged given its inputs, before it is learned: its p-value says how probable an error at least as large
+    is, by the errors so far and a fitted tail beyond them. A **spike** is one abnormal row. A **level** change and a
+    change of the **relation** between inputs and target are told when evidence has accumulated over rows; then errors
+    are compared with those that come, from ``warmup`` rows on. Spikes get 85% of the budget, changes 15%; several
+    outputs share it.
+
+    A spike is learned with a noise that is inflated by how far its surprise exceeds the budget. Models that cannot
+    weigh a row by its noise learn it as a missing target.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, (2000, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(2000)
+        >>> X[1500], y[1500] = 1.5, -0.9  # usual values, but not together
+        >>> y[1800:] += 0.5
+        >>> alarms = sg.Alarms(sg.KRLST(forgetting=1.0), rate=1e-4)
+        >>> p = alarms.track(X, y)
+        >>> [(alarm.row, alarm.kind) for alarm in alarms.events if alarm.kind != "spike" or alarm.row < 1800]
+        [(1500, 'spike'), (1809, 'level')]
+        >>> str(p.alarm[1500]), bool(p.surprise[1500] > 9.2)
+        ('spike', True)
+    """
+
+    _numbers: Numbers
+    _state: SimpleNamespace  # the arrays of the numbers
+    _found = np.empty((2, 0, 1))  # surprises and kinds of the rows that the last call learned
+
+    def __init__(
+        self,
+        model: Annotated[StreamModel, Setting("the stream model within, which has learned nothing")],
+        *,
+        rate: Annotated[
+            Any,
+            Setting(
+                "false alarms while nothing is abnormal: for each row, such as 1e-3, or for a length of time, such as "
+                '"1/week", "3/day" or "1/8h", where every row has its time',
+                check=rate_of,
+            ),
+        ] = 1e-3,
+        discount_spikes: Annotated[
+            bool,
+            Setting("whether a spike is learned with a larger noise, so that it is not taken as truth", check=switch),
+        ] = True,
+        memory: Annotated[int, Setting("over which rows errors count", "rows", whole)] = 5000,
+        warmup: Annotated[
+            int, Setting("that are only counted, at the beginning and after a change", "rows", whole)
+        ] = 100,
+        history: Annotated[int, Setting("events that are listed; older ones are dropped", "events", whole)] = 100,
+    ) -> None:
+        self._wrap(model)
+        self._refuse_classes_and_counts("judges the errors of numbers")
+        if not self.has_variance:
+            name = type(model).__name__
+            raise ValueError(
+                f"Alarms judges errors by the variance of predictions, and {name} has none; use "
+                f"Alarms(Calibrated({name}(...)))"
+            )
+        if any(getattr(one, "_batch", 1) > 1 for one in self._family()):
+            raise ValueError("Alarms looks at every row before it is learned: use batch=1")
+        self._per_row, self._per_second = rate
+        self._discounts = discount_spikes
+        self._kept, self._warmup, self._history = float(memory), float(warmup), history
+        compile_now(surprise.judge)
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        super()._start(d, p)
+        sizes = {"outputs": p, "bins": 2 * surprise.SIDE, "history": self._history, "inputs": d}
+        before = None if self._d is None else self._numbers  # rows have come, but no target
+        self._numbers = Numbers(LAYOUT, sizes, {})
+        self._state = self._numbers.state
+        self._state.progress[:, surprise.UNFITTED] = -1.0
+        if before is not None:
+            self._numbers.counters[:] = before.counters
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self._numbers.arrays()
+
+    def _check_restored(self) -> None:
+        state = self._state
+        for name in COUNTERS.names or ():
+            require(name, self._numbers.counters[name], at_least=0)
+        require("counts", state.counts, at_least=0)
+        require("tails", state.tails)
+        require("shares of the tails", state.tails[:, surprise.SHARE], at_least=0, at_most=1)
+        fitted = state.progress[:, surprise.UNFITTED] >= 0
+        require("scales of the tails", state.tails[fitted, surprise.SCALE], above=0)
+        require("evidence", state.evidence, at_least=0)
+        require("progress", state.progress, at_least=-surprise.MOST_PAID)
+        require("refuted changes", state.progress[:, surprise.REFUTED], at_least=0, at_most=MOST_REFUTED)
+        for name in ("clock", "usual"):
+            require(name, getattr(state, name))
+        for name, kinds in (("the last row", state.last[1]), ("events", state.events[:, 1])):
+            require(f"the kind of {name}", kinds, at_least=0, at_most=len(KINDS) - 1)
+        super()._check_restored()
+
+    # Times.
+
+    @property
+    def _needs_time(self) -> bool:  # type: ignore[override]
+        return self._per_second > 0 or super()._needs_time
+
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
+        if not self._per_second or not learned.any():
+            return
+        if time is None or not np.all(np.isfinite(time[learned])):
+            raise ValueError(
+                f"rate={self._settings['rate']!r} counts alarms by time, so that every learned row needs its own: "
+                "learn_one(x, y, time=t), track(X, Y, time=times); nothing was learned. Without times give the rate "
+                "for each row, such as rate=1e-3"
+            )
+
+    def _budgets(self, conditions: FloatArray | None, n: int) -> FloatArray:
+        """Of each row its budget, the latest time and the number of times so far, (3, n).
+
+        A rate by time is spread over rows by the mean time between them so far.
+        """
+        if not self._per_second or conditions is None:
+            return np.array([np.full(n, self._per_row), np.zeros(n), np.zeros(n)])
+        time, (first, last), before = conditions[:, TIME], self._state.clock, self._numbers.count("timed")
+        known = np.isfinite(time)
+        if not before:
+            first = last = time[known][0] if known.any() else 0.0
+        latest = np.fmax.accumulate(np.append(last, time))[1:]
+        timed = before + np.cumsum(known)
+        mean = np.where(timed > 1, latest - first, 0.0) / np.maximum(timed - 1, 1)
+        return np.array([np.minimum(self._per_second * mean, MOST_RATE), latest, timed])
+
+    def _keep_time(self, conditions: FloatArray | None, latest: float, timed: float) -> None:
+        if not self._per_second or conditions is None or not timed:
+            return
+        if not self._numbers.count("timed"):
+            time = conditions[:, TIME]
+            self._state.clock[0] = time[np.isfinite(time)][0]
+        self._state.clock[1], self._numbers.counters["timed"] = latest, int(timed)
+
+    # Rows.
+
+    def _learn(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        self._refuse_unfit(X, Y)
+        return self._go(X, None if Y is None else self._screened(Y), Y, report, conditions)
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        return self._go(X, Y, Y, report, conditions)
+
+    def _go(
+        self, X: FloatArray, Y: FloatArray | None, came: FloatArray | None, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
+        """Judge and learn rows; targets that came and are none of Y cannot be observations."""
+        if Y is None or came is None:
+            self._found = np.full((2, len(X), 1), [[[np.nan]], [[surprise.NONE]]])
+            return self._within._advance(X, None, report, conditions)
+        parts: list[Prediction] = []
+        judged = self._found = np.full((2, *Y.shape), np.nan)
+        start = 0
+        while start < len(X):
+            stop = min(start + BLOCK, len(X))
+            block = X[start:stop], Y[start:stop], came[start:stop], part(conditions, start, stop)
+            prediction, found = self._some(*block)
+            stop = start + found.shape[1]
+            judged[:, start:stop] = found
+            parts.append(prediction)
+            start = stop
+        if not report:
+            return None
+        return dataclasses.replace(joined(parts), surprise=judged[0], alarm=words(judged[1]))
+
+    def _some(
+        self, X: FloatArray, Y: FloatArray, came: FloatArray, conditions: FloatArray | None
+    ) -> tuple[Prediction, FloatArray]:
+        """Judge and learn rows as far as the first spike; their predictions, and surprises and kinds, (2, rows, p)."""
+        # How a row is learned depends on its prediction: of several all are learned first, and again if need be.
+        alone = len(X) == 1 and not self._within._needs_time
+        numbers, undo = self.rows_seen + np.arange(len(X)), None if alone else undo_of(self._within)
+        prediction = self._within._predict(X) if alone else self._within._advance(X, Y, True, conditions)
+        assert prediction is not None
+        found, limits = self._judge(prediction, X, Y, came, conditions, numbers)
+        rows = found.shape[1]
+        spike = self._discounts and bool(np.any((found[1, -1] == surprise.SPIKE) & ~np.isnan(Y[rows - 1])))
+        if undo is not None:
+            if rows == len(X) and not spike:
+                return prediction, found
+            undo()
+        last = rows - 1
+        before, at = part(conditions, 0, last), part(conditions, last, rows)
+        if last:
+            self._within._advance(X[:last], Y[:last], False, before)
+        y = Y[last:rows]
+        if spike:
+            self._explain_last(X[last:rows], y, at)
+            y, at = self._discounted(y, at, found[:, -1], limits[last])
+        self._within._advance(X[last:rows], y, False, at)
+        return prediction._each(lambda values: values[:rows]), found
+
+    def _judge(
+        self,
+        prediction: Prediction,
+        X: FloatArray,
+        Y: FloatArray,
+        came: FloatArray,
+        conditions: FloatArray | None,
+        numbers: np.ndarray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Surprises and kinds of rows as far as the first spike, (2, rows, p), and from which surprise on rows are
+        spikes, (n,)."""
+        state, (budgets, latest, timed) = self._state, self._budgets(conditions, len(X))
+        found = np.empty((2, *Y.shape))
+        how = self._discounts, self._kept, self._warmup
+        arrays = state.counts, state.tails, state.evidence, state.progress, state.usual
+        rows = surprise.judge(X, deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
+        found = found[:, :rows]
+        self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
+        for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
+            state.last[:], self._numbers.counters["judged"] = found[:, t], numbers[t] + 1
+        for t, j in np.argwhere(found[1] != surprise.NONE):
+            time = np.nan if conditions is None else conditions[t, TIME]
+            what = found[1, t, j], found[0, t, j], came[t, j], prediction.mean[t, j]
+            self._note(numbers[t], *what, j, time, -1)
+        return found, -np.log(np.maximum(surprise.SPIKES * budgets / Y.shape[1], surprise.LEAST_P))
+
+    def _discounted(
+        self, Y: FloatArray, conditions: FloatArray | None, found: FloatArray, limit: float
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """How a row, (1, p), is learned that is a spike: with a larger noise, or as a missing target."""
+        nats, kinds = found
+        spikes = kinds == surprise.SPIKE
+        if self._within._refuses_noise(1):
+            Y = Y.copy()
+            Y[-1, slice(None) if self._shared else spikes] = np.nan
+            return Y, conditions
+        weight = max(math.exp(min(limit - float(np.max(nats[spikes])), 0.0)), LEAST_WEIGHT)
+        width = NOISE + (1 if self._shared else Y.shape[1])
+        given = np.full((len(Y), width), np.nan) if conditions is None else conditions.copy()
+        given[-1, NOISE:] /= weight
+        given[-1, WEIGHT] = weight if np.isnan(given[-1, WEIGHT]) else weight * given[-1, WEIGHT]
+        return Y, given
+
+    def _note(self, *event: float) -> None:
+        self._state.events[self._numbers.count("noted") % self._history] = event
+        self._numbers.counters["noted"] += 1
+        self._numbers.counters[KINDS[int(event[1])]] += 1
+
+    def _explain_last(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> None:
+        """Name the cause of the spikes of one row, which were noted last and are not learned yet."""
+        relief = self._relief(X, Y, conditions)
+        if relief.size and relief.max() > 0:
+            events, noted = self._state.events, self._numbers.count("noted")
+            recent = np.arange(max(0, noted - min(Y.shape[1], self._history)), noted) % self._history
+            same = events[recent, 0] == events[(noted - 1) % self._history, 0]
+            events[recent[same], -1] = relief.argmax()
+
+    def _relief(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+        """By how many nats the target of a row, (1, p), would be less surprising for usual values of each input."""
+        rows = np.repeat(X, X.shape[1] + 1, axis=0)
+        np.fill_diagonal(rows[1:], self._state.usual[0])
+        given = None if conditions is None else np.repeat(conditions, len(rows), axis=0)
+        p_values = self._within._predict(rows, given).p_value(np.repeat(Y, len(rows), axis=0))
+        total = -np.nansum(np.log(np.maximum(p_values, surprise.LEAST_P)), axis=1)
+        return np.asarray(total[0] - total[1:])
+
+    # Late targets: a row is judged by what was predicted when it was issued.
+
+    def _issued_width(self, p: int) -> int:
+        return 1 + self._predicted_width(p) + self._within._issued_width(p)
+
+    def _predicted_width(self, p: int) -> int:
+        like = self._within._empty()._each(lambda _: np.empty((0, p)))
+        return int(packed(like, p).shape[1])
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(X, conditions)
+        numbers = np.full((len(X), 1), float(self.rows_seen))
+        return prediction, np.hstack([numbers, packed(prediction, self._p or 1), issued])
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        p = Y.shape[1]
+        numbers, own, rest = np.split(issued, [1, 1 + self._predicted_width(p)], axis=1)
+        prediction = unpacked(own, self._within._empty(), p)
+        found, limits = self._judge(prediction, X, Y, Y, conditions, numbers[:, 0].astype(np.int64))
+        self._found = found
+        if self._discounts and np.any(found[1] == surprise.SPIKE):
+            self._explain_last(X, Y, None)
+            Y, conditions = self._discounted(Y, conditions, found[:, -1], limits[-1])
+        self._within._resolve(X, Y, rest, conditions)
+
+    # Predictions.
+
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._predict(X, conditions)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        return self._within._trajectories(count, steps)
+
+    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
+        return self._within._joint(X, conditions)
+
+    def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
+        shaped = super()._shaped(prediction, many=many)
+        if prediction.surprise is None:
+            return shaped
+        columns = (slice(None), 0) if self._shape.scalar else slice(None)
+        return dataclasses.replace(shaped, surprise=prediction.surprise[columns], alarm=prediction.alarm[columns])
+
+    def explain_one(self, x: Any, y: Any) -> FloatArray:
+        """Return by how many nats the target of a row would be less surprising if one input had its usual value.
+
+        Args:
+            x: d numbers.
+            y: the target, or p numbers.
+
+        Returns:
+            (d,), for each input alone, by the distributions that the model predicts; with several outputs of their sum.
+        """
+        X = inputs.row(x, self._shape.d)
+        if self._d is None or not self._state.usual[1].any():
+            raise ValueError("usual values are known once a row has been learned")
+        Y, _, _ = inputs.target(y, self._p, self._shape.scalar)
+        return self._relief(X, Y, None)
+
+    # What can be read.
+
+    @property
+    def last(self) -> Judged | None:
+        """What was found of the row that was learned last; None before the first."""
+        if self._d is None or not self._numbers.count("judged"):
+            return None
+        nats, kinds = self._state.last
+        names = words(kinds)
+        p_values = np.exp(-nats)
+        row = self._numbers.count("judged") - 1
+        if self._shape.scalar:
+            return Judged(row, str(names[0]), float(nats[0]), float(p_values[0]))
+        return Judged(row, names, nats.copy(), p_values)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind."""
+        return {kind: 0 if self._d is None else self._numbers.count(kind) for kind in KINDS[1:]}
+
+    @property
+    def events(self) -> list[Alarm]:
+        """The last ``history`` alarms, oldest first."""
+        if self._d is None:
+            return []
+        count = self._numbers.count("noted")
+        rows = (self._state.events[i % self._history].tolist() for i in range(max(0, count - self._history), count))
+        return [
+            Alarm(int(row), KINDS[int(kind)], nats, observed, expected, int(output), time, int(cause))
+            for row, kind, nats, observed, expected, output, time, cause in rows
+        ]
+
+
+def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditions: FloatArray | None) -> FloatArray:
+    """Errors in standard deviations of observations with the noise of their rows; infinite where they are none."""
+    mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
+    noise = noise_of(conditions, prediction.noise)
+    with np.errstate(over="ignore", invalid="ignore"):
+        said = np.sqrt(np.broadcast_to(own, mean.shape) / (prediction.variance + noise))
+        Z = np.asarray(prediction.deviations(mean + said * (Y - mean)))
+        Z = np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST)
+    struck = np.isnan(Y) & ~np.isnan(came)
+    return np.ascontiguousarray(np.where(struck, np.copysign(np.inf, came - mean), Z))
+
+
+def words(kinds: FloatArray) -> np.ndarray:
+    """Kinds by name; "" also where they are NaN."""
+    return np.array(KINDS)[np.nan_to_num(kinds).astype(np.int64)]

@@ -1,0 +1,272 @@
+"""Panels: members of a committee that are alike, through all of which one row goes in a few compiled calls.
+
+Each member stays a model of its own. Its numbers lie side by side with those of the others, as those of a fleet do
+(contract/lanes.py), so that all are reached by one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract import inputs
+from streamgp.contract.checks import MOVE_IS_DUE
+from streamgp.contract.lanes import ALONE, Lanes
+from streamgp.contract.model import StreamModel
+from streamgp.contract.stackable import Quick
+from streamgp.process.adapt import sngd
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+from streamgp.wrappers import scaling
+from streamgp.wrappers.mapped import Mapped, Picked
+from streamgp.wrappers.standardize import Standardize
+
+
+class Seat(NamedTuple):
+    """A member that fits into a panel: a process in standard units, of some columns or of a change.
+
+    Args:
+        place: of the member in its committee.
+        picked: what it sees of a row.
+        noting: what it has around it that remembers rows.
+        units: the wrapper in whose units the process learns.
+        process: the process.
+    """
+
+    place: int
+    picked: Picked
+    noting: list[Mapped]
+    units: Standardize
+    process: OnlineGP
+
+    @classmethod
+    def of(cls, place: int, member: StreamModel, d: int) -> Seat | None:
+        """The seat of a member that sees d columns; None: it does not fit into any panel."""
+        whole, noting = np.arange(d), []
+        picked: Picked | None = Picked(whole)
+        while isinstance(member, Mapped) and not isinstance(member, Standardize):
+            same = _follow(member, Mapped, "_advance", "_predict", "_issue", "_resolve")
+            if not _follow(member, Mapped, "_note"):
+                same = same and picked is not None and np.array_equal(picked.columns, whole)
+                noting.append(member)
+            picked = None if picked is None or not same else member._picked(picked)
+            if picked is None:
+                return None
+            member = member._within
+        if picked is None or not (isinstance(member, Standardize) and member.frozen and member._lanes is ALONE):
+            return None
+        process = member._within
+        if not (isinstance(process, OnlineGP) and process._quick() and process.has_variance):
+            return None
+        same = _follow(process, OnlineGP, "_advance", "_predict", "_row")
+        return cls(place, picked, noting, member, process) if same else None
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What the members of a panel have in common."""
+        return self.process._run, self.process._numbers.buffers.shape, self.process._d
+
+
+class Panel(NamedTuple):
+    """Members of one kind, whose numbers lie side by side.
+
+    Args:
+        run: their compiled loop.
+        numbers: records and buffers, and which rows are whose.
+        inputs: (members, d) what they see of a row, in standard units.
+        targets: (members, 1) and their targets.
+        conditions: none.
+        out: (3, members) what they say of it.
+        raw: (3, members) the same among all others.
+    """
+
+    run: Any
+    numbers: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    inputs: FloatArray
+    targets: FloatArray
+    conditions: FloatArray
+    out: FloatArray
+    raw: FloatArray
+
+
+class Panels:
+    """All members of a committee with one output: those that are alike in panels, the others one by one.
+
+    Args:
+        members: of the committee; what they hold stays theirs, in other places.
+        d: columns of a row.
+    """
+
+    def __init__(self, members: Sequence[StreamModel], d: int) -> None:
+        self._size, self._alone = len(members), []
+        widths = [member._issued_width(1) for member in members]
+        self._issued_from, self.issued_width = np.cumsum([0, *widths]).tolist(), sum(widths)
+        kinds: dict[tuple[object, ...], list[Seat]] = {}
+        for place, member in enumerate(members):
+            if (seat := Seat.of(place, member, d)) is None:
+                self._alone.append((place, member))
+            else:
+                kinds.setdefault(seat.kind, []).append(seat)
+        within = (one for _, member in self._alone for one in member._family())
+        self._warming_up = [one for one in within if isinstance(one, Standardize) and not one.frozen]
+        seats = [seat for alike in kinds.values() for seat in alike]
+        self._places = np.array([seat.place for seat in seats], dtype=np.int64)
+        self._noting = [wrapper for seat in seats for wrapper in seat.noting]
+        self._find_columns(seats, d)
+        self._move_units(seats)
+        self._panels, start = [], 0
+        for alike in kinds.values():
+            stop = start + len(alike)
+            self._panels.append(self._panel(alike, start, stop))
+            start = stop
+
+    def _find_columns(self, seats: list[Seat], d: int) -> None:
+        """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
+        columns, origins, size = [], [], d + 1
+        remembered: list[tuple[slice, Mapped]] = []
+        for seat in seats:
+            seen, count = seat.picked.columns, int(np.count_nonzero(seat.picked.columns < 0))
+            columns.append(np.where(seen < 0, size - 1 - seen, seen))
+            origins.append(d if seat.picked.origin < 0 else seat.picked.origin)
+            if count:
+                remembered.append((slice(size, size + count), seat.noting[0]))
+            size += count
+        self._d, self._source = d, np.zeros(size)
+        self._remembered = [(self._source[part], wrapper) for part, wrapper in remembered]
+        self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])[:, None]
+        self._origins = np.array(origins, dtype=np.int64)[:, None]
+        # One lane for each number, and one for each member.
+        self._each_input, self._each_member = (
+            Lanes(np.arange(n), np.arange(n + 1)) for n in (len(self._columns), len(seats))
+        )
+        self._inputs, self._standard_inputs = np.empty((2, len(self._columns), 1))
+        self._targets, self._standard_targets, self._origin = np.empty((3, len(seats), 1))
+        self._raw, self._told = np.empty((2, 3, len(seats), 1))
+
+    def _move_units(self, seats: list[Seat]) -> None:
+        """Lay the units of all members side by side."""
+        self._input_units = np.empty((2, len(self._columns), 1))
+        self._target_units = np.empty((2, len(seats), 1))
+        start = 0
+        for i, seat in enumerate(seats):
+            stop = start + seat.picked.columns.size
+            own = [*self._input_units[:, start:stop].reshape(2, 1, -1), *self._target_units[:, i : i + 1]]
+            for place, array in zip(own, seat.units._unit_arrays, strict=True):
+                place[:] = array
+            seat.units._restack([*own, *seat.units._stack()[len(own) :]])
+            start = stop
+
+    def _panel(self, seats: list[Seat], first: int, last: int) -> Panel:
+        """Lay the numbers of members of one kind side by side."""
+        k, process = len(seats), seats[0].process
+        records, buffers = (
+            _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")
+        )
+        for i, seat in enumerate(seats):
+            seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
+        start = sum(panel.inputs.size for panel in self._panels)
+        d = process._d or 0
+        return Panel(
+            process._run,
+            (records, buffers, *Lanes(np.arange(k), np.arange(k + 1))),
+            self._standard_inputs[start : start + k * d].reshape(k, d),
+            self._standard_targets[first:last],
+            process._no_conditions,
+            np.empty((3, k)),
+            self._raw[:, first:last, 0],
+        )
+
+    # Rows.
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a member may fit by now that did not because its units were not known."""
+        return any(one.frozen for one in self._warming_up)
+
+    @property
+    def quick(self) -> bool:
+        """Whether one row goes quickly through those that are in no panel, too."""
+        return all(isinstance(member, Quick) and member._quick() for _, member in self._alone)
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """What the members say of a row, (1, d): means, variances and noises, (1, 3, 1, members)."""
+        said = np.empty((1, 3, 1, self._size))
+        self._row(X, None, said[0, :, 0])
+        for place, member in self._alone:
+            said[0, :, 0, place] = _one(member, X, None)
+        return said
+
+    def advance(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """The same, and the members learn the row's target, (1, 1)."""
+        said = np.empty((1, 3, 1, self._size))
+        self._row(X, Y, said[0, :, 0])
+        for place, member in self._alone:
+            said[0, :, 0, place] = _one(member, X, Y)
+        return said
+
+    def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
+        """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
+        self._row(X, Y, np.empty((3, self._size)), late=True)
+        for place, member in self._alone:
+            start, stop = self._issued_from[place : place + 2]
+            member._resolve(X, Y, issued[:, start:stop], None)
+
+    def _row(self, X: FloatArray, Y: FloatArray | None, said: FloatArray, *, late: bool = False) -> None:
+        """Predict a row with all panels; with a target learn it, too; late: others were learned since it was issued."""
+        self._source[: self._d] = X[0]
+        for part, wrapper in self._remembered:
+            part[:] = wrapper._remembered(X)
+        self._source.take(self._columns, out=self._inputs, mode="clip")
+        self._source.take(self._origins, out=self._origin, mode="clip")
+        shift, scale = self._input_units
+        scaling.to_standard(*self._each_input, self._inputs, shift, scale, self._standard_inputs)
+        shift, scale = self._target_units
+        if Y is not None:
+            np.subtract(Y, self._origin, out=self._targets)
+            scaling.to_standard(*self._each_member, self._targets, shift, scale, self._standard_targets)
+            for wrapper in self._noting:
+                if wrapper._notes_late or not late:
+                    wrapper._note(X, Y)
+        for panel in self._panels:
+            _run(panel, advance=Y is not None)
+            panel.raw[:] = panel.out
+        mean, variance, noise = self._raw
+        scaling.from_standard(*self._each_member, mean, variance, noise, shift, scale, self._told)
+        self._told[0] += self._origin
+        said[:, self._places] = self._told[:, :, 0]
+
+
+def _run(panel: Panel, *, advance: bool) -> None:
+    """Predict the row that the members of a panel see; when advancing, learn it, too."""
+    targets = panel.targets if advance else panel.targets[:0]
+    given = *panel.numbers, panel.inputs, targets, panel.conditions, panel.out
+    status, lane, at = panel.run(*given, 0, 0, advance)
+    while status == MOVE_IS_DUE:
+        sngd.finish_interval(*panel.numbers[:2], lane)
+        status, lane, at = panel.run(*given, lane, at + 1, advance)
+    if status:
+        inputs.refuse(status, at, many=False)
+
+
+def _one(member: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+    """Mean, variance and noise of a member that is in no panel; with a target it learns the row."""
+    if isinstance(member, Quick) and member._quick():
+        return member._row(X, Y).out[:, 0, 0]
+    said: Any = member._predict(X) if Y is None else member._advance(X, Y, True)
+    return np.array([said.mean[0, 0], said.variance[0, 0], said.noise[0, 0]])
+
+
+def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of single models, (1, ...) each, as one, (models, ...), of the same type."""
+    first = arrays[0]
+    result = np.empty_like(first, shape=(len(arrays), *first.shape[1:]))
+    for i, array in enumerate(arrays):
+        result[i] = array[0]
+    return result
+
+
+def _follow(model: StreamModel, kind: type[Any], *names: str) -> bool:
+    """Whether a model does as all of its kind do."""
+    return all(getattr(type(model), name) is getattr(kind, name) for name in names)

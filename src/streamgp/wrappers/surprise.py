@@ -1,0 +1,374 @@
+"""Surprise: how improbable each error is among those before it, and evidence that errors have changed.
+
+The score of an error of z standard deviations is s = -log P(|Z| >= |z|) of a Gaussian: exponential with mean 1 where
+predictions are Gaussian and right, and whatever it is elsewhere. Scores are counted in bins, which fade. Beyond a high
+quantile u their excesses are generalized Pareto, P(s - u > x) = (1 + shape x / scale)^(-1 / shape), whatever their
+distribution [Pickands 1975], so that the p-value of a score is that of a rank below u, and of the fitted tail above.
+
+A spike is one row with a p-value below its share of the budget. A change is told by the sum over its possible first
+rows of products of e-values (drift.py), one for errors that have grown, one for errors that lie higher and one for
+errors that lie lower than before, averaged: each is a fair game while nothing changes, and so is the average.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.compiled import BOOLEAN, INDICES, MATRIX, NUMBER, VECTOR, compiled, entry
+from streamgp.wrappers.detector import MOST_REFUTED
+from streamgp.wrappers.drift import wager
+
+Array = NDArray
+
+NONE, SPIKE, LEVEL, RELATION = range(4)
+
+# Scores are counted in bins of their logarithm, for errors below and above 0 apart: those below come first, the largest
+# score first, so that bins are in the order of the errors.
+SIDE = 1024
+LEAST, LARGEST = 1e-3, 1e9
+WIDTH = math.log(LARGEST / LEAST) / SIDE
+LEAST_P = 1e-300
+MOST_SURPRISE = -math.log(LEAST_P)
+
+# The shares of the budget. What a change needs more of evidence costs few rows, because evidence grows exponentially.
+SPIKES, CHANGES = 0.85, 0.15
+# A level has changed, not the relation, where evidence for one side is at least this share of that for both: errors of
+# both signs divide the evidence for one side by MOST / wager(1) = 5 each.
+ONE_SIDED = 0.1
+# A spike divides the budget of those after it by e^PAID, and rows without one earn it back, so that in the long run
+# spikes come at their rate whatever the tail was taken for; at most by a factor of 10 either way.
+PAID, MOST_PAID = 0.3, math.log(10.0)
+# A spike of more than twice the surprise that makes one is not counted among the scores: it is broken, and no tail.
+BROKEN = 2.0
+
+# The tail: this share of the scores, or so many of them as long as they are few, at most a fifth.
+TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
+# Of the fit [Zhang and Stephens 2009]: points at which the likelihood is taken, and the spread of their prior.
+POINTS, SPREAD = 20, 3.0
+# The prior of the shape, worth so many scores: between that of Gaussian and that of heavy-tailed errors.
+PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
+# The tail is fitted anew after a sixteenth of the rows that count, and at the latest after so many rows.
+FIT_AFTER, FIT_AT_LATEST = 16.0, 64.0
+
+# What is kept of each output beside the counts and the evidence: the counts' sum, rows since the start or the last
+# change, rows since the fit, changes so far, those that count against the next one, and the log of the budget's factor.
+TOTAL, ROWS, UNFITTED, CHANGED, REFUTED, PACE = range(6)
+PROGRESS = 6
+THRESHOLD, SHARE, SCALE, SHAPE = range(4)
+FITTED = 4
+GROWN, HIGHER, LOWER = range(3)
+WATCHED = 3
+
+
+@entry(MATRIX, MATRIX, VECTOR, BOOLEAN, NUMBER, NUMBER, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+def judge(
+    X: Array,
+    Z: Array,
+    budgets: Array,
+    stopping: bool,
+    memory: float,
+    warmup: float,
+    counts: Array,
+    tails: Array,
+    evidence: Array,
+    progress: Array,
+    usual: Array,
+    surprise: Array,
+    kinds: Array,
+) -> int:
+    """Judge rows in order; return how many were: all, or as far as the first spike.
+
+    Args:
+        X: (n, d) inputs.
+        Z: (n, p) errors in standard deviations; NaN where there is none, infinite where they are beyond all comparison.
+        budgets: (n,) alarms that each row may raise on average, over all outputs.
+        stopping: whether to stop after a row with a spike, unless it is beyond all comparison.
+        memory: rows over which counts fade.
+        warmup: rows from the start, and from a change, that are only counted.
+        counts: (p, 2 SIDE) of the scores.
+        tails: (p, FITTED).
+        evidence: (p, WATCHED).
+        progress: (p, PROGRESS).
+        usual: (2, d) mean of each input, and how many rows it is of.
+        surprise: (n, p), the result: -log of the p-values.
+        kinds: (n, p), the result: which alarm there is.
+    """
+    n: int = Z.shape[0]
+    p: int = Z.shape[1]
+    beyond = np.empty(2 * SIDE)
+    for t in range(n):
+        for i in range(0 if np.all(np.isnan(Z[t])) else X.shape[1]):
+            usual[1, i] = min(usual[1, i] + 1.0, memory)
+            usual[0, i] += (X[t, i] - usual[0, i]) / usual[1, i]
+        spike = False
+        for j in range(p):
+            surprise[t, j], kinds[t, j] = np.nan, NONE
+            if np.isnan(Z[t, j]):
+                continue
+            if np.isinf(Z[t, j]):
+                surprise[t, j], kinds[t, j] = MOST_SURPRISE, SPIKE
+            else:
+                budget = budgets[t] / p
+                progress[j, ROWS] += 1.0
+                if progress[j, ROWS] > warmup:
+                    fit_when_due(counts[j], tails[j], progress[j])
+                add_up(counts[j], beyond)
+                surprise[t, j] = -math.log(p_value(nats(Z[t, j]), beyond, tails[j], progress[j]))
+                if progress[j, ROWS] > warmup:
+                    bet(Z[t, j], beyond, counts[j], progress[j], evidence[j])
+                    kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
+                if kinds[t, j] > SPIKE:
+                    start_again(counts[j], evidence[j], progress[j])
+                elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
+                    fade(1.0 - 1.0 / memory, counts[j], progress[j])
+                    count(Z[t, j], counts[j], progress[j])
+                spike = spike or kinds[t, j] == SPIKE
+        if spike and stopping:
+            return t + 1
+    return n
+
+
+@compiled
+def nats(z: float) -> float:
+    """The score of an error, -log P(|Z| >= |z|)."""
+    x = min(abs(z), 1e150) / math.sqrt(2.0)
+    if x < 25.0:
+        return -math.log(math.erfc(x))
+    return x * x + math.log(x * math.sqrt(math.pi))  # to 1 / (2 x^2)
+
+
+@compiled
+def bin_of(score: float) -> int:
+    """The bin of a score, counted from 0 on its side."""
+    return int(min(max(math.log(max(score, LEAST) / LEAST) / WIDTH, 0.0), SIDE - 1.0))
+
+
+@compiled
+def counted(counts: Array, k: int) -> float:
+    """Scores in bin k, of both sides."""
+    return counts[SIDE - 1 - k] + counts[SIDE + k]  # type: ignore[no-any-return]
+
+
+@compiled
+def add_up(counts: Array, beyond: Array) -> None:
+    """How many scores there are in each bin and those of larger scores on its side."""
+    below, above = 0.0, 0.0
+    for k in range(SIDE):
+        below += counts[k]
+        above += counts[2 * SIDE - 1 - k]
+        beyond[k], beyond[2 * SIDE - 1 - k] = below, above
+
+
+@compiled
+def p_value(score: float, beyond: Array, tail: Array, progress: Array) -> float:
+    """How probable a score is that is at least as large."""
+    if progress[UNFITTED] >= 0.0 and score > tail[THRESHOLD]:
+        x = (score - tail[THRESHOLD]) / tail[SCALE]
+        if tail[SHAPE] < 1e-6:
+            return float(max(tail[SHARE] * math.exp(-x), LEAST_P))
+        return float(max(tail[SHARE] * (1.0 + tail[SHAPE] * x) ** (-1.0 / tail[SHAPE]), LEAST_P))
+    larger = counted(beyond, bin_of(score))
+    return float(min(1.0, (1.0 + larger) / (1.0 + progress[TOTAL])))  # the sum was rounded otherwise
+
+
+@compiled
+def fade(kept: float, counts: Array, progress: Array) -> None:
+    for k in range(counts.size):
+        counts[k] *= kept
+    progress[TOTAL] *= kept
+
+
+@compiled
+def count(z: float, counts: Array, progress: Array) -> None:
+    """Count the score of an error."""
+    place = bin_of(nats(z))
+    counts[SIDE - 1 - place if z < 0.0 else SIDE + place] += 1.0
+    progress[TOTAL] += 1.0
+
+
+@compiled
+def start_again(counts: Array, evidence: Array, progress: Array) -> None:
+    """After a change errors are compared with those that come."""
+    counts[:], evidence[:] = 0.0, 0.0
+    progress[TOTAL], progress[ROWS], progress[UNFITTED], progress[PACE] = 0.0, 0.0, -1.0, 0.0
+
+
+@compiled
+def bet(z: float, beyond: Array, counts: Array, progress: Array, evidence: Array) -> None:
+    """Accumulate evidence that errors have grown, or lie higher, or lower, than those that are counted."""
+    place = bin_of(nats(z))
+    own, larger = SIDE + place, beyond[SIDE + place]
+    if z < 0.0:
+        own, larger = SIDE - 1 - place, beyond[SIDE - 1 - place]
+    of_both = counted(beyond, place)
+    total = max(progress[TOTAL], of_both)
+    grown = (1.0 + of_both) / (1.0 + total)
+    # As extreme on the side of z, and seen from the other side all that are not more extreme than z. Errors that are no
+    # larger than before are no evidence: after a change a model learns, and its errors return to 0.
+    here = max((1.0 + larger) / (1.0 + total), 0.5 * grown)
+    there = max((1.0 + total - larger + counts[own]) / (1.0 + total), 0.5 * grown)
+    evidence[GROWN] = (1.0 + evidence[GROWN]) * wager(grown)
+    evidence[HIGHER] = (1.0 + evidence[HIGHER]) * wager(there if z < 0.0 else here)
+    evidence[LOWER] = (1.0 + evidence[LOWER]) * wager(here if z < 0.0 else there)
+
+
+@compiled
+def alarm_of(surprise: float, budget: float, evidence: Array, progress: Array) -> int:
+    """Which alarm a row raises."""
+    if budget <= 0.0:
+        return NONE
+    kind, allowed, rate = NONE, SPIKES * budget, CHANGES * budget
+    if surprise > -math.log(allowed) - progress[PACE]:
+        kind = SPIKE
+    paid = PAID * allowed - (PAID if kind == SPIKE else 0.0)
+    progress[PACE] = min(max(progress[PACE] + paid, -MOST_PAID), MOST_PAID)
+    if math.log(of_change(evidence)) < -math.log(rate) * 2.0 ** progress[REFUTED]:
+        return kind
+    # One that comes sooner than the rate allows was likely none, or that before it: the next one needs more.
+    if progress[CHANGED] > 0.0:
+        sooner = progress[ROWS] < 1.0 / rate
+        progress[REFUTED] = min(progress[REFUTED] + 1.0, MOST_REFUTED) if sooner else progress[REFUTED] // 2.0
+    progress[CHANGED] += 1.0
+    return change_of(evidence)
+
+
+@compiled
+def of_change(evidence: Array) -> float:
+    """The evidence of any change: that of larger errors and that of either side count half each."""
+    found: float = 0.5 * evidence[GROWN] + 0.25 * (evidence[HIGHER] + evidence[LOWER])
+    return found
+
+
+@compiled
+def change_of(evidence: Array) -> int:
+    """Which change there is."""
+    return LEVEL if max(evidence[HIGHER], evidence[LOWER]) >= ONE_SIDED * evidence[GROWN] else RELATION
+
+
+@compiled
+def fit_when_due(counts: Array, tail: Array, progress: Array) -> None:
+    """Fit the tail, if enough rows have come since."""
+    unfitted = progress[UNFITTED]
+    if 0.0 <= unfitted < min(progress[TOTAL] / FIT_AFTER, FIT_AT_LATEST):
+        progress[UNFITTED] = unfitted + 1.0
+        return
+    fit(counts, progress[TOTAL], tail)
+    progress[UNFITTED] = 0.0
+
+
+@compiled
+def fit(counts: Array, total: float, tail: Array) -> None:
+    """Fit a generalized Pareto distribution to the largest scores, as [Zhang and Stephens 2009] do.
+
+    Given theta = -shape / scale the most likely shape is known; theta is the mean of a few points, weighted by their
+    likelihoods.
+    """
+    wanted, n, first = max(TAIL * total, min(FEWEST, MOST_TAIL * total)), 0.0, SIDE
+    while first > 0 and n < wanted:
+        first -= 1
+        n += counted(counts, first)
+    threshold = LEAST * math.exp(first * WIDTH)
+    quartile, largest, seen = 0.0, 0.0, 0.0
+    excesses, weights, used = np.empty(SIDE), np.empty(SIDE), 0
+    for k in range(first, SIDE):
+        weight = counted(counts, k)
+        if weight > 0.0:
+            excess = LEAST * math.exp((k + 0.5) * WIDTH) - threshold
+            excesses[used], weights[used] = excess, weight / n
+            used += 1
+            quartile = excess if seen < 0.25 * n else quartile
+            seen += weight
+            largest = excess
+    thetas, likelihoods = np.empty(POINTS), np.empty(POINTS)
+    for i in range(POINTS):
+        thetas[i] = 1.0 / largest + (1.0 - math.sqrt(POINTS / (i + 0.5))) / (SPREAD * quartile)
+        shape = shape_at(thetas[i], excesses[:used], weights[:used])
+        ratio = -thetas[i] / shape
+        likelihoods[i] = n * (math.log(ratio) - shape - 1.0) if ratio > 0.0 else -np.inf
+    weight = np.exp(likelihoods - likelihoods.max())
+    theta = np.sum(thetas * weight) / np.sum(weight)
+    shape = shape_at(theta, excesses[:used], weights[:used])
+    tail[THRESHOLD], tail[SHARE], tail[SCALE] = threshold, min(1.0, (1.0 + n) / (1.0 + total)), -shape / theta
+    tail[SHAPE] = (n * shape + PRIOR_ROWS * PRIOR_SHAPE) / (n + PRIOR_ROWS)
+    if tail[SHAPE] < 0.0:  # no score is impossible: exponential
+        tail[SHAPE], tail[SCALE] = 0.0, np.sum(excesses[:used] * weights[:used])
+
+
+@compiled
+def shape_at(theta: float, excesses: Array, weights: Array) -> float:
+    """The shape that is most likely where shape / scale is -theta."""
+    shape = 0.0
+    for i in range(excesses.size):
+        shape += weights[i] * math.log(max(1.0 - theta * excesses[i], 1e-12))
+    return shape
+
+
+# Many streams that are judged together share the counts and the tail of their scores. Each has a unit of its own, its
+# mean absolute error over that of a Gaussian; what is known of it counts more than the prior after so many rows.
+PRIOR_UNIT = 10.0
+MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
+MOST_UNITS = 10.0  # by which an error counts for the unit
+
+
+@entry(VECTOR, INDICES, NUMBER, NUMBER, NUMBER, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR)
+def judge_together(
+    Z: Array,
+    streams: Array,
+    memory: float,
+    warmup: float,
+    enough: float,
+    counts: Array,
+    tail: Array,
+    progress: Array,
+    units: Array,
+    evidence: Array,
+    surprise: Array,
+    found: Array,
+    kinds: Array,
+) -> None:
+    """Judge one error of each of some streams.
+
+    Args:
+        Z: (n,) errors in standard deviations, NaN where there is none; replaced by errors in units of their streams.
+        streams: (n,) different numbers of streams.
+        memory: rows over which units are taken.
+        warmup: rows of a stream before which it is not judged.
+        enough: scores of all streams that must be counted before any is.
+        counts: (2 SIDE,) of all streams, with tail (FITTED,) and progress (PROGRESS,).
+        units: (streams, 2) rows and mean absolute error of each stream.
+        evidence: (streams, WATCHED).
+        surprise: (n,), the result: -log of the p-values; NaN of streams that are not judged.
+        found: (n,), the result: the evidence of a change.
+        kinds: (n,), the result: which change it would be.
+    """
+    beyond = np.empty(2 * SIDE)
+    ready = progress[TOTAL] >= enough
+    if ready:
+        fit_when_due(counts, tail, progress)
+        add_up(counts, beyond)
+    for k in range(Z.size):
+        i, z = streams[k], Z[k]
+        surprise[k], found[k], kinds[k] = np.nan, 0.0, NONE
+        if np.isnan(z):
+            continue
+        rows, mean = units[i, 0], units[i, 1]
+        unit = (PRIOR_UNIT * MEAN_ABSOLUTE + rows * mean) / ((PRIOR_UNIT + rows) * MEAN_ABSOLUTE)
+        Z[k] = z / unit
+        units[i, 0] = min(rows + 1.0, memory)
+        units[i, 1] += (min(abs(z), MOST_UNITS * unit) - mean) / units[i, 0]
+        if ready and rows >= warmup:
+            surprise[k] = -math.log(p_value(nats(Z[k]), beyond, tail, progress))
+            bet(Z[k], beyond, counts, progress, evidence[i])
+            found[k], kinds[k] = of_change(evidence[i]), change_of(evidence[i])
+
+
+@entry(VECTOR, NUMBER, VECTOR, VECTOR)
+def count_together(Z: Array, kept: float, counts: Array, progress: Array) -> None:
+    """Count the scores of errors of many streams, after those before them have faded."""
+    fade(kept, counts, progress)
+    for z in Z:
+        if not np.isnan(z):
+            count(z, counts, progress)

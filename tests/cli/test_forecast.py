@@ -1,0 +1,144 @@
+"""The command ``streamgp forecast`` as users call it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import threading
+import time
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamgp.cli.app import app
+from streamgp.job.forecast import forecast_table
+
+
+def streamgp(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def rows_of(hours=24 * 8, seed=0):
+    rng = np.random.default_rng(seed)
+    start = datetime(2024, 3, 25)
+    y = 500 + 100 * np.sin(2 * np.pi * np.arange(hours) / 24) + 5 * rng.standard_normal(hours)
+    return [[str(start + timedelta(hours=h)), f"{y[h]:.2f}", "1.0"] for h in range(hours)]
+
+
+def table(path, rows):
+    path.write_text("time,load,weather\n" + "".join(",".join(row) + "\n" for row in rows))
+    return path
+
+
+def forecasts(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_quantiles_of_the_times_ahead_are_written(tmp_path):
+    out, page = tmp_path / "forecast.csv", tmp_path / "forecast.html"
+    source = table(tmp_path / "a.csv", rows_of())
+    done = streamgp("forecast", source, "--target", "load", "--ahead", "6h", "--seasons", "1d", "--out", out,
+                    "--quantiles", "0.9,0.1,0.5", "--report", page)  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    found = forecasts(out)
+    assert list(found[0]) == ["issued", "time", "q0.1", "q0.5", "q0.9"]
+    assert [row["time"] for row in found] == [f"2024-04-02 0{h}:00:00" for h in range(6)]
+    assert {row["issued"] for row in found} == {"2024-04-01 23:00:00"}
+    truth = 500 + 100 * np.sin(2 * np.pi * np.arange(6) / 24)
+    for row, value in zip(found, truth, strict=True):
+        assert float(row["q0.1"]) < float(row["q0.5"]) < float(row["q0.9"])
+        assert float(row["q0.5"]) == pytest.approx(value, abs=12.0)
+    assert "other columns are not used: the forecast is of the time alone" in done.stderr
+    text = page.read_text()
+    for words in ("load: forecast to 2024-04-02 05:00:00", "<polygon", "Components", "Coverage of past forecasts"):
+        assert words in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_a_messy_table_is_put_in_order_and_the_notes_say_what_was_wrong(tmp_path):
+    rows = rows_of()
+    rows[20][1] = ""
+    rows[40], rows[42] = rows[42], rows[40]
+    rows.insert(60, rows[59])
+    rows[80][0] = "yesterday"
+    del rows[100:104]
+    notes = []
+    issued = forecast_table(
+        str(table(tmp_path / "a.csv", rows)), "load", "3h", seasons=["1d"], out=tmp_path / "f.csv", tell=notes.append
+    )
+    for note in (
+        "1 rows left out: a time or a number cannot be read",
+        "2 rows earlier than the row before; sorted by time, or left out while following",
+        "1 rows repeated a time; the last of each counts",
+        "1 rows without a target: the model passes over them",
+        "2 gaps in the times: the model knows how long they are",
+    ):
+        assert note in notes
+    assert np.all(np.diff(issued.readings.times) > 0)
+    np.testing.assert_allclose(issued.forecast.median, 500 + 100 * np.sin(2 * np.pi * np.arange(3) / 24), atol=15.0)
+
+
+def test_zones_and_row_numbers_are_kept(tmp_path):
+    rows = [[row[0].replace(" ", "T") + "+02:00", row[1], row[2]] for row in rows_of(48)]
+    issued = forecast_table(str(table(tmp_path / "a.csv", rows)), "load", "1h", seasons=[], out=tmp_path / "f.ndjson")
+    line = json.loads((tmp_path / "f.ndjson").read_text().splitlines()[0])
+    assert line["time"] == "2024-03-27T00:00:00+02:00"
+    assert len(issued.forecast.times) == 1
+    plain = tmp_path / "b.csv"
+    plain.write_text("y\n" + "".join(f"{row[1]}\n" for row in rows))
+    issued = forecast_table(str(plain), "y", "5", seasons=[], out=tmp_path / "g.csv")
+    np.testing.assert_array_equal(issued.forecast.times, 48.0 + np.arange(5))
+
+
+def test_while_following_every_row_brings_a_forecast(tmp_path):
+    rows = rows_of(30)
+    source, out, stop = table(tmp_path / "a.csv", rows[:28]), tmp_path / "f.csv", threading.Event()
+    job = threading.Thread(
+        target=forecast_table,
+        args=(str(source), "load", "2h"),
+        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop},
+    )
+    job.start()
+    try:
+        _wait_for(out, 1 + 2)
+        with open(source, "a") as file:
+            file.write("".join(",".join(row) + "\n" for row in rows[28:]))
+        _wait_for(out, 1 + 6)
+    finally:
+        stop.set()
+        job.join(30)
+    found = forecasts(out)
+    assert [row["issued"] for row in found] == [rows[i][0] for i in (27, 27, 28, 28, 29, 29)]
+
+
+def _wait_for(path, lines):
+    for _ in range(1200):
+        if path.exists() and len(path.read_text().splitlines()) >= lines:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} has fewer than {lines} lines")
+
+
+def test_what_cannot_be_forecast_is_refused(tmp_path):
+    source = table(tmp_path / "a.csv", rows_of(5))
+    few = streamgp("forecast", source, "--target", "load", "--ahead", "6h")
+    assert few.exit_code == 3
+    assert "fewer than 10 rows with a number in 'load'" in few.stderr
+    for options, code, words in (
+        (["--target", "lode", "--ahead", "6h"], 3, "there is no column 'lode'"),
+        (["--target", "load", "--ahead", "soon"], 2, "ahead must be a length of time"),
+        (["--target", "load", "--ahead", "6h", "--quantiles", "0.1,much"], 2, "--quantiles expects probabilities"),
+        (["--target", "load", "--ahead", "6h", "--quantiles", "1.5"], 2, "must be above 0 and below 1"),
+        (["--target", "load", "--ahead", "6h", "--out", tmp_path / "f.xlsx"], 3, "unknown output format"),
+    ):
+        done = streamgp("forecast", source, *options)
+        assert done.exit_code == code, done.stderr
+        assert words in done.stderr
+    source = table(tmp_path / "b.csv", rows_of(30))
+    far = streamgp("forecast", source, "--target", "load", "--ahead", "20000h", "--seasons", "none")
+    assert far.exit_code == 2
+    assert "the most is 10000" in far.stderr

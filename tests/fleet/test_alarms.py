@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.fleet.alarms import Watch, discoveries, e_discoveries, level_of
+
+
+def rows(n, size, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, size, 1))
+    return X, np.sin(X[:, :, 0]) + 0.1 * rng.standard_normal((n, size))
+
+
+def fleet_of(size, **settings):
+    return sg.Fleet(sg.ISSGPR(features=10, noise=0.01), size=size, **settings)
+
+
+def standing_still(size, p=1):
+    """Predictions of 0 with a standard deviation of 1."""
+    return sg.Prediction(np.zeros((size, p)), np.full((size, p), 0.5), np.full((size, p), 0.5))
+
+
+def test_discoveries_are_those_of_the_definition():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        p = np.concatenate([rng.uniform(size=20), 10.0 ** -rng.uniform(1, 6, 5)])
+        sorted_ = np.sort(p)
+        k = max((k for k in range(1, 26) if sorted_[k - 1] <= 0.1 * k / 25), default=0)
+        np.testing.assert_array_equal(discoveries(p, 0.1), p <= (sorted_[k - 1] if k else -1))
+        e = 1.0 / p
+        largest = np.sort(e)[::-1]
+        k = max((k for k in range(1, 26) if largest[k - 1] >= 25 / (0.1 * k)), default=0)
+        np.testing.assert_array_equal(e_discoveries(e, 0.1, 25), e >= (largest[k - 1] if k else np.inf))
+
+
+def test_a_hundred_thousand_sensors_keep_their_budget():
+    rng = np.random.default_rng(2)
+    n, ticks = 100_000, 3000
+    for rate in (0.3, 0.1):
+        count = 0
+        for _ in range(ticks):
+            # Of uniform p-values only the smallest can be discoveries; those of at most 1e-3 are enough.
+            small = rng.uniform(0, 1e-3, rng.binomial(n, 1e-3))
+            p_values = np.concatenate([small, np.ones(n - len(small))])
+            count += np.count_nonzero(discoveries(p_values, level_of(rate)))
+        assert count / (ticks * rate) == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_fleet_keeps_its_budget_and_each_sensor_may_have_its_own_scale():
+    rng = np.random.default_rng(3)
+    size, ticks, rate = 1000, 400, 0.2
+    watch = Watch((rate, 0.0), size, 1)
+    scale, still, ids = np.exp(rng.normal(size=size)), standing_still(size), np.arange(size)
+    for t in range(ticks):
+        watch.judge(ids, np.full(size, t), still, scale[:, None] * rng.standard_t(5, (size, 1)), None)
+    kinds = [alarm.kind for alarm in watch.events()]
+    expected = rate * (ticks - 31)
+    assert 0.6 * expected < len(kinds) < 1.2 * expected
+
+
+def test_a_faulty_sensor_and_a_shifted_one_are_told_with_their_ids():
+    X, Y = rows(250, 40)
+    Y[200, 7] += 3.0
+    Y[210:, 11] += 1.0
+    fleet = fleet_of(40, alarms=0.01)
+    assert fleet.alarms() == []
+    p = fleet.track(X, Y)
+    assert str(p.alarm[200, 7]) == "spike"
+    assert p.surprise.shape == (250, 40)
+    told = {(alarm.id, alarm.kind): alarm for alarm in fleet.alarms()}
+    spike, level = told[7, "spike"], told[11, "level"]
+    assert (spike.row, spike.observed, spike.expected) == (200, Y[200, 7], p.mean[200, 7])
+    assert 210 < level.row < 235
+    assert {id_ for id_, _ in told} <= {7, 11}
+
+
+def test_rows_that_come_together_or_one_by_one_raise_the_same_alarms():
+    X, Y = rows(120, 20)
+    Y[100, 3] += 3.0
+    together, apart = fleet_of(20, alarms=0.01), fleet_of(20, alarms=0.01)
+    p = together.track(X, Y)
+    for t in range(120):
+        q = apart.track(X[t], Y[t])
+        np.testing.assert_allclose(q.surprise, p.surprise[t], rtol=1e-9)
+    assert [alarm[:3] for alarm in apart.alarms()] == [alarm[:3] for alarm in together.alarms()]
+    named = fleet_of(20, alarms=0.01)
+    named.learn_many(np.tile(np.arange(20), 120), X.reshape(-1, 1), Y.ravel())
+    assert [alarm[:3] for alarm in named.alarms()] == [alarm[:3] for alarm in together.alarms()]
+
+
+def test_alarms_are_saved_and_follow_models_that_come_and_go():
+    X, Y = rows(100, 20)
+    fleet = fleet_of(20, alarms="1/week")
+    times = 3600.0 * np.arange(100)
+    fleet.learn_many(X, Y, time=times)
+    restored = sg.from_bytes(fleet.to_bytes())
+    assert restored.to_bytes() == fleet.to_bytes()
+    for one in (fleet, restored):
+        one.remove([0, 5])
+        one.add(1)
+        one.replace(3, one.model(4))
+        one.learn_many(X[:1, :19], Y[:1, :19] + 5.0, time=times[-1:] + 3600.0)
+    assert restored.alarms() == fleet.alarms()
+    assert {alarm.id for alarm in fleet.alarms()} == set(range(19)) - {3, 18}
+
+
+def test_what_cannot_be_judged_gets_a_sentence():
+    X, Y = rows(3, 2)
+    with pytest.raises(ValueError, match="this fleet raises no alarms: build it with alarms="):
+        fleet_of(2).alarms()
+    with pytest.raises(ValueError, match="alarms must be a finite number above 0 and at most 0.5; got 2"):
+        fleet_of(2, alarms=2)
+    with pytest.raises(ValueError, match="QKLMS has none; use Calibrated around a model of numbers"):
+        sg.Fleet(sg.QKLMS(), size=2, alarms=0.1)
+    fleet = fleet_of(2, alarms="1/day")
+    with pytest.raises(ValueError, match="alarms='1/day' counts alarms by time, so that every row needs its own"):
+        fleet.track(X, Y)
+    assert fleet.rows_seen.tolist() == [0, 0]

@@ -1,0 +1,113 @@
+"""Requests that wait together are done together, short ones in the server's loop, and nobody can tell."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from streamgp.job.pipeline import Pipeline
+from streamgp.serve import hosted
+from streamgp.serve.learner import Learner, Op
+from streamgp.serve.messages import RefusedError, StreamSettings, encode
+from tests.serve.running import created, in_process, rows
+
+SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
+
+
+def learner(**settings):
+    """One that has learned 60 rows."""
+    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS, **settings), "t")
+    found.apply(Op("rows", rows=rows(60)))
+    return found
+
+
+@pytest.mark.parametrize("settings", [{}, {"lags": 2}, {"horizon": 2}], ids=str)
+def test_requests_done_together_give_the_answers_and_the_state_of_one_after_the_other(settings):
+    one_by_one, together = learner(**settings), learner(**settings)
+    ops = [Op("rows", rows=rows(n, 60 + at)) for at, n in enumerate([1, 3, 1, 2])]
+    ops[1].rows[1]["x"] = None
+    if not settings.get("horizon"):
+        ops[2:2] = [Op("predict", rows=[{"x": 3.0}])]
+    expected = [one_by_one.apply(op) for op in ops]
+    found = together.apply_all(ops)
+    assert [encode(outcome.answer) for outcome in found] == [encode(outcome.answer) for outcome in expected]
+    assert [outcome.points.tobytes() for outcome in found] == [outcome.points.tobytes() for outcome in expected]
+    assert together.to_bytes() == one_by_one.to_bytes()
+
+
+def test_a_bad_row_among_requests_done_together_is_refused_alone():
+    found = learner().apply_all([Op("rows", rows=[row]) for row in (*rows(1), {"x": "hot", "y": 1.0}, *rows(1, 1))])
+    assert [isinstance(outcome, RefusedError) for outcome in found] == [False, True, False]
+    assert "row 1 has 'hot' in the column 'x'" in found[1].message
+    assert [outcome.answer.seen for outcome in (found[0], found[2])] == [61, 62]
+
+
+def test_rows_up_to_the_one_after_which_a_model_is_built_are_calm():
+    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS | {"warmup": 80}), "t")
+    found.apply(Op("rows", rows=rows(60)))
+    assert [found.is_calm(n) for n in (1, 19, 20, 21)] == [True, True, False, False]
+    found.apply(Op("rows", rows=rows(20, 60)))
+    assert found.is_calm(10)
+
+
+@pytest.mark.parametrize(("short", "place"), [(1e9, "loop"), (0.0, "thread")])
+def test_short_requests_are_done_in_the_loop_and_others_in_a_thread(tmp_path, monkeypatch, short, place):
+    names, apply_all = [], Learner.apply_all
+
+    def noting(self, ops):
+        names.append(threading.current_thread().name)
+        return apply_all(self, ops)
+
+    monkeypatch.setattr(Learner, "apply_all", noting)
+    monkeypatch.setattr(hosted, "SHORT", short)
+    monkeypatch.setattr(hosted, "LOOKED", 1e9)
+    with in_process(tmp_path) as client:
+        path = created(client)
+        client.post(f"{path}/rows", json=rows(60))
+        client.post(f"{path}/rows", json=rows(1, 60))
+        names.clear()
+        assert client.post(f"{path}/rows", json=rows(1, 61)).json()["seen"] == 62
+    assert [name.startswith("stream") for name in names] == [place == "thread"]
+
+
+def test_requests_that_wait_are_done_together_and_one_that_fails_spoils_no_other(tmp_path, monkeypatch):
+    go, sizes, take = threading.Event(), [], Pipeline.take
+
+    def failing(self, block, ahead=False):
+        sizes.append(len(block.y))
+        if 13.0 in block.y:
+            take(self, block.part(0, 1), ahead)
+            raise ValueError("halfway")
+        return take(self, block, ahead)
+
+    with in_process(tmp_path) as client:
+        path, stream = created(client), client.service.streams["s"]
+        client.post(f"{path}/rows", json=rows(60))
+        monkeypatch.setattr(Pipeline, "take", failing)
+        for bad in (2.0, 13.0):
+            sizes.clear()
+            go.clear()
+            waiting = stream.call(lambda: b"%d" % go.wait(30))
+            asked = [stream.ask(Op("rows", rows=[{"x": 1.0, "y": y}])) for y in (1.0, bad, 3.0)]
+            go.set()
+            assert waiting.result(30) == b"1"
+            problems = [one.exception(30) for one in asked]
+            assert [str(problem) for problem in problems if problem] == (["halfway"] if bad == 13.0 else [])
+            assert sizes[0] == 3
+        assert client.get(path).json()["rows"] == 65
+
+
+def test_a_key_that_is_repeated_while_its_first_request_waits_is_done_once(tmp_path):
+    go = threading.Event()
+    with in_process(tmp_path) as client:
+        path, stream = created(client), client.service.streams["s"]
+        client.post(f"{path}/rows", json=rows(60))
+        stream.call(lambda: b"%d" % go.wait(30))
+        one = Op("rows", rows=rows(1))
+        first, again = (stream.ask(one, "k", b"digest") for _ in range(2))
+        other = stream.ask(one, "k", b"another")
+        go.set()
+        assert first.result(30) == again.result(30)
+        assert other.exception(30).code == "key_reused"
+        assert client.get(path).json()["rows"] == 61

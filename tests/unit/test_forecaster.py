@@ -1,0 +1,101 @@
+"""Forecaster: what the evidence supports is chosen, seasons are found, and forecasts are in the units of the series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.tuning.series import candidates, choose
+from streamgp.tuning.time import Series
+
+HOURS = np.arange(24.0 * 20)
+
+
+def seasonal(seed=0, period=24.0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    angle = 2 * np.pi * HOURS / period
+    return 50 + 6 * np.sin(angle) + 2 * np.cos(2 * angle) + noise * rng.standard_normal(len(HOURS))
+
+
+def test_the_season_is_found_and_continued():
+    forecaster = sg.Forecaster(seasonal(noise=0.2))
+    assert forecaster.chosen.structure.seasons == (24.0,)
+    truth = 50 + 6 * np.sin(2 * np.pi * np.arange(20, 21, 1 / 24)) + 2 * np.cos(4 * np.pi * np.arange(20, 21, 1 / 24))
+    ahead = forecaster.forecast(24)
+    np.testing.assert_array_equal(ahead.times, HOURS[-1] + np.arange(1.0, 25.0))
+    assert np.abs(ahead.median - truth).max() < 0.5
+
+
+def test_noise_has_no_season():
+    y = np.random.default_rng(3).standard_normal(300)
+    assert choose(y, np.arange(300.0)).structure.seasons == ()
+
+
+def test_a_day_that_is_found_in_dates_is_a_day():
+    minutes = np.cumsum(np.full(900, 17))  # rows that do not divide a day
+    y = np.sin(2 * np.pi * minutes / 1440) + 0.05 * np.random.default_rng(0).standard_normal(900)
+    series = Series(60.0 * minutes, y[:, None], 900)
+    assert candidates(series, (86400.0,))[0] == 86400.0
+    assert candidates(series)[0] == pytest.approx(86400.0, rel=0.02)
+
+
+def test_logarithms_are_modeled_where_the_noise_grows_with_the_level():
+    rng = np.random.default_rng(1)
+    y = np.exp(0.01 * HOURS + np.sin(2 * np.pi * HOURS / 24) + 0.2 * rng.standard_normal(len(HOURS)))
+    forecaster = sg.Forecaster(y, seasons=[24.0])
+    assert forecaster.chosen.structure.log
+    ahead = forecaster.forecast(24)
+    low, high = ahead.interval(0.9)
+    assert np.all(low > 0)
+    assert np.all((low < ahead.median) & (ahead.median < high))
+    np.testing.assert_allclose(np.log(high) - np.log(ahead.median), np.log(ahead.median) - np.log(low), rtol=1e-9)
+    product = np.prod(list(ahead.components.values()), axis=0) * np.exp(forecaster.chosen.center)
+    np.testing.assert_allclose(product, ahead.median, rtol=1e-9)
+
+
+def test_a_trend_is_chosen_where_there_is_one():
+    y = 0.5 * HOURS[:200] + np.random.default_rng(2).standard_normal(200)
+    forecaster = sg.Forecaster(y, seasons=[], log=False)
+    assert forecaster.chosen.structure.trend
+    np.testing.assert_allclose(forecaster.forecast(20).median, 0.5 * np.arange(200, 220), atol=3.0)
+
+
+def test_forecasts_are_in_the_units_of_the_series():
+    y = seasonal()
+    small, large = (sg.Forecaster(k * y, seasons=[24.0], log=False, trend=False).forecast(12) for k in (1.0, 1e6))
+    np.testing.assert_allclose(large.median, 1e6 * small.median, rtol=1e-4)
+    np.testing.assert_allclose(large.quantile(0.9), 1e6 * small.quantile(0.9), rtol=1e-4)
+
+
+def test_rows_learned_later_are_rows_learned_at_once():
+    y = seasonal()
+    some = sg.Forecaster(y, HOURS, seasons=[24.0], log=False, trend=False)
+    again = some.fresh()
+    again.learn(y[:100], HOURS[:100])
+    again.learn(y[100:], HOURS[100:])
+    np.testing.assert_allclose(again.forecast(30).median, some.forecast(30).median, rtol=1e-9)
+
+
+def test_gaps_and_dates_are_taken_as_they_are():
+    y = seasonal()
+    times = np.datetime64("2026-01-05") + HOURS.astype("timedelta64[h]")
+    keep = np.ones(len(y), dtype=bool)
+    keep[[50, 51, 52, 53, 120]] = False
+    y[200] = np.nan
+    forecaster = sg.Forecaster(y[keep], times[keep], seasons=["1d"], log=False, trend=False)
+    ahead = forecaster.forecast(times[-1] + np.arange(1, 25).astype("timedelta64[h]"))
+    assert list(ahead.components)[-1] == "day"
+    assert np.abs(ahead.median - seasonal(noise=0.0)[:24]).max() < 1.5
+
+
+def test_what_is_no_series_is_refused():
+    with pytest.raises(ValueError, match="y must be one series"):
+        sg.Forecaster(np.ones((30, 2)))
+    with pytest.raises(ValueError, match="y is infinite in row 2"):
+        sg.Forecaster([1.0, 2.0, np.inf, 3.0])
+    with pytest.raises(ValueError, match="log=True needs targets above 0"):
+        sg.Forecaster(np.arange(30.0) - 5, log=True)
+    positive = sg.Forecaster(np.exp(np.random.default_rng(0).standard_normal(60)), seasons=[], log=True, trend=False)
+    with pytest.raises(ValueError, match="a target is not above 0"):
+        positive.learn([-1.0])
