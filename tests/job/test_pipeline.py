@@ -327,3 +327,12 @@ def test_a_run_whose_parts_do_not_fit_is_refused_with_a_sentence():
     states |= {name: array for name, array in tensors.items() if not name.startswith("model/")}
     with pytest.raises(sg.SnapshotError, match="model is not the one that its settings say"):
         Pipeline.from_bytes(snapshot.packed(header | {"run": run}, states))
+
+
+def test_runs_of_older_versions_are_refused_with_the_way_to_go(monkeypatch, tmp_path):
+    with monkeypatch.context() as older:
+        older.setattr("streamgp.contract.snapshot.FORMAT", 2)
+        Pipeline(schema_of(2), "KRLST", SETTINGS).save(tmp_path / "run.sgp")
+    for load in (Pipeline.load, sg.load):
+        with pytest.raises(sg.SnapshotError, match="has format 2, this version .*: learn the stream again with this"):
+            load(tmp_path / "run.sgp")

@@ -103,6 +103,7 @@ class Pipeline:
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self._late = Tickets[int](self.request.run.pending) if schema.ticket else None
         self._moment = np.array([np.nan])  # the last time
+        self.scored: PredictedRows  # the rows whose targets came last
         self.previous: FloatArray  # the previous value as a prediction of the rows scored last
         self._count([], np.empty(0, dtype=int), np.empty(0), 1)
         if self.stream._needs_time and not schema.time:
@@ -173,8 +174,7 @@ class Pipeline:
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        parts, targets, previous, start = [self.model._empty()], [np.empty(0)], [np.empty(0)], 0
-        judged = [np.empty((2, 0))]
+        parts, scored, previous, judged, start = [], [], [], [], 0
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -182,19 +182,24 @@ class Pipeline:
             X, moments = np.ascontiguousarray(rows.X[start:stop]), None if time is None else time[start:stop]
             self.screening.keep(self.rows, X, y, moments)
             parts.append(self._track(X, y, moments))
-            targets.append(y)
+            scored.append(self.scored)
             previous.append(self.previous)
             judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
-        resolved, y = _joined(*parts), np.concatenate(targets)
-        numbers = np.arange(self.rows - n + 1, self.rows + 1)
-        self.previous = np.concatenate(previous)
-        predicted = self._with_alarms(self._predicted(resolved, numbers, rows.times, y), np.hstack(judged))
+        if len(parts) == 1:
+            resolved, predicted = parts[0], scored[0]
+        else:  # none, or several because the first rows were looked at again between them
+            resolved = _joined(self.model._empty(), *parts)
+            y = np.concatenate([np.empty(0), *(part.observed for part in scored)])
+            predicted = self._predicted(resolved, np.arange(self.rows - n + 1, self.rows + 1), None, y)
+            self.previous = np.concatenate([np.empty(0), *previous])
+            judged = [np.hstack([np.empty((2, 0)), *judged])]
+        predicted = self._with_alarms(predicted._replace(time=rows.times), judged[0])
         self.scored = predicted
         if h and ahead:
             coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
-            return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
+            return self._predicted(coming, predicted.row + h, None, np.full(n, np.nan))
         return predicted
 
     @property
@@ -278,7 +283,8 @@ class Pipeline:
         self, predictions: Sequence[MeasuredPrediction], numbers: np.ndarray, y: FloatArray, first: int
     ) -> CalibratedPrediction:
         """Score predictions of rows of the model whose targets have come; the first counts as this row."""
-        p = self._known(_joined(self.stream._empty(), *predictions), numbers)
+        p = predictions[0] if len(predictions) == 1 else _joined(self.stream._empty(), *predictions)
+        p = self._known(p, numbers)
         return self._score(p, y, first)
 
     def _score(self, p: MeasuredPrediction, y: FloatArray, first: int) -> CalibratedPrediction:
