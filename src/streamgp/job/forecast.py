@@ -17,7 +17,8 @@ import numpy as np
 from streamgp.job.job import first_rows
 from streamgp.settings import FloatArray, duration, probability
 from streamgp.tables import RowsError, WriteError
-from streamgp.tables.columns import RowEncoder, recognize, seconds
+from streamgp.tables.columns import RowEncoder, recognize
+from streamgp.tables.dates import seconds
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.numbers import as_number
 from streamgp.tables.writing import finite
