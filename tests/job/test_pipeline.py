@@ -40,7 +40,7 @@ def taken(pipeline, X, y, cuts=()):
     return {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in parts[0]._fields
-        if name not in ("time", "ticket")
+        if name not in ("time", "ticket", "p_value", "alarm")
     }
 
 

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamgp.auto.auto import Auto
-from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract import snapshot
-from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, packed, unpacked
+from streamgp.contract.prediction import packed, unpacked
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import MOST_INPUTS, default_lags, stream_model
+from streamgp.job.reading import ReadableRun
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
-from streamgp.job.yardsticks import Measured, MeasuredPrediction, only_where, yardsticks
+from streamgp.job.yardsticks import MeasuredPrediction, only_where, yardsticks
 from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
 from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
-from streamgp.wrappers.alarms import Alarm, Alarms, words
+from streamgp.wrappers.alarms import words
 from streamgp.wrappers.delayed import Ahead, Delayed, issued_width, learn_issued, unresolved
-from streamgp.wrappers.driftaware import DriftAware
-from streamgp.wrappers.wrapper import Wrapper
 
-DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
-DRIFT = {
-    "raised": "drift suspected, forgetting faster",
-    "kept": "drift confirmed, keeping the faster model",
-    "reverted": "false alarm, reverted",
-}
-ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
 MODEL = "model"  # in a file
-CHANGED = "the stream changed: models that learned only what came since err less"
 
 
-class Pipeline:
+class Pipeline(ReadableRun):
     """Predicts the target of every row before it learns it.
 
     Args:
@@ -105,7 +93,7 @@ class Pipeline:
         self._moment = np.array([np.nan])  # the last time
         self.scored: PredictedRows  # the rows whose targets came last
         self.previous: FloatArray  # the previous value as a prediction of the rows scored last
-        self._count([], np.empty(0, dtype=int), np.empty(0), 1)
+        self._count(_measured(self.stream._empty()), np.empty(0), 1)
         if self.stream._needs_time and not schema.time:
             which, instead = "half_life", "drop `half_life` to forget by rows"
             if not self.request.by_time:
@@ -114,52 +102,6 @@ class Pipeline:
                 f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is "
                 f"none; {instead}"
             )
-
-    def report_to(self, doing: Callable[[str], None]) -> None:
-        """Say from now on what the pipeline does, where that takes seconds.
-
-        Args:
-            doing: takes the sentences.
-        """
-        self._staged.doing = doing
-
-    @property
-    def _measured(self) -> Measured:
-        """The model and the yardsticks, which learn targets as they come."""
-        within: Any = self.stream._within if isinstance(self.stream, Delayed) else self.stream
-        return within  # type: ignore[no-any-return]
-
-    @property
-    def model(self) -> StreamModel:
-        """The model without the yardsticks."""
-        return self._measured._models[0]
-
-    @property
-    def _staged(self) -> Staged:
-        """The part of the model that is chosen and tuned."""
-        return next(one for one in self.model._family() if isinstance(one, Staged))
-
-    def is_calm(self, rows: int) -> bool:
-        """Whether so many more rows are learned without anything being built, tuned or learned again."""
-        look = self.screening.next_look(self.rows)
-        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
-
-    @property
-    def chosen(self) -> Chosen | None:
-        """Which models were chosen on the first rows, and why; None before."""
-        return self._staged.chosen
-
-    def score_summary(self) -> dict[str, Any]:
-        """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
-        return self.scores.summary() | self.scores.parts(self.rows)
-
-    @property
-    def input_names(self) -> list[str]:
-        """The name of every input of the model."""
-        first, target = 0 if self.horizon else 1, self.schema.target
-        columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
-        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
-        return self.schema.input_names + lagged
 
     # Rows.
 
@@ -174,7 +116,7 @@ class Pipeline:
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        parts, scored, previous, judged, start = [], [], [], [], 0
+        parts, targets, judged, start = [], [], [], 0
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -182,29 +124,23 @@ class Pipeline:
             X, moments = np.ascontiguousarray(rows.X[start:stop]), None if time is None else time[start:stop]
             self.screening.keep(self.rows, X, y, moments)
             parts.append(self._track(X, y, moments))
-            scored.append(self.scored)
-            previous.append(self.previous)
+            targets.append(y)
             judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
+        numbers = np.arange(self.rows - n + 1, self.rows + 1)
         if len(parts) == 1:
-            resolved, predicted = parts[0], scored[0]
+            resolved, predicted = parts[0], self.scored._replace(time=rows.times)
         else:  # none, or several because the first rows were looked at again between them
-            resolved = _joined(self.model._empty(), *parts)
-            y = np.concatenate([np.empty(0), *(part.observed for part in scored)])
-            predicted = self._predicted(resolved, np.arange(self.rows - n + 1, self.rows + 1), None, y)
-            self.previous = np.concatenate([np.empty(0), *previous])
-            judged = [np.hstack([np.empty((2, 0)), *judged])]
-        predicted = self._with_alarms(predicted._replace(time=rows.times), judged[0])
-        self.scored = predicted
+            resolved = _joined([_measured(self.stream._empty()), *parts])
+            y = np.concatenate([np.empty(0), *targets])
+            predicted = self._predicted(resolved, numbers, rows.times, y)
+            self.previous = resolved.yardsticks[0]
+        self.scored = predicted = self._with_alarms(predicted, np.hstack([np.empty((2, 0)), *judged]))
         if h and ahead:
-            coming = _joined(resolved[min(h, n) :], self._upcoming())[-n:] if n else resolved
-            return self._predicted(coming, predicted.row + h, None, np.full(n, np.nan))
+            coming = _measured(_joined([resolved[min(h, n) :], self._upcoming()])[-n:]) if n else resolved
+            return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
         return predicted
-
-    @property
-    def _alarms(self) -> Alarms | None:
-        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
 
     def _judged(self, n: int) -> FloatArray:
         """Surprises and kinds of alarms of the n rows that were learned last, (2, n)."""
@@ -215,29 +151,6 @@ class Pipeline:
         if self._alarms is None:
             return predicted
         return predicted._replace(p_value=np.exp(-judged[0]), alarm=words(judged[1]).tolist())
-
-    @property
-    def alarms(self) -> list[tuple[int, str]]:
-        """Where rows were abnormal: the number of the row, and a sentence."""
-        if (alarms := self._alarms) is None:
-            return []
-        return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
-
-    def _sentence(self, alarm: Alarm) -> str:
-        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
-        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
-        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
-
-    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
-        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
-        alarms = [] if self._alarms is None else self._alarms.events
-        ordered = sorted(alarms, key=lambda alarm: -alarm.surprise)[:most]
-        return [(alarm.row + 1, self._sentence(alarm)) for alarm in ordered]
-
-    @property
-    def alarm_counts(self) -> dict[str, int]:
-        """How many alarms there were of each kind; empty where rows are not judged."""
-        return {} if (alarms := self._alarms) is None else alarms.counts
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -250,20 +163,19 @@ class Pipeline:
         again._track(X, y, time if self.stream._needs_time else None)
         self.stream, self.scores, self._known_from = again.stream, again.scores, again._known_from
 
-    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> CalibratedPrediction:
+    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
         """Predict rows and learn them; score what was predicted."""
-        first, numbers = self.rows + 1, self.stream.rows_seen + np.arange(len(y))
         p = self._tracked(X, y, time)
+        self._count(p, y, self.rows + 1)
         self.rows += len(y)
-        return self._count([p], numbers, y, first)
+        return p
 
     def _tracked(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
         """Predict rows and learn them."""
-        seen = self.stream.rows_seen
+        numbers = self.stream.rows_seen + np.arange(len(y))
         p = _measured(self.stream.track(X, y, time=time))
-        # With a horizon a row's own target is known when others are predicted from it.
-        self._see(y, seen + np.arange(len(y)) + (not self.horizon))
-        return p
+        self._see(y, numbers + (not self.horizon))  # with a horizon a row is predicted from with its own target known
+        return self._known(p, numbers)
 
     def _see(self, y: FloatArray, rows: np.ndarray) -> None:
         """Targets come, each of which is known from a row of the model on."""
@@ -279,19 +191,11 @@ class Pipeline:
         own = only_where(after if needs_past else issued >= 0, p.own)
         return MeasuredPrediction.of(own, [np.where(after, p.yardsticks[0], np.nan), *p.yardsticks[1:]])
 
-    def _count(
-        self, predictions: Sequence[MeasuredPrediction], numbers: np.ndarray, y: FloatArray, first: int
-    ) -> CalibratedPrediction:
-        """Score predictions of rows of the model whose targets have come; the first counts as this row."""
-        p = predictions[0] if len(predictions) == 1 else _joined(self.stream._empty(), *predictions)
-        p = self._known(p, numbers)
-        return self._score(p, y, first)
-
-    def _score(self, p: MeasuredPrediction, y: FloatArray, first: int) -> CalibratedPrediction:
-        self.scored = self._predicted(p.own, first + np.arange(len(y)), None, y)
+    def _count(self, p: MeasuredPrediction, y: FloatArray, first: int) -> None:
+        """Score predictions whose targets have come; the first counts as this row."""
+        self.scored = self._predicted(p, first + np.arange(len(y)), None, y)
         self.previous = p.yardsticks[0]
         self.scores.add(self.scored, np.column_stack(p.yardsticks))
-        return p.own
 
     def _moments(self, times: list[str] | None) -> FloatArray | None:
         """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
@@ -311,17 +215,14 @@ class Pipeline:
         numbers = np.arange(self.rows + 1, self.rows + len(coming) + 1)
         return self._predicted(coming, numbers, None, np.full(len(coming), np.nan))
 
-    def _upcoming(self) -> Any:
+    def _upcoming(self) -> MeasuredPrediction:
         """What was predicted of the next rows; NaN where nothing could be."""
         ahead = next((one for one in self.model._family() if isinstance(one, Ahead)), None)
-        if ahead is None:
-            return self.model._empty()
-        coming = ahead.upcoming()
+        coming = self.model._empty() if ahead is None else ahead.upcoming()
         missing = np.full(self.horizon - len(coming), np.nan)  # before the first rows
-        padded = MeasuredPrediction.of(
-            coming._each(lambda part: np.concatenate([missing, part])), [np.empty(self.horizon)]
-        )
-        return self._known(padded, self.stream.rows_seen + np.arange(self.horizon)).own
+        own = coming._each(lambda part: np.concatenate([missing, part]))
+        p = MeasuredPrediction.of(own, [np.full(self.horizon, np.nan)] * len(self.scores.names))
+        return self._known(p, self.stream.rows_seen + np.arange(self.horizon))
 
     # Rows whose targets come late, under the tickets of a column.
 
@@ -329,9 +230,8 @@ class Pipeline:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
         judged = [np.empty((2, 0))]  # of these
-        issued: list[Any] = []
-        scored: list[tuple[MeasuredPrediction, int, float]] = []  # each with its row of the model, and the target
-        moments, observed = self._moments(rows.times), rows.y.copy()
+        issued, scored = [_measured(self.stream._empty())], [_measured(self.stream._empty())]
+        targets, moments, observed = [np.empty(0)], self._moments(rows.times), rows.y.copy()
         for i, (name, alone) in enumerate(rows.tickets or []):
             time, comes = None if moments is None else moments[i : i + 1], not np.isnan(rows.y[i])
             if name in late or (alone and comes):
@@ -343,32 +243,32 @@ class Pipeline:
                 p = self._resolved(number, y, time)
             else:
                 X = np.ascontiguousarray(self.encoder.fill(rows.part(i, i + 1)).X)
-                number = self.stream.rows_seen
                 if comes:
                     late.close(name)
                     y = observed[i : i + 1] = self.screening.take(rows.y[i : i + 1], self.rows + 1 + i)
                     p = self._tracked(X, y, time)
                 else:
-                    late.issue(name, number)
-                    p = _measured(self._delayed.issue(X[0]))
+                    late.issue(name, number := self.stream.rows_seen)
+                    p = self._known(_measured(self._delayed.issue(X[0])), np.array([number]))
                 new.append(i)
                 judged.append(self._judged(1) if comes else np.full((2, 1), np.nan))
-                issued.append(self._known(p, np.array([number])).own)
+                issued.append(p)
             if comes:
-                scored.append((p, number, float(y[0])))
-        numbers, targets = [number for _, number, _ in scored], [y for *_, y in scored]
-        self._count([p for p, *_ in scored], np.array(numbers, dtype=int), np.array(targets), self.scores.rows + 1)
+                scored.append(p)
+                targets.append(y)
+        self._count(_joined(scored), np.concatenate(targets), self.scores.rows + 1)
         times = None if rows.times is None else [rows.times[i] for i in new]
         row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         names = [rows.tickets[i].name for i in new] if rows.tickets else []
-        predicted = self._predicted(_joined(self.model._empty(), *issued), row, times, observed[new], names)
+        predicted = self._predicted(_joined(issued), row, times, observed[new], names)
         return self._with_alarms(predicted, np.hstack(judged))
 
     def _resolved(self, number: int, y: FloatArray, time: FloatArray | None) -> MeasuredPrediction:
         """Learn the target of a row of the model; what was predicted of it."""
         self._see(y, np.array([self.stream.rows_seen]))
-        return _measured(self._delayed.resolve(number, y[0], time=None if time is None else time[0]))
+        p = _measured(self._delayed.resolve(number, y[0], time=None if time is None else time[0]))
+        return self._known(p, np.array([number]))
 
     @property
     def _delayed(self) -> Delayed:
@@ -406,7 +306,7 @@ class Pipeline:
             lines: from ``issue``.
         """
         unknown = np.full(len(lines), np.nan)
-        return self._predicted(self._issued(lines).own, np.zeros(len(lines), dtype=int), None, unknown)
+        return self._predicted(self._issued(lines), np.zeros(len(lines), dtype=int), None, unknown)
 
     def _issued(self, lines: FloatArray) -> MeasuredPrediction:
         p = unpacked(lines[:, issued_width(self.stream) :], self.stream._empty(), 1)
@@ -430,17 +330,18 @@ class Pipeline:
             with stream._whole(quick=True):
                 learn_issued(stream, line, stream._screened(Y), conditions, last=False, unchanged=False)
             self.rows += 1
-        self._score(self._issued(lines), y, first)
+        self._count(self._issued(lines), y, first)
         return self.scored
 
     def _predicted(
         self,
-        p: CalibratedPrediction,
+        prediction: MeasuredPrediction,
         row: np.ndarray,
         time: list[str] | None,
         y: FloatArray,
         ticket: list[str] | None = None,
     ) -> PredictedRows:
+        p = prediction.own
         raw_lower, raw_upper = p.raw.interval(self.level)
         density, pit = p.log_density(y), p.pit(y)
         return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, pit, ticket)
@@ -564,62 +465,6 @@ class Pipeline:
         rows without effect."""
         return None if self._late is None else _counts(self._late)
 
-    @property
-    def watches_drift(self) -> bool:
-        """Whether changes are looked for: if it was not switched off, and the model can forget."""
-        if self.request.model == AUTO:
-            return self.request.run.drift
-        return isinstance(self._staged._model._within, DriftAware)
-
-    @property
-    def drift(self) -> list[tuple[int, str]]:
-        """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
-        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
-        if (auto := self._auto) is not None:
-            return [(row + first, CHANGED) for row in auto.changes]
-        watcher = self._staged._model._within
-        if not isinstance(watcher, DriftAware):
-            return []
-        return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
-
-    @property
-    def _auto(self) -> Auto | None:
-        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
-
-    @property
-    def inner(self) -> StreamModel:
-        """A copy of the model under the calibration, the detection of drift and the scaling."""
-        return self._innermost().copy()
-
-    def _innermost(self) -> StreamModel:
-        model: StreamModel = self._staged._model
-        while isinstance(model, Wrapper):
-            model = model._within
-        return model
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The present weight of each model, by name."""
-        return {self.request.model: 1.0} if (auto := self._auto) is None else auto.weights
-
-    @property
-    def diverged(self) -> list[str]:
-        """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
-        if (auto := self._auto) is None:
-            rmse, previous = (self.scores.summary()[name] for name in ("rmse", "rmse_previous_value"))
-            return [self.request.model] if np.isinf(rmse) or rmse > DIVERGED * previous > 0 else []
-        errors = auto.errors
-        known = [error for error in errors.values() if np.isfinite(error)]
-        far = DIVERGED * np.median(known) if known else np.inf
-        return [name for name, error in errors.items() if error > far > 0]
-
-    @property
-    def health(self) -> dict[str, Any]:
-        """Numerical repairs of the model, by kind and in all, and models that have diverged."""
-        health = self.model.health._replace(fill_values=self.screening.count)
-        return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
-
 
 def _counts(late: Tickets[int]) -> dict[str, int]:
     return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
@@ -636,6 +481,7 @@ def _measured(p: Any) -> MeasuredPrediction:
     return measured
 
 
-def _joined(*predictions: Any) -> Any:
+def _joined(predictions: Sequence[Any]) -> MeasuredPrediction:
     """Predictions of rows that follow each other, as one."""
-    return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+    joined: MeasuredPrediction = predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+    return joined

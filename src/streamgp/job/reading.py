@@ -1,0 +1,175 @@
+"""What can be read of a run: its model, what was chosen, changes, alarms, weights and health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streamgp.auto.auto import Auto
+from streamgp.auto.staged import Chosen, Staged
+from streamgp.contract.model import StreamModel
+from streamgp.job.request import AUTO, Request
+from streamgp.job.scores import RunningScores
+from streamgp.job.screening import Screening
+from streamgp.job.yardsticks import Measured
+from streamgp.tables.columns import Schema
+from streamgp.wrappers.alarms import Alarm, Alarms
+from streamgp.wrappers.delayed import Delayed
+from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.wrapper import Wrapper
+
+DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
+DRIFT = {
+    "raised": "drift suspected, forgetting faster",
+    "kept": "drift confirmed, keeping the faster model",
+    "reverted": "false alarm, reverted",
+}
+ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
+CHANGED = "the stream changed: models that learned only what came since err less"
+
+
+class ReadableRun:
+    """A run, as far as it is read and not changed."""
+
+    schema: Schema
+    request: Request
+    lags: int
+    horizon: int
+    rows: int  # so far
+    stream: Measured | Delayed  # the model and its yardsticks
+    screening: Screening
+    scores: RunningScores
+    _known_from: int  # the first row of the model that was predicted with a target known; -1: none was
+
+    def report_to(self, doing: Callable[[str], None]) -> None:
+        """Say from now on what the pipeline does, where that takes seconds.
+
+        Args:
+            doing: takes the sentences.
+        """
+        self._staged.doing = doing
+
+    @property
+    def _measured(self) -> Measured:
+        """The model and the yardsticks, which learn targets as they come."""
+        within: Any = self.stream._within if isinstance(self.stream, Delayed) else self.stream
+        return within  # type: ignore[no-any-return]
+
+    @property
+    def model(self) -> StreamModel:
+        """The model without the yardsticks."""
+        return self._measured._models[0]
+
+    @property
+    def _staged(self) -> Staged:
+        """The part of the model that is chosen and tuned."""
+        return next(one for one in self.model._family() if isinstance(one, Staged))
+
+    def is_calm(self, rows: int) -> bool:
+        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        look = self.screening.next_look(self.rows)
+        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """Which models were chosen on the first rows, and why; None before."""
+        return self._staged.chosen
+
+    def score_summary(self) -> dict[str, Any]:
+        """The scores over all rows by name, and of the first rows and those after them beside the yardsticks'."""
+        return self.scores.summary() | self.scores.parts(self.rows)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The name of every input of the model."""
+        first, target = 0 if self.horizon else 1, self.schema.target
+        columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
+        lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
+        return self.schema.input_names + lagged
+
+    # Changes and alarms.
+
+    @property
+    def _alarms(self) -> Alarms | None:
+        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+
+    @property
+    def alarms(self) -> list[tuple[int, str]]:
+        """Where rows were abnormal: the number of the row, and a sentence."""
+        if (alarms := self._alarms) is None:
+            return []
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
+
+    def _sentence(self, alarm: Alarm) -> str:
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
+        return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
+
+    def strangest(self, most: int = 10) -> list[tuple[int, str]]:
+        """The alarms with the largest surprise, the strangest first: the number of the row, and a sentence."""
+        alarms = [] if self._alarms is None else self._alarms.events
+        ordered = sorted(alarms, key=lambda alarm: -alarm.surprise)[:most]
+        return [(alarm.row + 1, self._sentence(alarm)) for alarm in ordered]
+
+    @property
+    def alarm_counts(self) -> dict[str, int]:
+        """How many alarms there were of each kind; empty where rows are not judged."""
+        return {} if (alarms := self._alarms) is None else alarms.counts
+
+    @property
+    def watches_drift(self) -> bool:
+        """Whether changes are looked for: if it was not switched off, and the model can forget."""
+        if self.request.model == AUTO:
+            return self.request.run.drift
+        return isinstance(self._staged._model._within, DriftAware)
+
+    @property
+    def drift(self) -> list[tuple[int, str]]:
+        """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
+        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
+        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
+        if (auto := self._auto) is not None:
+            return [(row + first, CHANGED) for row in auto.changes]
+        watcher = self._staged._model._within
+        if not isinstance(watcher, DriftAware):
+            return []
+        return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
+
+    @property
+    def _auto(self) -> Auto | None:
+        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
+
+    @property
+    def inner(self) -> StreamModel:
+        """A copy of the model under the calibration, the detection of drift and the scaling."""
+        return self._innermost().copy()
+
+    def _innermost(self) -> StreamModel:
+        model: StreamModel = self._staged._model
+        while isinstance(model, Wrapper):
+            model = model._within
+        return model
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The present weight of each model, by name."""
+        return {self.request.model: 1.0} if (auto := self._auto) is None else auto.weights
+
+    @property
+    def diverged(self) -> list[str]:
+        """The models of a committee that err beyond measure of late, and so have no weight; or the one of a run."""
+        if (auto := self._auto) is None:
+            rmse, previous = (self.scores.summary()[name] for name in ("rmse", "rmse_previous_value"))
+            return [self.request.model] if np.isinf(rmse) or rmse > DIVERGED * previous > 0 else []
+        errors = auto.errors
+        known = [error for error in errors.values() if np.isfinite(error)]
+        far = DIVERGED * np.median(known) if known else np.inf
+        return [name for name, error in errors.items() if error > far > 0]
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """Numerical repairs of the model, by kind and in all, and models that have diverged."""
+        health = self.model.health._replace(fill_values=self.screening.count)
+        return health._asdict() | {"repairs": health.repairs, "diverged": self.diverged}
