@@ -68,7 +68,8 @@ class Late(Wrapper):
 
     def _predicted_width(self, p: int) -> int:
         """Numbers of what was predicted."""
-        return packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1] * p
+        width: int = packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]
+        return width * p
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | self._waiting.arrays()
