@@ -262,7 +262,12 @@ class CalibratedPrediction(Prediction[Values]):
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
     parts: list[FloatArray] = []
-    prediction._bare()._each(lambda part: parts.append(np.broadcast_to(part, (len(part), p))))
+
+    def keep(part: FloatArray) -> FloatArray:
+        parts.append(np.broadcast_to(part, (len(part), p)))
+        return part
+
+    prediction._bare()._each(keep)
     return np.hstack(parts)
 
 
