@@ -26,6 +26,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "calibration.json"
 PAGE = ROOT / "docs" / "calibration.md"
 BEGIN, END = "<!-- table of calibration.py -->", "<!-- end of table -->"
 LEVEL, SKIP, WINDOW = 0.9, 500, 1000
+LEVELS, SETTLED = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999), 2000  # coverage of other levels counts from this row on
 
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -100,8 +101,16 @@ def run(model: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
                 "width": scores.width,
                 "interval_score": scores.interval_score,
                 "nlpd": scores.nlpd,
+                "crps": float(np.mean(predicted[SKIP:].crps(y[SKIP:]))),
+                "levels": levels_of(predicted[SETTLED:], y[SETTLED:]),
             }
     return result
+
+
+def levels_of(prediction: sg.Prediction, y: np.ndarray) -> dict[str, float]:
+    """The share of the targets within the interval of each level."""
+    surprise = prediction.p_value(y)
+    return {f"{level:g}": float(np.mean(surprise > 1.0 - level)) for level in LEVELS}
 
 
 def measure() -> dict[str, Any]:
@@ -126,29 +135,34 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
+    shown_levels = " | ".join(f"{level:.4g}%" for level in 100 * np.array(LEVELS))
     lines = [
-        "| stream | model | held, raw | held | in windows of 1000 | interval score, raw | interval score | ratio |",
-        "|---|---|---|---|---|---|---|---|",
+        "| stream | model | coverage, raw | coverage | in windows of 1000 | interval score, raw | interval score "
+        f"| ratio | CRPS ratio | {shown_levels} |",
+        "|---|---|---|---|---|---|---|---|---|" + len(LEVELS) * "---|",
     ]
     for name, stream in report["streams"].items():
         title = f"{name}, {stream['rows']} rows"
         for result in stream["results"]:
             raw, ours = result.get("raw"), result["calibrated"]
             model = f"`{result['model']}`" if "(" in result["model"] else result["model"]
-            held, score, ratio = "-", "-", "-"
+            covered, score, ratio, crps = "-", "-", "-", "-"
             if raw is not None:
-                held, score = f"{raw['coverage']:.1%}", shown(raw["interval_score"])
+                covered, score = f"{raw['coverage']:.1%}", shown(raw["interval_score"])
                 ratio = f"{ours['interval_score'] / raw['interval_score']:.2f}"
+                crps = f"{ours['crps'] / raw['crps']:.2f}"
             windows = f"{ours['lowest']:.1%} to {ours['highest']:.1%}"
             cells = (
                 title,
                 model,
-                held,
+                covered,
                 f"{ours['coverage']:.1%}",
                 windows,
                 score,
                 shown(ours["interval_score"]),
                 ratio,
+                crps,
+                *(f"{100 * share:.4g}" for share in ours["levels"].values()),
             )
             lines.append(f"| {' | '.join(cells)} |")
             title = ""

@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from streamgp.contract import tally
 from streamgp.job import Block, Job, report
-from streamgp.job.recorder import Recorder
+from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.report import write_plot, write_report
 from streamgp.tables import PredictedRows
 from tests.cli.browser import CHROMIUM, Browser
@@ -32,6 +33,7 @@ def test_a_report_is_one_page_with_all_it_needs_inside(tmp_path):
     assert (data["rows"], data["stride"], data["first"]) == (80, 1, 1)
     assert data["times"][-1] == "2024-01-04T07:00"
     assert sum(data["pit"]) == 80
+    assert re.fullmatch(r"Coverage by level: 50%: \d+\.\d%, 80%: .*, 99.9%: \d+\.\d%\.", data["levels"])
     assert data["scores"][0] == ["", "rows 1-80"]
     assert [line[0] for line in data["scores"][1:3]] == ["RMSE, streamgp", "RMSE, previous value"]
     assert data["samples"]["row"] == [80]
@@ -105,8 +107,9 @@ def predicted_rows(y, mean, start=0, times=False):
     n = len(y)
     row = np.arange(start + 1, start + n + 1)
     time = [f"t{i}" for i in row] if times else None
+    pit = stats.norm.cdf(y - mean)
     return PredictedRows(
-        row, time, mean, mean - 1.0, mean + 1.0, np.full(n, 0.6), y, -((y - mean) ** 2), mean - 2.0, mean + 2.0
+        row, time, mean, mean - 1.0, mean + 1.0, np.full(n, 0.6), y, -((y - mean) ** 2), mean - 2.0, mean + 2.0, pit
     )
 
 
@@ -156,6 +159,8 @@ def test_buckets_hold_the_extremes_and_sums_of_their_rows(rows):
     assert running["rmse"][-1] == pytest.approx(np.sqrt(np.mean(error**2)), abs=1e-12)
     assert running["coverage"][-1] == pytest.approx(np.mean(np.abs(error) <= 1.0), abs=1e-12)
     assert recorder.pit.sum() == error.size
+    for covered, reach in zip(recorder.covered, stats.norm.ppf(0.5 + np.array(LEVELS) / 2), strict=True):
+        assert covered == np.sum(np.abs(error) <= reach)
 
 
 def test_looks_at_the_model_are_thinned():

@@ -24,10 +24,6 @@ EXAMPLES = {
     "KRLST Student-t": lambda: sg.KRLST(
         capacity=8, forgetting=0.9, likelihood=sg.StudentT(0.2, dof=2.5), mode="injection", outputs="separate"
     ),
-    "KRLST over time": lambda: sg.KRLST(
-        capacity=8, forgetting=0.97, time=sg.Matern(1.5, lengthscale=5.0) + sg.Periodic(4.0)
-    ),
-    "ISSGPR over time": lambda: sg.ISSGPR(features=10, outputs="separate", time=sg.Trend(20.0)),
     "KRLS": lambda: sg.KRLS(capacity=8, noise=0.05),
     "KRLS least squares": lambda: sg.KRLS(capacity=8, noise=0.0, depth=2),
     "SWKRLS": lambda: sg.SWKRLS(capacity=8),

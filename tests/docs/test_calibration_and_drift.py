@@ -36,6 +36,11 @@ def test_committed_results_have_the_promised_coverage_at_no_worse_a_score(script
             assert ours["highest"] <= 0.97
             if "raw" in result:
                 assert ours["interval_score"] <= result["raw"]["interval_score"]
+                assert ours["crps"] <= result["raw"]["crps"]
+            for level, share in ours["levels"].items():
+                nominal, rows = float(level), stream["rows"] - script.SETTLED
+                chance = 2 * (nominal * (1 - nominal) / rows) ** 0.5  # two standard deviations of the share itself
+                assert abs(share - nominal) <= max(0.01, chance) if nominal < 0.999 else 0.997 <= share <= 0.9997
 
 
 def test_a_stream_gives_the_committed_results_again(script):

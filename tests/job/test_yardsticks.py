@@ -119,7 +119,7 @@ def test_a_part_compares_all_on_the_same_rows():
     said[600, 0] = np.nan
     width = rng.uniform(1.0, 3.0, size=n)
     nothing = np.full(n, np.nan)
-    rows = PredictedRows(np.arange(1, n + 1), None, mean, mean - width, mean + width, nothing, y, *[nothing] * 3)
+    rows = PredictedRows(np.arange(1, n + 1), None, mean, mean - width, mean + width, nothing, y, *[nothing] * 4)
     scores = RunningScores(["a", "b", "c"])
     for a, b in ((0, 1), (1, 480), (480, 700), (700, n)):
         part = PredictedRows(*(None if column is None else column[a:b] for column in rows))

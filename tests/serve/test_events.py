@@ -64,6 +64,22 @@ def test_rows_and_drift_are_sent_as_they_come(client):
     assert "model" in [kind for kind, _, _ in listening.events]
 
 
+def test_an_abnormal_row_is_an_event_a_change_and_a_count(client):
+    settings = {"capacity": 8, "tune": False, "warmup": 30, "alarms": 1e-3}
+    path = created(client, "strange", model="KRLST", settings=settings)
+    client.post(f"{path}/rows", json=rows(200))
+    listening = Listening(client, path, 2)
+    client.post(f"{path}/rows", json=[rows(1, 200)[0] | {"y": 40.0}])
+    client.post(f"{path}/rows", json=rows(1, 201))
+    listening.join(20)
+    [event] = [data for kind, data, _ in listening.events if kind == "alarm"]
+    assert event["row"] == 201
+    assert event["text"].startswith("alarm, one row: 40 observed, ")
+    detail = client.get(path).json()
+    assert {"row": 201, "event": event["text"]} in detail["drift"]
+    assert f'streamgp_alarms_total{{stream="strange"}} {detail["health"]["alarms"]}' in client.get("/metrics").text
+
+
 def test_a_listener_that_comes_back_gets_what_it_missed_and_nothing_twice(client):
     path = created(client, "resumed")
     listening = Listening(client, path, 10)

@@ -373,6 +373,17 @@ def test_rows_without_times_follow_each_other():
     assert one.predict_one(Z[0]).mean == other.predict_one(Z[0], time=30.0).mean
 
 
+def test_time_passes_also_before_the_first_target():
+    X, y, Z, _ = stream(np.arange(30.0))
+    Y = np.column_stack([y, -y])
+    one, other = (sg.KRLST(capacity=8, time=SMOOTH + SEASON) for _ in range(2))
+    for x in X[:5]:
+        one.observe_one(x)
+    one.learn_many(X[5:], Y[5:])
+    other.learn_many(X[5:], Y[5:], time=np.arange(5.0, 30.0))
+    np.testing.assert_array_equal(one.predict_one(Z[0]).mean, other.predict_one(Z[0], time=30.0).mean)
+
+
 def test_missing_targets_cost_nothing():
     times = irregular()
     X, y, Z, later = stream(times)

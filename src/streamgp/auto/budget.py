@@ -1,8 +1,8 @@
 """Budget: how much of the processor's time a row may take, and what that pays for.
 
 Times come from a fixed table, not from the machine: the same setting gives the same members, and so the same numbers,
-everywhere. The table is what benchmarks/auto_cost.py measures on one core of a server, rounded; a machine that is
-twice as fast takes half of each.
+everywhere. The table is rounded from rows in blocks on one idle core of a server; benchmarks/auto_cost.py prints what
+another machine takes beside it. Rows that come one by one take about half a millisecond more, whatever the members.
 """
 
 from __future__ import annotations

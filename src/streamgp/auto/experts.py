@@ -12,6 +12,7 @@ alarm costs time and makes no prediction worse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -186,6 +187,11 @@ class Experts(Staged):
         return CalibratedPrediction(
             mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise), prediction.shape
         )
+
+    def _told(self) -> Prediction:
+        told = self._model._told()
+        known = math.isfinite(told.mean + told.raw.variance + told.raw.noise)
+        return told if known else self._said(told)._each(float)
 
     # When members change.
 
@@ -468,7 +474,10 @@ class Experts(Staged):
             committee.retire(self.names.index(name))
             self.names = tuple(one for one in self.names if one != name)
 
-    # Experts remember no inputs, whoever they are at the moment.
+    # Experts remember no inputs, and no targets but those of rows, whoever they are at the moment.
+
+    def _note_target(self, y: FloatArray) -> None:
+        """Nothing to remember."""
 
     def _memory_arrays(self) -> list[FloatArray]:
         return []

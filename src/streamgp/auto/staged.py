@@ -132,9 +132,7 @@ class Staged(Quick):
         return row
 
     def _told(self) -> Prediction:
-        told = self._model._told()
-        said = self._said(told)
-        return said if said is told else said._each(float)
+        return self._model._told()
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""

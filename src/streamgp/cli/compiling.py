@@ -15,6 +15,7 @@ MODULES = (
     "process.memory",
     "process.temporal",
     "contract.checks",
+    "contract.ladder",
     "kernels.program",
     "batch.spectrum",
     "filters.rules",

@@ -5,190 +5,214 @@ so are two halves of different Gaussians. Beyond the outermost ones the tails ar
 
     P(error > last + t) = P(error > last) (1 + xi t / sigma)^(-1 / xi)        xi >= 0; exponential at xi = 0,
 
-or go on as the outermost pieces where no tail is given. All functions broadcast over rows and outputs.
+or go on as the outermost pieces where there is no sigma.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from streamgp.compiled import MATRIX, VECTOR, WHOLE, compile_now, compiled, entry
 from streamgp.settings import FloatArray
+
+Array = NDArray
 
 LEAST_DEVIATION = 1e-150  # of a piece; its square is still a number
 LOG_ROOT_2PI = 0.9189385332046727
 ROOT_PI = 1.7724538509055159
-
-
-class Tail(NamedTuple):
-    """A generalized Pareto tail, in units of the errors.
-
-    Args:
-        xi: how heavy it is, at least 0 and below 1.
-        sigma: its scale.
-    """
-
-    xi: FloatArray
-    sigma: FloatArray
+ROOT_HALF = 0.7071067811865476
+LEAST_XI = 1e-12  # less is an exponential tail
+BELOW, LOG_DENSITY, SQUARED, QUANTILE = range(4)
+LOWER, UPPER = 0, 2  # where the numbers of the tails are: xi, then sigma
 
 
 class Ladder(NamedTuple):
-    """Quantiles of the errors.
+    """Quantiles of the errors; the functions broadcast over rows and outputs.
 
     Args:
         scores: (k,) the normal scores of their probabilities, rising.
         errors: (k, ...) the quantiles, rising.
-        lower: the tail below the first; None: as the first piece.
-        upper: the tail above the last; None: as the last piece.
+        tails: (4, ...) xi and sigma of the lower tail, then of the upper one; sigma 0: as the outermost piece.
     """
 
     scores: FloatArray
     errors: FloatArray
-    lower: Tail | None = None
-    upper: Tail | None = None
+    tails: FloatArray
 
     @property
     def mirrored(self) -> Ladder:
         """The distribution of the errors with the other sign."""
-        return Ladder(-self.scores[::-1], -self.errors[::-1], self.upper, self.lower)
+        return Ladder(-self.scores[::-1], -self.errors[::-1], self.tails[[2, 3, 0, 1]])
 
     def below(self, error: FloatArray) -> FloatArray:
         """The probability of an error at most as large, without cancellation where it is small."""
-        piece = self._piece(error)
-        result = ndtr(piece.score)
-        if self.lower is not None:
-            beyond = piece.first - error
-            result = np.where(beyond > 0.0, ndtr(self.scores[0]) * _decay(self.lower, beyond), result)
-        if self.upper is not None:
-            beyond = error - piece.last
-            result = np.where(beyond > 0.0, 1.0 - ndtr(-self.scores[-1]) * _decay(self.upper, beyond), result)
-        return np.asarray(result)
+        return self._evaluated(BELOW, error)
 
     def at(self, score: FloatArray) -> FloatArray:
         """The quantile of the probability with this normal score."""
-        shape = np.broadcast_shapes(score.shape, self.errors.shape[1:])
-        errors = _spread(self.errors, shape)
-        k = np.clip(np.searchsorted(self.scores, score) - 1, 0, self.scores.size - 2)
-        low, high = (np.take_along_axis(errors, np.broadcast_to(i, shape)[None], 0)[0] for i in (k, k + 1))
-        step = (score - self.scores[k]) / (self.scores[k + 1] - self.scores[k])
-        with np.errstate(invalid="ignore"):
-            result = np.asarray(low + step * (high - low))
-        nothing = np.isinf(high - low)  # is claimed
-        result = np.where(nothing, np.where(score == 0.0, 0.0, np.copysign(np.inf, score)), result)
-        if self.lower is not None:
-            reach = _reach(self.lower, ndtr(score) / ndtr(self.scores[0]))
-            result = np.where(score < self.scores[0], errors[0] - reach, result)
-        if self.upper is not None:
-            reach = _reach(self.upper, ndtr(-score) / ndtr(-self.scores[-1]))
-            result = np.where(score > self.scores[-1], errors[-1] + reach, result)
-        return result
+        return self._evaluated(QUANTILE, score)
 
     def log_density(self, error: FloatArray) -> FloatArray:
         """The log density of an error."""
-        piece = self._piece(error)
-        with np.errstate(over="ignore"):
-            result = -LOG_ROOT_2PI - np.log(piece.deviation) - 0.5 * piece.score**2
-        for tail, beyond, score in (
-            (self.lower, piece.first - error, self.scores[0]),
-            (self.upper, error - piece.last, -self.scores[-1]),
-        ):
-            if tail is not None:
-                t = np.maximum(beyond, 0.0) / tail.sigma
-                log_tail = np.log(ndtr(score)) - np.log(tail.sigma) - _log_growth(tail.xi, t) - np.log1p(tail.xi * t)
-                result = np.where(beyond > 0.0, log_tail, result)
-        return np.asarray(result)
+        return self._evaluated(LOG_DENSITY, error)
 
     def crps(self, error: FloatArray) -> FloatArray:
         """The continuous ranked probability score: the integral of the squared cdf below the error and that above."""
-        return self._squared_below(error) + self.mirrored._squared_below(-error)
+        return self._evaluated(SQUARED, error) + self.mirrored._evaluated(SQUARED, -error)
 
-    def _squared_below(self, error: FloatArray) -> FloatArray:
-        """The integral of the squared cdf up to an error."""
-        piece = self._piece(error)
-        deviations = _spread(_deviations(self), error.shape)
-        at_knots = _squared(self.scores).reshape(-1, *(1,) * error.ndim)
-        if self.lower is None:
-            first = deviations[0] * at_knots[0]
+    def _evaluated(self, what: int, values: FloatArray) -> FloatArray:
+        own = self.errors.shape[1:]
+        if values.shape != own:
+            shape = np.broadcast_shapes(values.shape, own)
+            values = np.broadcast_to(values, shape)
+            if math.prod(own) > 1 and own != shape:  # each row several times
+                parts = (np.broadcast_to(_rows(part, shape), (len(part), *shape)) for part in self[1:])
+                return Ladder(self.scores, *parts)._evaluated(what, values)
+        errors, tails = (np.ascontiguousarray(part.reshape(len(part), -1).T) for part in self[1:])
+        out = np.empty(values.shape)
+        compile_now(evaluate)
+        evaluate(what, self.scores, errors, tails, np.ascontiguousarray(values).reshape(-1), out.reshape(-1))
+        return out
+
+
+def _rows(part: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    return part.reshape(len(part), *(1,) * (len(shape) - part.ndim + 1), *part.shape[1:])
+
+
+@entry(WHOLE, VECTOR, MATRIX, MATRIX, VECTOR, VECTOR)
+def evaluate(what: int, scores: Array, errors: Array, tails: Array, values: Array, out: Array) -> None:
+    """One of the functions of ladders, one for each value or one for all."""
+    for i in range(values.size):
+        row = i if errors.shape[0] > 1 else 0
+        if what == BELOW:
+            out[i] = below(scores, errors[row], tails[row], values[i])
+        elif what == LOG_DENSITY:
+            out[i] = log_density(scores, errors[row], tails[row], values[i])
+        elif what == SQUARED:
+            out[i] = squared_below(scores, errors[row], tails[row], values[i])
         else:
-            first = ndtr(self.scores[0]) ** 2 * self.lower.sigma / (2.0 - self.lower.xi)
-        steps = deviations * np.diff(at_knots, axis=0)
-        before = first + np.concatenate([np.zeros((1, *error.shape)), np.cumsum(steps, axis=0)])
-        done = np.take_along_axis(before, piece.number[None], 0)[0]
-        since = _squared(piece.score) - _squared(self.scores[piece.number])
-        result = done + piece.deviation * since
-        if self.lower is not None:
-            t = np.maximum(piece.first - error, 0.0) / self.lower.sigma
-            result = np.where(error < piece.first, first * _shrunk(self.lower.xi, t, 2.0), result)
-        if self.upper is not None:
-            xi, sigma, share = self.upper.xi, self.upper.sigma, ndtr(-self.scores[-1])
-            beyond = np.maximum(error - piece.last, 0.0)
-            t = beyond / sigma
-            once = sigma / (1.0 - xi) * (1.0 - _shrunk(xi, t, 1.0))
-            twice = sigma / (2.0 - xi) * (1.0 - _shrunk(xi, t, 2.0))
-            past = before[-1] + beyond - 2.0 * share * once + share**2 * twice
-            result = np.where(error > piece.last, past, result)
-        return np.asarray(result)
-
-    def _piece(self, error: FloatArray) -> _Piece:
-        errors, deviations = _spread(self.errors, error.shape), _spread(_deviations(self), error.shape)
-        number = np.sum(errors[1:-1] <= error, axis=0)
-        start, deviation = (np.take_along_axis(part, number[None], 0)[0] for part in (errors, deviations))
-        with np.errstate(over="ignore", invalid="ignore"):
-            score = self.scores[number] + (error - start) / deviation
-        score = np.where(np.isinf(deviation), 0.0, score)  # nothing is claimed
-        return _Piece(number, deviation, score, errors[0], errors[-1])
+            out[i] = quantile(scores, errors[row], tails[row], values[i])
 
 
-class _Piece(NamedTuple):
-    """Where errors lie on a ladder: between which two quantiles, their normal scores, and the outermost quantiles."""
-
-    number: NDArray[np.intp]
-    deviation: FloatArray
-    score: FloatArray
-    first: FloatArray
-    last: FloatArray
+@compiled
+def ndtr(z: float) -> float:
+    """The normal cdf."""
+    return 0.5 * math.erfc(-ROOT_HALF * z)
 
 
-def _spread(parts: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Numbers of each quantile for rows of this shape."""
-    axes = len(shape) - (parts.ndim - 1)
-    return np.broadcast_to(parts.reshape(len(parts), *(1,) * axes, *parts.shape[1:]), (len(parts), *shape))
+@compiled
+def deviation(scores: Array, errors: Array, k: int) -> float:
+    """The standard deviation of the Gaussian of which piece k is a part."""
+    return float(max((errors[k + 1] - errors[k]) / (scores[k + 1] - scores[k]), LEAST_DEVIATION))
 
 
-def _deviations(ladder: Ladder) -> FloatArray:
-    """The standard deviation of the Gaussian of which each piece is a part."""
-    widths = np.diff(ladder.scores).reshape(-1, *(1,) * (ladder.errors.ndim - 1))
-    with np.errstate(invalid="ignore"):  # infinite bounds
-        return np.maximum(np.diff(ladder.errors, axis=0) / widths, LEAST_DEVIATION)
+@compiled
+def piece(errors: Array, error: float) -> int:
+    """The piece of an error."""
+    k = 0
+    while k < errors.size - 2 and errors[k + 1] <= error:
+        k += 1
+    return k
 
 
-def _squared(z: FloatArray) -> FloatArray:
-    """The integral of the squared normal cdf up to z."""
-    cdf, density = ndtr(z), np.exp(-0.5 * z * z - LOG_ROOT_2PI)
-    return np.asarray(z * cdf * cdf + 2.0 * cdf * density - ndtr(np.sqrt(2.0) * z) / ROOT_PI)
+@compiled
+def score_of(scores: Array, errors: Array, k: int, error: float) -> float:
+    """The normal score of an error on piece k; 0 where nothing is claimed."""
+    spread = deviation(scores, errors, k)
+    if np.isinf(spread):
+        return 0.0
+    return float(scores[k] + (error - errors[k]) / spread)
 
 
-def _log_growth(xi: FloatArray, t: FloatArray) -> FloatArray:
+@compiled
+def log_growth(xi: float, t: float) -> float:
     """log(1 + xi t) / xi, which is t at xi = 0."""
-    safe = np.maximum(xi, 1e-12)
-    return np.where(xi > 1e-12, np.log1p(safe * t) / safe, t)
+    return math.log1p(xi * t) / xi if xi > LEAST_XI else t
 
 
-def _decay(tail: Tail, beyond: FloatArray) -> FloatArray:
-    """The share of a tail beyond the ladder that lies farther than this."""
-    return np.exp(-_log_growth(tail.xi, np.maximum(beyond, 0.0) / tail.sigma))
+@compiled
+def below(scores: Array, errors: Array, tails: Array, error: float) -> float:
+    last = errors.size - 1
+    if error < errors[0] and tails[LOWER + 1] > 0.0:
+        t = (errors[0] - error) / tails[LOWER + 1]
+        return ndtr(scores[0]) * math.exp(-log_growth(tails[LOWER], t))
+    if error > errors[last] and tails[UPPER + 1] > 0.0:
+        t = (error - errors[last]) / tails[UPPER + 1]
+        return 1.0 - ndtr(-scores[last]) * math.exp(-log_growth(tails[UPPER], t))
+    return ndtr(score_of(scores, errors, piece(errors, error), error))
 
 
-def _shrunk(xi: FloatArray, t: FloatArray, power: float) -> FloatArray:
+@compiled
+def log_density(scores: Array, errors: Array, tails: Array, error: float) -> float:
+    last = errors.size - 1
+    for side in range(2):
+        xi, sigma = tails[2 * side], tails[2 * side + 1]
+        beyond = errors[0] - error if side == 0 else error - errors[last]
+        if beyond > 0.0 and sigma > 0.0:
+            t = beyond / sigma
+            return math.log(ndtr(-abs(scores[side * last])) / sigma) - log_growth(xi, t) - math.log1p(xi * t)
+    k = piece(errors, error)
+    z = score_of(scores, errors, k, error)
+    return -LOG_ROOT_2PI - math.log(deviation(scores, errors, k)) - 0.5 * z * z
+
+
+@compiled
+def quantile(scores: Array, errors: Array, tails: Array, score: float) -> float:
+    last = scores.size - 1
+    if score < scores[0] and tails[LOWER + 1] > 0.0:
+        return float(errors[0] - tails[LOWER + 1] * reached(tails[LOWER], ndtr(score) / ndtr(scores[0])))
+    if score > scores[last] and tails[UPPER + 1] > 0.0:
+        return float(errors[last] + tails[UPPER + 1] * reached(tails[UPPER], ndtr(-score) / ndtr(-scores[last])))
+    k = piece(scores, score)
+    if np.isinf(errors[k + 1] - errors[k]):  # nothing is claimed
+        return 0.0 if score == 0.0 else math.copysign(np.inf, score)
+    share = (score - scores[k]) / (scores[k + 1] - scores[k])
+    return float(errors[k] + share * (errors[k + 1] - errors[k]))
+
+
+@compiled
+def reached(xi: float, share: float) -> float:
+    """How many scales from its beginning this share of a tail lies."""
+    log_share = -math.log(max(share, 1e-320))
+    return math.expm1(xi * log_share) / xi if xi > LEAST_XI else log_share
+
+
+@compiled
+def squared_normal(z: float) -> float:
+    """The integral of the squared normal cdf up to z."""
+    cdf, density = ndtr(z), math.exp(-0.5 * z * z - LOG_ROOT_2PI)
+    return z * cdf * cdf + 2.0 * cdf * density - ndtr(math.sqrt(2.0) * z) / ROOT_PI
+
+
+@compiled
+def shrunk(xi: float, t: float, power: float) -> float:
     """The share of the integral of a power of a tail that lies beyond t scales."""
-    return (1.0 + xi * t) * np.exp(-power * _log_growth(xi, t))
+    return (1.0 + xi * t) * math.exp(-power * log_growth(xi, t))
 
 
-def _reach(tail: Tail, share: FloatArray) -> FloatArray:
-    """How far beyond the ladder this share of a tail lies: the inverse of _decay."""
-    log_share = -np.log(np.clip(share, 1e-320, 1.0))
-    safe = np.maximum(tail.xi, 1e-12)
-    return np.asarray(tail.sigma * np.where(tail.xi > 1e-12, np.expm1(safe * log_share) / safe, log_share))
+@compiled
+def squared_below(scores: Array, errors: Array, tails: Array, error: float) -> float:
+    """The integral of the squared cdf up to an error."""
+    last = errors.size - 1
+    xi, sigma = tails[LOWER], tails[LOWER + 1]
+    if sigma > 0.0:
+        total = ndtr(scores[0]) ** 2 * sigma / (2.0 - xi)
+        if error < errors[0]:
+            return float(total * shrunk(xi, (errors[0] - error) / sigma, 2.0))
+    else:
+        total = deviation(scores, errors, 0) * squared_normal(scores[0])
+    xi, sigma = tails[UPPER], tails[UPPER + 1]
+    end = last if error > errors[last] and sigma > 0.0 else piece(errors, error)
+    for k in range(end):
+        total += deviation(scores, errors, k) * (squared_normal(scores[k + 1]) - squared_normal(scores[k]))
+    if end < last:
+        z = score_of(scores, errors, end, error)
+        return float(total + deviation(scores, errors, end) * (squared_normal(z) - squared_normal(scores[end])))
+    t, share = (error - errors[last]) / sigma, ndtr(-scores[last])
+    once = sigma / (1.0 - xi) * (1.0 - shrunk(xi, t, 1.0))
+    twice = sigma / (2.0 - xi) * (1.0 - shrunk(xi, t, 2.0))
+    return float(total + sigma * t - 2.0 * share * once + share * share * twice)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
-from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder, Tail
+from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
 from streamgp.settings import FloatArray, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
@@ -196,6 +196,10 @@ class CalibratedPrediction(Prediction[Values]):
         """Return the log density of the observation y."""
         return plain(self._ladder.log_density(numbers(y, "y") - self.mean))
 
+    def cdf(self, y: Any) -> Any:
+        """Return the probability that the observation is at most y."""
+        return plain(self._ladder.below(numbers(y, "y") - self.mean))
+
     def crps(self, y: Any) -> Any:
         """Return the continuous ranked probability score of y, in the units of y: less is better."""
         return plain(self._ladder.crps(numbers(y, "y") - self.mean))
@@ -212,18 +216,17 @@ class CalibratedPrediction(Prediction[Values]):
     @property
     def _ladder(self) -> Ladder:
         """The distribution of the errors."""
-        below, above = np.asarray(self.mean - self.lower), np.asarray(self.upper - self.mean)
+        below: FloatArray = np.asarray(self.mean - self.lower)
+        above: FloatArray = np.asarray(self.upper - self.mean)
         if not self.shape:
             z = gaussian_reach(self.level)
-            return Ladder(np.array([-z, 0.0, z]), np.stack([-below, np.zeros_like(below), above]))
+            errors = np.stack([-below, np.zeros_like(below), above])
+            return Ladder(np.array([-z, 0.0, z]), errors, np.zeros((4, *below.shape)))
         shape = np.asarray(self.shape)
-        ratios, tails = shape[:-4], shape[-4:]
-        errors = np.where(ratios < 0.0, below, above) * ratios
-        lower, upper = (
-            Tail(xi, np.maximum(sigma * reach, LEAST_DEVIATION))
-            for xi, sigma, reach in ((tails[0], tails[1], below), (tails[2], tails[3], above))
-        )
-        return Ladder(ndtri(ladder_levels(self.level)), errors, lower, upper)
+        ratios, tails = shape[:-4], shape[-4:].copy()
+        tails[1] = np.maximum(tails[1] * below, LEAST_DEVIATION)
+        tails[3] = np.maximum(tails[3] * above, LEAST_DEVIATION)
+        return Ladder(_ladder_scores(self.level), np.where(ratios < 0.0, below, above) * ratios, tails)
 
     def _side(self, error: FloatArray) -> FloatArray:
         """The standard deviation on the side of an error; rounding may leave none beside a large mean."""
@@ -286,6 +289,12 @@ def ladder_levels(level: float) -> FloatArray:
     levels = np.concatenate([lower, 1.0 - lower[-2::-1]])
     levels.flags.writeable = False
     return levels
+
+
+@cache
+def _ladder_scores(level: float) -> FloatArray:
+    """The normal scores of these levels."""
+    return np.asarray(ndtri(ladder_levels(level)))
 
 
 def checked_level(level: float) -> float:

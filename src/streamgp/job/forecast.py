@@ -119,6 +119,7 @@ class Readings:
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""
         column = self.schema.time
+        others = [one for one in self.schema.columns if one.kind != "time" and one.name != self.schema.target]
         missing, gaps = int(np.count_nonzero(np.isnan(self.y))), np.diff(self.times)
         long = int(np.count_nonzero(gaps > 1.5 * self.step))
         uneven = int(np.count_nonzero(np.abs(gaps - self.step) > 0.01 * self.step)) - long
@@ -135,11 +136,7 @@ class Readings:
             f"time: {column}" if column else "time: the row number; there is no time column",
             f"rows: {len(self.times)}, from {self.shown(self.times[0])} to {self.shown(self.times[-1])}",
             *(f"{count} {what}" for count, what in counted if count > 0),
-            *(
-                ["other columns are not used: the forecast is of the time alone"]
-                if len(self.schema.columns) > 2
-                else []
-            ),
+            *(["other columns are not used: the forecast is of the time alone"] if others else []),
         ]
 
 

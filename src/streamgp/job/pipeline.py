@@ -91,6 +91,7 @@ class Pipeline(ReadableRun):
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self._late = Tickets[int](self.request.run.pending) if schema.ticket else None
         self._moment = np.array([np.nan])  # the last time
+        self.scored: PredictedRows  # the rows whose targets came last
         self.previous: FloatArray  # the previous value as a prediction of the rows scored last
         self._count(_measured(self.stream._empty()), np.empty(0), 1)
         if self.stream._needs_time and not schema.time:
@@ -115,7 +116,7 @@ class Pipeline(ReadableRun):
         if self._late is not None:
             return self._take_late(rows, self._late)
         n, h = len(rows.y), self.horizon
-        parts, targets, judged, start = [_measured(self.stream._empty())], [np.empty(0)], [np.empty((2, 0))], 0
+        parts, targets, judged, start = [], [], [], 0
         time = self._moments(rows.times)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
@@ -127,11 +128,15 @@ class Pipeline(ReadableRun):
             judged.append(self._judged(len(y)))
             self._strike_out()
             start = stop
-        resolved, y = _joined(parts), np.concatenate(targets)
         numbers = np.arange(self.rows - n + 1, self.rows + 1)
-        self.previous = resolved.yardsticks[0]
-        predicted = self._with_alarms(self._predicted(resolved, numbers, rows.times, y), np.hstack(judged))
-        self.scored = predicted
+        if len(parts) == 1:
+            resolved, predicted = parts[0], self.scored._replace(time=rows.times)
+        else:  # none, or several because the first rows were looked at again between them
+            resolved = _joined([_measured(self.stream._empty()), *parts])
+            y = np.concatenate([np.empty(0), *targets])
+            predicted = self._predicted(resolved, numbers, rows.times, y)
+            self.previous = resolved.yardsticks[0]
+        self.scored = predicted = self._with_alarms(predicted, np.hstack([np.empty((2, 0)), *judged]))
         if h and ahead:
             coming = _measured(_joined([resolved[min(h, n) :], self._upcoming()])[-n:]) if n else resolved
             return self._predicted(coming, numbers + h, None, np.full(n, np.nan))
@@ -338,8 +343,8 @@ class Pipeline(ReadableRun):
     ) -> PredictedRows:
         p = prediction.own
         raw_lower, raw_upper = p.raw.interval(self.level)
-        density = p.log_density(y)
-        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, ticket)
+        density, pit = p.log_density(y), p.pit(y)
+        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, pit, ticket)
 
     # One file.
 

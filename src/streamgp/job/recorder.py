@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
-from streamgp.contract.prediction import gaussian_reach
 from streamgp.contract.tally import Buckets, counted, scored
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.settings import FloatArray
-from streamgp.tables.writing import PredictedRows
 
 LEAST = ("observed_low", "mean_low", "lower")
 MOST = ("observed_high", "mean_high", "upper")
 PIT_BINS = 20
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)  # whose coverage is counted
 SAMPLES = 512  # of the model along the run
 MOST_NUMBERS = 40  # of one hyperparameter that are kept
 
@@ -34,6 +32,7 @@ class Recorder(Observer):
         self.first = 1  # the number of the first row
         self.times: list[str] = []  # of the first row of every bucket
         self.pit = np.zeros(PIT_BINS, dtype=np.int64)
+        self.covered = np.zeros(len(LEVELS), dtype=np.int64)  # targets within the central interval of each level
         self.samples: list[dict[str, Any]] = []
         self._sample_every, self._looks = 1, 0
 
@@ -68,15 +67,10 @@ class Recorder(Observer):
         self.times = self.times[:: self.stride // stride]
         if predicted.time is not None:
             self.times += predicted.time[-rows % self.stride :: self.stride]
-        self._add_pit(predicted, np.isfinite(y) & np.isfinite(mean), pipeline.level)
+        pit = predicted.pit[np.isfinite(predicted.pit)]
+        self.pit += np.histogram(pit, bins=PIT_BINS, range=(0.0, 1.0))[0]
+        self.covered += np.sum(np.abs(2.0 * pit[:, None] - 1.0) <= LEVELS, axis=0)
         self._look(pipeline, 1e6 * block.seconds / n)
-
-    def _add_pit(self, predicted: PredictedRows, known: np.ndarray, level: float) -> None:
-        error = (predicted.observed - predicted.mean)[known]
-        below, above = (predicted.mean - predicted.lower)[known], (predicted.upper - predicted.mean)[known]
-        side = np.where(error < 0, below, above) / gaussian_reach(level)
-        p = ndtr(error[side > 0] / side[side > 0])
-        self.pit += np.histogram(p, bins=PIT_BINS, range=(0.0, 1.0))[0]
 
     def _look(self, pipeline: Pipeline, microseconds: float) -> None:
         """Sample the model; every other sample is dropped when there are too many."""

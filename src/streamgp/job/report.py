@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.job.job import Summary
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.recorder import Recorder
+from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
 from streamgp.tables.writing import WriteError, finite
 
@@ -145,6 +145,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "times": recorder.times,
         "series": {name: _packed(values) for name, values in series.items()},
         "pit": recorder.pit.tolist(),
+        "levels": _coverage_by_level(recorder),
         "samples": {name: [sample[name] for sample in samples] for name in ("row", "size", "microseconds")},
         "median_microseconds": float(np.median([s["microseconds"] for s in samples])) if samples else None,
         "relevance": _relevance(recorder, pipeline.input_names),
@@ -163,6 +164,13 @@ def _alarms_note(pipeline: Pipeline) -> str:
     """How many alarms there were; empty where rows are not judged."""
     counts = pipeline.alarm_counts
     return "" if not counts else ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+
+
+def _coverage_by_level(recorder: Recorder) -> str:
+    """A sentence with the share of the targets within the interval of each level."""
+    rows = recorder.pit.sum()
+    shares = (f"{100 * level:g}%: {100 * n / rows:.1f}%" for level, n in zip(LEVELS, recorder.covered, strict=True))
+    return f"Coverage by level: {', '.join(shares)}." if rows else ""
 
 
 def _weights(recorder: Recorder) -> dict[str, list[float]]:

@@ -256,7 +256,10 @@ class OnlineGP(MemoryModel):
         sizes = self._sizes(d, p, program)
         numbers = Numbers(LAYOUT, sizes, self._plan(sizes))
         self._fill(numbers, program)
+        moment = self._moment()
         self._place(numbers)
+        if moment is not None:  # rows may have come, but no target
+            self._note_time(moment.seen)
         parts = p + 2 * sizes["covariances"]
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((parts, 0))
         self._no_conditions, self._one = np.empty((0, NOISE + 1)), Row.empty()

@@ -384,15 +384,21 @@ class Hosted:
             self._owed, self._saved = 0.0, self.seq
         self.view.stale, self.view.rows = True, learner.rows
         self._answer([*((one.asked, one.answer) for one in done), *repeated])
+        try:
+            self._publish(done)
+        finally:
+            if time.monotonic() - self._looked > LOOKED:
+                with self._lock:
+                    self._aside(self._workplace.pool, self._look_aside)
+            else:
+                self._end()
+
+    def _publish(self, done: list[Done]) -> None:
+        """Tell those who listen."""
         for one in done:
             self.recent.extend(one.outcome.points[:, 1].tolist())
             if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
                 self.hub.publish(one.seq, data)
-        if time.monotonic() - self._looked > LOOKED:
-            with self._lock:
-                self._aside(self._workplace.pool, self._look_aside)
-        else:
-            self._end()
 
     def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
         for asked, answer in answers:

@@ -246,7 +246,8 @@ class Journal:
         )
 
     def drift(self, stream: int) -> list[DriftEvent]:
-        return [DriftEvent(row, text) for _, kind, row, text in self.notes(stream) if kind == "drift"]
+        """Changes and alarms."""
+        return [DriftEvent(row, text) for _, kind, row, text in self.notes(stream) if kind in ("drift", "alarm")]
 
     def bytes(self) -> int:
         """How large the file is, and what is not in it yet."""

@@ -70,7 +70,7 @@ class Op(Struct, omit_defaults=True):
 
 
 class Note(Struct):
-    """Something that happened, for whoever listens: kind "drift" or "model"."""
+    """Something that happened, for whoever listens: kind "drift", "alarm" or "model"."""
 
     kind: str
     row: int
@@ -78,9 +78,10 @@ class Note(Struct):
 
 
 class Noted(NamedTuple):
-    """Changes of a stream, and which models were chosen, so far."""
+    """Changes and abnormal rows of a stream, and which models were chosen, so far."""
 
     drift: list[tuple[int, str]]
+    alarms: list[tuple[int, str]]
     chosen: Chosen | None
 
 
@@ -269,14 +270,15 @@ class Learner:
     def _noted(self, pipeline: Pipeline) -> Noted:
         """The changes and the choice of models so far."""
         if self._known is None or self._known[0] is not pipeline:
-            self._known = pipeline, Noted(pipeline.drift, pipeline.chosen)
+            self._known = pipeline, Noted(pipeline.drift, pipeline.alarms, pipeline.chosen)
         return self._known[1]
 
     def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
         """What has happened since."""
-        drift, chosen = now = Noted(pipeline.drift, pipeline.chosen)
+        drift, alarms, chosen = now = Noted(pipeline.drift, pipeline.alarms, pipeline.chosen)
         self._known = pipeline, now
         notes = [Note("drift", row, event) for row, event in drift if (row, event) not in before.drift]
+        notes += [Note("alarm", row, event) for row, event in alarms if (row, event) not in before.alarms]
         if chosen is not None and before.chosen is None:
             notes.append(Note("model", pipeline.rows, f"{chosen.name} ({chosen.reason})"))
         return notes

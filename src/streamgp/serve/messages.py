@@ -145,11 +145,13 @@ class Scores(Struct):
 
 
 class Health(Struct):
-    """Numerical repairs, models that have diverged and so have no weight, and targets that looked like fill values."""
+    """Numerical repairs, models that have diverged and so have no weight, targets that looked like fill values, and
+    alarms, where the setting ``alarms`` asks for them."""
 
     repairs: int
     diverged: list[str]
     fill_values: int = 0
+    alarms: int = 0
 
 
 class Tickets(Struct):

@@ -87,6 +87,9 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         ("tickets_waiting", "gauge", "Rows that wait for their targets."): lambda s: _of(s, "tickets", "waiting"),
         ("tickets_expired_total", "counter", "Rows that waited too long."): lambda s: _of(s, "tickets", "expired"),
         ("repairs_total", "counter", "Numerical repairs; see health."): lambda s: _of(s, "health", "repairs"),
+        ("alarms_total", "counter", "Alarms of a stream, with the setting alarms."): lambda s: _of(
+            s, "health", "alarms"
+        ),
     }
     for head, value in tables.items():
         yield from _head(*head)

@@ -74,7 +74,12 @@ def seen_by(learner: Learner, before: View) -> View:
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
         "relevance": _relevance(pipeline),
         "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
-        "health": Health(int(health["repairs"]), list(health["diverged"]), int(health["fill_values"])),
+        "health": Health(
+            int(health["repairs"]),
+            list(health["diverged"]),
+            int(health["fill_values"]),
+            sum(pipeline.alarm_counts.values()),
+        ),
         "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
         "tickets": Tickets(len(learner.tickets), learner.tickets.expired),
         "gaps": dict(pipeline.encoder.gaps),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+
+LOG = logging.getLogger("streamgp.serve")
 
 
 class Workplace:
@@ -31,10 +34,8 @@ class Workplace:
     def close(self) -> None:
         """In the loop: do what is due; from now on all work is done in threads."""
         with self._lock:
-            self._loop, due = None, list(self._due)
-            self._due.clear()
-        for work in due:
-            work()
+            self._loop = None
+        self._do()
 
     def soon(self, work: Callable[[], None]) -> bool:
         """From any thread: have something short done in the loop; whether there is one."""
@@ -51,7 +52,10 @@ class Workplace:
             due = list(self._due)
             self._due.clear()
         for work in due:
-            work()
+            try:
+                work()
+            except Exception:  # of one stream; the others go on
+                LOG.exception("unexpected")
 
     def shut_down(self, wait: bool) -> None:
         """End the threads; what has not begun is dropped."""

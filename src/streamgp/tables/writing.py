@@ -38,6 +38,7 @@ class PredictedRows(NamedTuple):
         log_density: of what was observed.
         raw_lower: bound of the model's own interval at the same level.
         raw_upper: bound of the model's own interval.
+        pit: the probability that was predicted below what was observed.
         ticket: under which the row waits for its target; None where there are none.
         p_value: of what was observed, given the inputs; None where rows are not judged.
         alarm: "spike", "level", "relation" or "" for each row.
@@ -53,6 +54,7 @@ class PredictedRows(NamedTuple):
     log_density: FloatArray
     raw_lower: FloatArray
     raw_upper: FloatArray
+    pit: FloatArray
     ticket: list[str] | None = None
     p_value: FloatArray | None = None
     alarm: list[str] | None = None
@@ -63,7 +65,7 @@ class PredictedRows(NamedTuple):
             None if texts is None else texts[start:] for texts in (self.time, self.ticket, self.alarm)
         )
         p_value = None if self.p_value is None else self.p_value[start:]
-        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper")}
+        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper", "pit")}
         return self._replace(time=time, ticket=ticket, alarm=alarm, p_value=p_value, **numbers)
 
     def values(self, judged: bool = False) -> tuple[FloatArray, ...]:

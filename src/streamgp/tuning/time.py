@@ -15,17 +15,17 @@ from streamgp.kernels.temporal import COORDINATES, TREND, WIDE, Block, component
 from streamgp.process import temporal_evidence
 from streamgp.settings import FloatArray
 
-# Standard deviations of the logarithms, around the start; chosen on the monthly series of M1 (docs/tuning.md).
+# Standard deviations of the logarithms around the start: a variance may well be 20 times off, a length 7 times, the
+# lengthscale of a season, of which few periods tell little, 3 times. The starts are in series.py.
 SPREAD = {"noise": 1.5, "variance": 1.5, "lengthscale": 1.0, "span": 1.0, "turns": 0.5}
-# Rows whose gaps differ by less than this part of the largest time are equally far apart.
+# Rows whose gaps differ by less than this part of them, or than times are rounded, are equally far apart.
 EQUAL = 1e-9
-# As far as the search goes: variances relative to that of the targets, lengths to the first and the last gap, turns.
+# As far as the search goes: variances relative to that of the targets, lengths to one gap and to all, turns.
 VARIANCES, LENGTHS, TURNS = (1e-8, 1e3), (1e-2, 1e2), (0.1, 10.0)
 # Harmonics are counted once for a search; if its end asks for others, it starts again there, at most so often.
 COUNTS = 2
 
-
-Named = tuple[str, LeafKernel, str, float]
+Named = tuple[str, LeafKernel, str, float]  # full name, leaf, name within it, value
 
 
 class Series:

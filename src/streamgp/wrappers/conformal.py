@@ -7,7 +7,7 @@ trackers of all rates are averaged with weights that fall with their discounted 
 correction of the average sees to it that it covers, too.
 
 Where errors have become larger or smaller by more than a factor of e, the fastest trackers follow at once: at a level
-of 0.9 when three in a row on one side all lay as far beyond the bound, or twelve on either side all lay as far within.
+of 0.9 when three in a row on one side all lay as far beyond the bound, or 18 on either side all lay as far within.
 
 The other quantiles are learned as ratios, in units of the distance of the bound on their side, so that what changes
 quickly is in the bounds and what is left is nearly constant: a ladder of quantiles at fixed levels, each moved by every

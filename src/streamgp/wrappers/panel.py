@@ -74,20 +74,15 @@ class Panel(NamedTuple):
 
     Args:
         run: their compiled loop.
-        numbers: records and buffers, and which rows are whose.
-        inputs: (members, d) what they see of a row, in standard units.
-        targets: (members, 1) and their targets.
-        conditions: none.
-        out: (3, members) what they say of it.
-        raw: (3, members) the same among all others.
+        learning: what it takes to learn a row: records, buffers, which rows are whose, inputs, targets, no conditions,
+            and room for what the members say of it, (3, members).
+        predicting: the same without targets.
+        raw: (3, members) what they say of it, among all others.
     """
 
     run: Any
-    numbers: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    inputs: FloatArray
-    targets: FloatArray
-    conditions: FloatArray
-    out: FloatArray
+    learning: tuple[np.ndarray, ...]
+    predicting: tuple[np.ndarray, ...]
     raw: FloatArray
 
 
@@ -116,11 +111,10 @@ class Panels:
         self._noting = [wrapper for seat in seats for wrapper in seat.noting]
         self._find_columns(seats, d)
         self._move_units(seats)
-        self._panels, start = [], 0
+        self._panels, first, before = [], 0, 0
         for alike in kinds.values():
-            stop = start + len(alike)
-            self._panels.append(self._panel(alike, start, stop))
-            start = stop
+            self._panels.append(self._panel(alike, first, before))
+            first, before = first + len(alike), before + sum(seat.picked.columns.size for seat in alike)
 
     def _find_columns(self, seats: list[Seat], d: int) -> None:
         """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
@@ -158,25 +152,19 @@ class Panels:
             seat.units._restack([*own, *seat.units._stack()[len(own) :]])
             start = stop
 
-    def _panel(self, seats: list[Seat], first: int, last: int) -> Panel:
-        """Lay the numbers of members of one kind side by side."""
+    def _panel(self, seats: list[Seat], first: int, before: int) -> Panel:
+        """Lay the numbers of members of one kind side by side; so many members and inputs come before theirs."""
         k, process = len(seats), seats[0].process
         records, buffers = (
             _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")
         )
         for i, seat in enumerate(seats):
             seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
-        start = sum(panel.inputs.size for panel in self._panels)
-        d = process._d or 0
-        return Panel(
-            process._run,
-            (records, buffers, *Lanes(np.arange(k), np.arange(k + 1))),
-            self._standard_inputs[start : start + k * d].reshape(k, d),
-            self._standard_targets[first:last],
-            process._no_conditions,
-            np.empty((3, k)),
-            self._raw[:, first:last, 0],
-        )
+        seen = self._standard_inputs[before : before + k * (process._d or 0)].reshape(k, -1)
+        targets, out = self._standard_targets[first : first + k], np.empty((3, k))
+        numbers = records, buffers, *Lanes(np.arange(k), np.arange(k + 1)), seen
+        learning, predicting = ((*numbers, y, process._no_conditions, out) for y in (targets, targets[:0]))
+        return Panel(process._run, learning, predicting, self._raw[:, first : first + k, 0])
 
     # Rows.
 
@@ -231,7 +219,6 @@ class Panels:
                     wrapper._note(X, Y)
         for panel in self._panels:
             _run(panel, advance=Y is not None)
-            panel.raw[:] = panel.out
         mean, variance, noise = self._raw
         scaling.from_standard(*self._each_member, mean, variance, noise, shift, scale, self._told)
         self._told[0] += self._origin
@@ -240,14 +227,14 @@ class Panels:
 
 def _run(panel: Panel, *, advance: bool) -> None:
     """Predict the row that the members of a panel see; when advancing, learn it, too."""
-    targets = panel.targets if advance else panel.targets[:0]
-    given = *panel.numbers, panel.inputs, targets, panel.conditions, panel.out
+    given = panel.learning if advance else panel.predicting
     status, lane, at = panel.run(*given, 0, 0, advance)
     while status == MOVE_IS_DUE:
-        sngd.finish_interval(*panel.numbers[:2], lane)
+        sngd.finish_interval(given[0], given[1], lane)
         status, lane, at = panel.run(*given, lane, at + 1, advance)
     if status:
         inputs.refuse(status, at, many=False)
+    panel.raw[:] = given[-1]
 
 
 def _one(member: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:

@@ -208,7 +208,7 @@ function streamView(name) {
     if (fields.id) last = fields.id;
     if (!history || !fields.data) return;
     const data = JSON.parse(fields.data);
-    if (fields.event === "drift") history.drift.push({ row: data.row, event: data.text });
+    if (fields.event === "drift" || fields.event === "alarm") history.drift.push({ row: data.row, event: data.text });
     if (fields.event !== "rows") return;
     for (const row of data.rows) {
       if (history.row.length && row.row <= history.row[history.row.length - 1]) continue;
