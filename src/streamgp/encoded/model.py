@@ -125,13 +125,13 @@ class Encoded(Composite):
         # Refused by one of the models within, a row must not be learned by another.
         status, at = check(E, E[:0] if targets is None else targets, self._shared, self._largest_within)
         inputs.refuse(status, at, many=len(X) > 1)
-        said = in_other_units(conditions, self._scaling.target_scale, self._shared)
+        converted = in_other_units(conditions, self._scaling.target_scale, self._shared)
         predictions = [
             model._advance(
                 E,
                 None if targets is None else np.ascontiguousarray(targets[:, own]),
                 report,
-                None if said is None else np.hstack([said[:, :NOISE], said[:, NOISE:][:, own]]),
+                None if converted is None else np.hstack([converted[:, :NOISE], converted[:, NOISE:][:, own]]),
             )
             for own, model in self._by_outputs()
         ]

@@ -101,8 +101,8 @@ class Mapped(Wrapper):
         return self._back(X, prediction), issued
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        said = self._conditions_within(X, conditions)
-        self._within._resolve(self._inputs(X), self._targets(X, Y), issued, said)
+        converted = self._conditions_within(X, conditions)
+        self._within._resolve(self._inputs(X), self._targets(X, Y), issued, converted)
         if self._notes_late:
             self._note(X, Y)
 
