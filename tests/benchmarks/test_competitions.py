@@ -29,3 +29,18 @@ def test_the_file_of_results_has_one_line_for_each_series():
     text = competitions.text_of(report)
     assert json.loads(text) == report
     assert [line.strip()[:3] for line in text.splitlines() if "mase" in line] == ['"a"', '"b"']
+
+
+def test_the_page_shows_the_committed_scores():
+    page = (competitions.RESULTS.parents[1] / "docs" / "next-24-hours.md").read_text()
+    shown = page.partition("<!-- table of competitions.py -->\n")[2].partition("\n<!-- end of table -->")[0]
+    assert shown == competitions.table()
+
+
+def test_the_committed_forecasts_of_hours_are_better_than_the_published_ones():
+    report = json.loads((competitions.RESULTS / "forecasts_m4.json").read_text())
+    mean = competitions.summary(report)
+    assert mean["series"] == 414
+    assert mean["mase"] <= 0.84
+    assert abs(mean["coverage 0.8"] - 0.8) <= 0.02
+    assert abs(mean["coverage 0.95"] - 0.95) <= 0.02
