@@ -73,7 +73,7 @@ def test_a_run_that_is_resumed_tells_the_same(table, tmp_path):
 
 def test_alarms_ahead_of_time_and_with_late_targets(table, tmp_path):
     text = table.read_text()
-    table.write_text(text.replace(",-0.900000", ",5.000000"))
+    table.write_text(text.replace(",-0.900000", ",50.000000"))
     ahead = run(table, horizon=1, lags=2, settings=SETTINGS | {"alarms": 1e-3})
     assert 300 in [row for row, _ in ahead.pipeline.alarms]
     lines = ["id,x,y"]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 
+import numpy as np
 import pytest
 
 from streamgp.serve import events
@@ -67,16 +68,18 @@ def test_rows_and_drift_are_sent_as_they_come(client):
 def test_an_abnormal_row_is_an_event_a_change_and_a_count(client):
     settings = {"capacity": 8, "tune": False, "warmup": 30, "alarms": 1e-3}
     path = created(client, "strange", model="KRLST", settings=settings)
-    client.post(f"{path}/rows", json=rows(200))
+    noise = np.random.default_rng(0).normal(size=301)
+    noisy = [row | {"y": row["y"] + e} for row, e in zip(rows(301), noise, strict=True)]
+    client.post(f"{path}/rows", json=noisy[:300])
     listening = Listening(client, path, 2)
-    client.post(f"{path}/rows", json=[rows(1, 200)[0] | {"y": 40.0}])
-    client.post(f"{path}/rows", json=rows(1, 201))
+    client.post(f"{path}/rows", json=[noisy[300] | {"y": 60.0}])
+    client.post(f"{path}/rows", json=rows(1, 301))
     listening.join(20)
     [event] = [data for kind, data, _ in listening.events if kind == "alarm"]
-    assert event["row"] == 201
-    assert event["text"].startswith("alarm, one row: 40 observed, ")
+    assert event["row"] == 301
+    assert event["text"].startswith("alarm, one row: 60 observed, ")
     detail = client.get(path).json()
-    assert {"row": 201, "event": event["text"]} in detail["drift"]
+    assert {"row": 301, "event": event["text"]} in detail["drift"]
     assert f'streamgp_alarms_total{{stream="strange"}} {detail["health"]["alarms"]}' in client.get("/metrics").text
 
 
