@@ -54,7 +54,7 @@ def calls(model, X, Y):
         "observe_one": lambda: model.observe_one(X[0]),
         "track": lambda: model.track(X, Y),
         "simulate": lambda: model.simulate(X[:2], [0], trajectories=2),
-        "forecast": lambda: model.forecast(2, [0], X[:2, 1:], trajectories=2),
+        "forecast": lambda: model.forecast(2, X[:2, 1:], [0], trajectories=2),
         "reset_memory": lambda: model.reset_memory(),
         "forget": lambda: model.forget(0.9),
         "relevance": lambda: model.relevance(),

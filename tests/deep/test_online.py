@@ -130,7 +130,7 @@ def test_a_tail_keeps_the_contract(p, tmp_path):
     resumed.learn_many(X[11:], targets[11:])
     assert resumed.to_bytes() == many.to_bytes()
     feedback = list(range(1, 1 + p))
-    assert many.forecast(5, feedback, inputs=np.zeros((5, 1)), trajectories=3).mean.shape == targets[:5].shape
+    assert many.forecast(5, np.zeros((5, 1)), feedback, trajectories=3).mean.shape == targets[:5].shape
     with pytest.raises(ValueError, match="as the first row had"):
         many.learn_one(np.ones(7), targets[0])
     fresh = many.clone()

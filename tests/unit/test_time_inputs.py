@@ -433,8 +433,8 @@ def test_a_forecast_is_in_closed_form_where_nothing_is_fed_back():
     ahead = times[-1] + 0.5 * np.arange(1, 5)
     known = np.random.default_rng(6).normal(size=(4, 3))
     direct = model.predict_many(known, time=ahead)
-    np.testing.assert_array_equal(model.forecast(ahead, inputs=known).mean, direct.mean)
-    p = model.forecast(4, inputs=known)
+    np.testing.assert_array_equal(model.forecast(ahead, known).mean, direct.mean)
+    p = model.forecast(4, known)
     np.testing.assert_array_equal(p.mean, direct.mean)
     assert list(p.components) == ["inputs", "level", "3"]
     last = np.repeat(X[-1:], 4, axis=0)
@@ -508,7 +508,7 @@ def test_wrappers_pass_the_time_on(name):
     with pytest.raises(ValueError, match="time goes backwards"):
         one.predict_one(X[0], time=times[-1] - 1.0)
     if name not in ("Lagged", "Committee"):
-        np.testing.assert_array_equal(one.forecast(later, inputs=np.repeat(X[:1], 5, axis=0)).mean, p.mean)
+        np.testing.assert_array_equal(one.forecast(later, np.repeat(X[:1], 5, axis=0)).mean, p.mean)
         assert one.predict_joint(X[:5], time=later).covariance.shape == (5, 5)
 
 

@@ -430,7 +430,14 @@ class StreamModel(Saved):
         return freerun.simulate(self, U, feedback, trajectories, seed)
 
     def forecast(
-        self, steps: int, feedback: Any = (), inputs: Any = None, trajectories: int = 100, seed: int = 0
+        self,
+        steps: Any,
+        X: Any = None,
+        feedback: Any = (),
+        trajectories: int = 100,
+        seed: int = 0,
+        *,
+        inputs: Any = None,
     ) -> Prediction:
         """Predict the next rows after the last one learned, fed with the model's own predictions; nothing is learned.
 
@@ -438,17 +445,19 @@ class StreamModel(Saved):
 
         Args:
             steps: rows ahead; with a kernel over time as far apart as the last two, or their times, (steps,).
+            X: (steps, others) future inputs, but for columns that are fed back; None, with a kernel over time: those of
+                the last row.
             feedback: the input columns that are lagged targets, newest lag first (p columns for each lag); none within
                 Lagged, which feeds its own.
-            inputs: (steps, others) future values of the other columns, where there are any; None, with a kernel over
-                time: those of the last row.
             trajectories: sampled futures from which the uncertainty is made, each along one draw of the function where
                 the model has a joint posterior (docs/forecasts.md); models without a variance run one.
             seed: of the samples.
+            inputs: the former name of X.
 
         Returns:
             One Prediction of arrays, (steps,) or (steps, p).
         """
+        inputs = X if inputs is None else inputs
         alone = not (np.size(feedback) or self._feeds_itself or self._recalls_rows())
         if alone and (moment := self._moment()) is not None:
             return self._forecast_at(moment.next(steps) if isinstance(steps, int | np.integer) else steps, inputs)
