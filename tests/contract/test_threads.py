@@ -29,10 +29,10 @@ def held(within, call):
     reached, leave = threading.Event(), threading.Event()
     original = within._predict
 
-    def waiting(X):
+    def waiting(X, *conditions):
         reached.set()
         assert leave.wait(60)
-        return original(X)
+        return original(X, *conditions)
 
     within._predict = waiting
     with ThreadPoolExecutor(1) as pool:
