@@ -53,7 +53,9 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
 
 
 def test_every_setting_that_the_command_line_spells_is_an_option():
-    options = set(re.findall(r"--[\w-]+", "".join(plain(name, "--help") for name in ("run", "serve", "push"))))
+    options = set(
+        re.findall(r"--[\w-]+", "".join(plain(name, "--help") for name in ("run", "serve", "push", "forecast")))
+    )
     assert set(FLAGS.values()) - {"the source"} <= options
 
 

@@ -15,12 +15,7 @@ from streamgp.settings import FloatArray
 WIDE, TALL, LEFT, BELOW = 900, 300, 62, 24
 PAST = 3  # lengths of the forecast that are shown before it
 MOST_POINTS = 2000
-STYLE = """
-svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
-svg line { stroke: var(--line); } svg polyline { fill: none; stroke: var(--mean); stroke-width: 1.5; }
-svg polyline.seen { stroke: var(--seen); } svg polygon { fill: var(--band); } svg line.now { stroke: var(--soft);
-  stroke-dasharray: 4 3; } svg line.wanted { stroke: var(--good); }
-"""
+STYLE = Path(__file__).with_name("forecast.css")
 
 
 class Chart:
@@ -107,7 +102,7 @@ def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None
     head = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(target)}: forecast</title><style>{style}{STYLE}</style></head><body>"
+        f"<title>{escape(target)}: forecast</title><style>{style}{STYLE.read_text()}</style></head><body>"
     )
     write_page(path, head + "\n".join(sections) + "</body></html>\n")
 

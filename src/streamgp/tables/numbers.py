@@ -32,7 +32,9 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
 
 GROUPED = {".": _grouped(",", r"\."), ",": _grouped(".", ",")}
 # 14.8 °C, 45%, 3.2 m3/h, $1,234.5
-UNIT = re.compile(r"(?P<number>.*[0-9.,])\s*(?P<unit>(?:[^\W\d_]|[°%‰])\S{0,11})|(?P<currency>[$€£¥])\s*(?P<amount>.*)")
+UNIT = re.compile(
+    r"(?P<number>(?![+-]?0[xX]).*[0-9.,])\s*(?P<unit>(?:[^\W\d_]|[°%‰])\S{0,11})|(?P<currency>[$€£¥])\s*(?P<amount>.*)"
+)
 FILL_VALUES = (-99999.0, -9999.0, -999.0, 999.0, 9999.0, 99999.0)  # often in place of missing values
 FORTRAN = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)[dD][-+]?[0-9]+")  # 1.5D+03
 
