@@ -69,7 +69,7 @@ def measure(X: np.ndarray, Y: np.ndarray) -> dict[str, Any]:
     tried = candidates(RECIPE, X.shape[2])
     prior, _ = learned(tried, densities(X[:KNOWN, known], Y[:KNOWN, known], tried).sum(axis=0))
     own, n = densities(X[:, new], Y[:, new], tried), len(prior.shares)
-    flat = sg.Prior(tried, np.full(n, 1.0 / n), prior.best)
+    flat = sg.Prior(tried, shares=np.full(n, 1.0 / n), best=prior.best)
     found: dict[str, Any] = {"sensors known": int(known.sum()), "new": int(new.sum()), "candidates": n}
     found["recipe"] = figures(nlpd(RECIPE, X[:, new], Y[:, new], 0))
     found["best for all"] = figures(nlpd(prior.applied(RECIPE), X[:, new], Y[:, new], 0))

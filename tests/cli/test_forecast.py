@@ -71,11 +71,11 @@ def test_a_messy_table_is_put_in_order_and_the_notes_say_what_was_wrong(tmp_path
         str(table(tmp_path / "a.csv", rows)), "load", "3h", seasons=["1d"], out=tmp_path / "f.csv", tell=notes.append
     )
     for note in (
-        "1 rows left out: a time or a number cannot be read",
-        "2 rows earlier than the row before; sorted by time, or left out while following",
-        "1 rows repeated a time; the last of each counts",
-        "1 rows without a target: the model passes over them",
-        "2 gaps in the times: the model knows how long they are",
+        "rows left out because a time or a number cannot be read: 1",
+        "rows earlier than the row before, sorted by time or left out while following: 2",
+        "rows that repeat a time, the last of which counts: 1",
+        "rows without a target, which the model passes over: 1",
+        "gaps in the times, whose lengths the model knows: 2",
     ):
         assert note in notes
     assert np.all(np.diff(issued.readings.times) > 0)

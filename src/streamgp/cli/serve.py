@@ -38,18 +38,18 @@ def serve(
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
-        from streamgp.serve.server import serve as run
         from streamgp.serve.service import Limits
+        from streamgp.serve.workers import serve as run
 
         limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
         run(
+            workers,
             data,
             host,
             port,
             limits,
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
-            workers=workers,
         )
 
 

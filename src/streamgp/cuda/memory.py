@@ -14,7 +14,7 @@ import numpy as np
 from streamgp.cuda.device_array import DeviceArray
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.gpu import AT_ONCE, find_unfit, gather, inspection, kernel, scatter, threads_for
-from streamgp.cuda.ptx import MOST_SHARED, RELAXED, cuda, driver
+from streamgp.cuda.ptx import RELAXED, ask_for_shared, cuda, driver
 from streamgp.cuda.record import COUNTS, LARGEST_NUMBERS, PREDICTED, Look, UnfitError
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
@@ -391,9 +391,3 @@ def _stage(here: Here, part: slice, X: np.ndarray, Y: np.ndarray | None) -> slic
 
 def _address(array: Any) -> int:
     return int(array.device_ctypes_pointer.value)
-
-
-def ask_for_shared(compiled: Any, arguments: Any, size: int) -> None:
-    """Let blocks of a kernel have more shared memory than they get unasked."""
-    function = compiled.compile(tuple(map(compiled.typeof_pyval, arguments)))._codelibrary.get_cufunc()
-    driver.cuKernelSetAttribute(MOST_SHARED, size, function.handle, function.device.id)

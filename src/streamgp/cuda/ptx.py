@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from numba.core import types
 
 vars(np).setdefault("row_stack", np.vstack)  # numba-cuda 0.30 looks for a name that NumPy 2.5 no longer has
 cuda: Any = importlib.import_module("numba.cuda")
-importlib.import_module("numba.cuda.core.config").CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
-_module: Any = importlib.import_module("numba.cuda.cudadrv.driver")
-driver: Any = _module.driver  # the functions of the CUDA driver, which raise where they fail
-RELAXED: Any = _module.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-MOST_SHARED: Any = _module.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+driver: Any = None  # the functions of the CUDA driver, which raise where they fail
+RELAXED: Any = None
+MOST_SHARED: Any = None
+if find_spec("numba_cuda") is not None:  # otherwise this is Numba's own compiler, which only shows the source
+    importlib.import_module("numba.cuda.core.config").CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
+    _module: Any = importlib.import_module("numba.cuda.cudadrv.driver")
+    driver, RELAXED = _module.driver, _module.binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    MOST_SHARED = _module.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 intrinsic: Any = importlib.import_module("numba.cuda.extending").intrinsic
 ADDRESS = ir.IntType(64)
 
@@ -83,3 +87,9 @@ def read_four(_: Any, shared: Any, at: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, numbers)
 
     return types.UniTuple(types.float32, 4)(shared, types.uint64), codegen
+
+
+def ask_for_shared(compiled: Any, arguments: Any, size: int) -> None:
+    """Let blocks of a kernel have more shared memory than they get unasked."""
+    function = compiled.compile(tuple(map(compiled.typeof_pyval, arguments)))._codelibrary.get_cufunc()
+    driver.cuKernelSetAttribute(MOST_SHARED, size, function.handle, function.device.id)

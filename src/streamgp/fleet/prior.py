@@ -48,7 +48,7 @@ class Prior(Part):
         >>> Y = np.sin(X[..., 0]) + 0.1 * rng.standard_normal((60, 4))
         >>> fleet = sg.Fleet(sg.KRLST(capacity=20, noise=1.0), size=4)
         >>> prior = fleet.tune(X, Y)
-        >>> 0.005 < prior.start["noise"][0] < 0.05
+        >>> bool(0.005 < prior.start["noise"][0] < 0.05)
         True
     """
 
@@ -58,6 +58,7 @@ class Prior(Part):
             dict[str, FloatArray],
             Setting("by the name of the hyperparameter, (n, 1) values of it, or (n, d) lengthscales"),
         ],
+        *,
         shares: Annotated[FloatArray, Setting("of the candidates among all models, (n,), with sum 1")],
         best: Annotated[int, Setting("the candidate that is best for all", check=partial(whole, at_least=0))],
     ) -> None:
@@ -85,7 +86,8 @@ class Prior(Part):
         """The same among some candidates only, the best of which is kept."""
         some = np.union1d(np.flatnonzero(some), [self.best])
         tried = {name: values[some] for name, values in self.candidates.items()}
-        return Prior(tried, self.shares[some] / self.shares[some].sum(), int(np.flatnonzero(some == self.best)[0]))
+        best = int(np.flatnonzero(some == self.best)[0])
+        return Prior(tried, shares=self.shares[some] / self.shares[some].sum(), best=best)
 
     def applied(self, model: StreamModel) -> StreamModel:
         """A model of the same recipe that begins as a new one of the fleet would."""
@@ -104,7 +106,8 @@ class Prior(Part):
         try:
             found = parse(data)
             shares, best = found.pop("shares"), int(found.pop("best")[0])
-            return cls({name.removeprefix("candidates."): values for name, values in found.items()}, shares, best)
+            candidates = {name.removeprefix("candidates."): values for name, values in found.items()}
+            return cls(candidates, shares=shares, best=best)
         except Exception as error:
             raise ValueError(f"{path} is no prior that streamgp wrote: {error}") from None
 
@@ -135,4 +138,4 @@ def learned(tried: dict[str, FloatArray], scores: FloatArray, before: Prior | No
             previous, shares = shares, own.mean(axis=0)
             if np.abs(shares - previous).max() < 1e-10:
                 break
-    return Prior(tried, shares, int(np.argmax(scores.sum(axis=0)))) if before is None else before, own
+    return before or Prior(tried, shares=shares, best=int(np.argmax(scores.sum(axis=0)))), own

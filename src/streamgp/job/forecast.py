@@ -124,18 +124,18 @@ class Readings:
         long = int(np.count_nonzero(gaps > 1.5 * self.step))
         uneven = int(np.count_nonzero(np.abs(gaps - self.step) > 0.01 * self.step)) - long
         counted = [
-            (self.unusable, "rows left out: a time or a number cannot be read"),
-            (self.unordered, "rows earlier than the row before; sorted by time, or left out while following"),
-            (self.repeated, "rows repeated a time; the last of each counts"),
-            (missing, "rows without a target: the model passes over them"),
-            (long, "gaps in the times: the model knows how long they are"),
+            (self.unusable, "rows left out because a time or a number cannot be read"),
+            (self.unordered, "rows earlier than the row before, sorted by time or left out while following"),
+            (self.repeated, "rows that repeat a time, the last of which counts"),
+            (missing, "rows without a target, which the model passes over"),
+            (long, "gaps in the times, whose lengths the model knows"),
             (uneven, "further rows not as far apart as most"),
         ]
         return [
             f"target: {self.schema.target}",
             f"time: {column}" if column else "time: the row number; there is no time column",
             f"rows: {len(self.times)}, from {self.shown(self.times[0])} to {self.shown(self.times[-1])}",
-            *(f"{count} {what}" for count, what in counted if count > 0),
+            *(f"{what}: {count}" for count, what in counted if count > 0),
             *(["other columns are not used: the forecast is of the time alone"] if others else []),
         ]
 

@@ -101,9 +101,8 @@ def serve(
     limits: Limits | None = None,
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
-    workers: int = 1,
 ) -> None:
-    """Serve the streams of a folder until the process is told to stop.
+    """Serve the streams of a folder until the process is told to stop; several processes: workers.serve.
 
     Args:
         folder: where the data are.
@@ -112,16 +111,8 @@ def serve(
         limits: what is allowed.
         origins: web sites that may read answers.
         ready: told the address when it listens.
-        workers: processes that share the streams by their names.
     """
-    if workers > 1 and not hasattr(socket, "send_fds"):
-        raise ValueError("this system cannot hand connections from one worker to another; leave --workers out")
-    redistribute(Path(folder), workers)
-    if workers > 1:
-        from streamgp.serve.workers import serve_with
-
-        serve_with(workers, folder, host, port, limits, origins, ready)
-        return
+    redistribute(Path(folder), 1)
     service = Service(folder, limits)
     try:
         with listening_on(host, port) as listening:

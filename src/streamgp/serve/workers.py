@@ -15,9 +15,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from streamgp.serve import server
 from streamgp.serve.server import close, listening_on, refuse_open, run
 from streamgp.serve.service import Limits, Service
-from streamgp.serve.sharing import Share
+from streamgp.serve.sharing import Share, redistribute
 from streamgp.serve.siblings import Siblings
 
 PATIENCE = 60.0  # seconds that workers get to stop
@@ -27,7 +28,7 @@ class _StoppedError(Exception):
     """A signal asks to stop."""
 
 
-def serve_with(
+def serve(
     workers: int,
     folder: str | Path,
     host: str,
@@ -36,7 +37,23 @@ def serve_with(
     origins: tuple[str, ...],
     ready: Callable[[str], None],
 ) -> None:
-    """Serve with several processes until this one is told to stop; see ``serve``."""
+    """Serve with this many processes, which share the streams by their names, until this one is told to stop.
+
+    Args:
+        workers: how many there are.
+        folder: as of server.serve, and so the others.
+        host: the address to listen on.
+        port: 0: any that is free.
+        limits: what is allowed.
+        origins: web sites that may read answers.
+        ready: told the address when all listen.
+    """
+    if workers == 1:
+        server.serve(folder, host, port, limits, origins, ready)
+        return
+    if not hasattr(socket, "send_fds"):
+        raise ValueError("this system cannot hand connections from one worker to another; leave --workers out")
+    redistribute(Path(folder), workers)
     channels: list[dict[int, socket.socket]] = [{} for _ in range(workers)]
     for one, other in itertools.combinations(range(workers), 2):
         channels[one][other], channels[other][one] = socket.socketpair()

@@ -278,7 +278,7 @@ class Delayed(Late):
         >>> import streamgp as sg
         >>> model = sg.Delayed(sg.KRLST(), pending=100)
         >>> monday, tuesday = model.issue(1.0), model.issue(2.0)
-        >>> model.resolve(tuesday.ticket, 20.0)
+        >>> issued = model.resolve(tuesday.ticket, 20.0)  # what was predicted of it
         >>> model.pending, model.rows_seen, round(model.predict_one(2.0).mean, 1)
         (1, 2, 19.8)
     """
