@@ -300,6 +300,10 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match="one noise for all rows"):
         fleet.learn_many(X, Y, noise=0.1)
     assert fleet.to_bytes() == before
+    with pytest.raises(ValueError, match="one set of hyperparameters for all models"):
+        sg.Fleet(krlst(), size=2, device="cuda", noise=[0.1, 0.2])
+    with pytest.raises(ValueError, match="one set of hyperparameters for all models"):
+        sg.Fleet(krlst(), size=2, device="cuda").tune(X, Y)
     with pytest.raises(ValueError, match="models of one output; got 2"):
         sg.Fleet(krlst(), size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
 

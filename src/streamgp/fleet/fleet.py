@@ -32,6 +32,7 @@ from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, no
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
 
+ONE_SET = 'device="cuda" knows one set of hyperparameters for all models; use device="cpu"'
 ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
 
 
@@ -110,8 +111,8 @@ class Fleet(Saved):
             )
         devices.refuse_unfit(device, precision, model)
         self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
-        if device == "cuda" and self._own:
-            raise ValueError('device="cuda" knows one set of hyperparameters for all models; use device="cpu"')
+        if device == "cuda" and (self._own or prior is not None):
+            raise ValueError(ONE_SET)
         self._prior = prior
         self._recipe: StreamModel = model.clone()
         if pending:
@@ -187,6 +188,8 @@ class Fleet(Saved):
         """
         if self._engine is not None and self.rows_seen.any():
             raise ValueError("a fleet is tuned before its first row; take fleet.clone(), which has learned nothing")
+        if self._device[0] == "cuda":
+            raise ValueError(ONE_SET)
         X, Y = np.asarray(X, dtype=float)[: whole("rows", rows)], np.asarray(Y, dtype=float)[: whole("rows", rows)]
         if X.ndim != 3 or X.shape[1] != self.size or Y.shape != X.shape[:2]:
             raise ValueError(
