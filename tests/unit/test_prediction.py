@@ -99,3 +99,12 @@ def test_samples_have_the_stated_moments_and_are_repeatable():
 def test_bad_requests_are_refused(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call(sg.Prediction(0.0, 1.0, 1.0))
+
+
+def test_levels_of_quantiles_fit_the_mean():
+    p = sg.SOGP().track(np.linspace(0.0, 1.0, 5)[:, None], np.zeros(5))
+    assert p.quantile(0.9).shape == p.quantile(np.full(5, 0.9)).shape == (5,)
+    with pytest.raises(
+        ValueError, match=r"q must be one level, or an array like the mean, of shape \(5,\); got \(2,\)"
+    ):
+        p.quantile([0.1, 0.9])

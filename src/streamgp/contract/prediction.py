@@ -72,7 +72,17 @@ class Prediction(Generic[Values]):
 
     def quantile(self, q: Any) -> Any:
         """Return the value below which the observation lies with probability q, above 0 and below 1."""
-        return plain(self.mean + self.std * ndtri(probabilities(q)))
+        return plain(self.mean + self.std * ndtri(self._levels(q)))
+
+    def _levels(self, q: Any) -> FloatArray:
+        """Levels of quantiles, which fit the mean."""
+        levels, shape = np.asarray(probabilities(q)), np.shape(self.mean)
+        if levels.ndim and shape and levels.shape[-1] not in (1, shape[-1]):
+            raise ValueError(
+                f"q must be one level, or an array like the mean, of shape {shape}; got {levels.shape}. For several "
+                "levels call quantile for each"
+            )
+        return levels
 
     def cdf(self, y: Any) -> Any:
         """Return the probability that the observation is at most y."""
@@ -190,7 +200,7 @@ class CalibratedPrediction(Prediction[Values]):
 
     def quantile(self, q: Any) -> Any:
         """Return the value below which the observation lies with probability q, above 0 and below 1."""
-        return plain(self.mean + self._ladder.at(ndtri(probabilities(q))))
+        return plain(self.mean + self._ladder.at(ndtri(self._levels(q))))
 
     def log_density(self, y: Any) -> Any:
         """Return the log density of the observation y."""
