@@ -412,7 +412,8 @@ class Alarms(Wrapper):
         if self._discounts and np.any(found[1] == surprise.SPIKE):
             self._explain_last(X, Y, None)
             Y, conditions = self._discounted(Y, conditions, found[:, -1], limits[-1])
-        self._within._resolve(X, Y, rest, conditions)
+        if not np.isnan(Y).all():  # a spike that cannot be weighed is a target that never comes
+            self._within._resolve(X, Y, rest, conditions)
 
     # Predictions.
 

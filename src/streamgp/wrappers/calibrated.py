@@ -253,7 +253,8 @@ class Calibrated(StackableWrapper):
         out[0], out[1] = lower, upper
         self._within._resolve(X, Y, rest, conditions)
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
+        judged = np.where(upper > lower, Y, np.nan)  # a row from before the outputs were known has no bounds to judge
+        conformal.calibrate(*lanes, mean, variance, noise, judged, True, out)
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()
