@@ -6,7 +6,7 @@ from typing import Any
 
 from streamgp.batch import spectrum
 from streamgp.compiled import compile_now
-from streamgp.contract import checks
+from streamgp.contract import checks, ladder
 from streamgp.kernels import program
 from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
@@ -40,6 +40,7 @@ def needed(model: str) -> list[Any]:
         stream.run_fixed,  # least squares, too
         stream.forget,
         conformal.calibrate,
+        ladder.evaluate,
         memory.walk,
         drift.watch,
         drift.watch_beside,

@@ -236,7 +236,7 @@ def mix(mean: float, row: Array, variances: Array, noises: Array, weights: Array
         heard[k] = weights[k] if np.isfinite(noises[k]) else 0.0
         total += heard[k]
     for k in range(row.size):
-        heard[k] /= total
+        heard[k] = heard[k] / total if total > 0.0 else np.nan
         if weights[k] > 0.0:
             spread += weights[k] * (row[k] - mean) ** 2
         if heard[k] > 0.0:
