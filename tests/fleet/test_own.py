@@ -46,6 +46,14 @@ def test_each_model_is_the_single_one_with_its_hyperparameters(make):
         assert fleet.model(i).get_params()["noise"] == NOISES[i]
 
 
+def test_nan_stands_for_what_the_recipe_has():
+    X, Y = rows()
+    fleet = sg.Fleet(recipe(), size=2, noise=[np.nan, 0.5])
+    p = fleet.track(X[:, :2], Y[:, :2])
+    np.testing.assert_array_equal(p.mean[:, 0], recipe().track(X[:, 0], Y[:, 0]).mean)
+    np.testing.assert_array_equal(p.mean[:, 1], recipe(noise=0.5).track(X[:, 1], Y[:, 1]).mean)
+
+
 def test_copies_files_and_clones_keep_the_hyperparameters():
     X, Y = rows()
     fleet = own_fleet()

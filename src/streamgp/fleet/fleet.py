@@ -87,12 +87,14 @@ class Fleet(Saved):
             ),
         ] = 0,
         lengthscale: Annotated[
-            FloatArray | None, Setting("of each model, (size,) or (size, d); None: that of the recipe")
+            FloatArray | None, Setting("of each model, (size,) or (size, d); NaN, or None for all: that of the recipe")
         ] = None,
         variance: Annotated[
-            FloatArray | None, Setting("of each model's prior, (size,); None: that of the recipe")
+            FloatArray | None, Setting("of each model's prior, (size,); NaN, or None for all: that of the recipe")
         ] = None,
-        noise: Annotated[FloatArray | None, Setting("of each model, (size,); None: that of the recipe")] = None,
+        noise: Annotated[
+            FloatArray | None, Setting("of each model, (size,); NaN, or None for all: that of the recipe")
+        ] = None,
         prior: Annotated[Prior | None, Setting("with which models begin that are added; None: the recipe")] = None,
         alarms: Annotated[
             Any,

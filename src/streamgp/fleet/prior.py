@@ -31,7 +31,6 @@ FACTORS = {
     "variance": (0.25, 1.0, 4.0),
     "noise": (0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
 }
-MAGIC = "streamgp prior 1"
 
 
 class Prior(Part):
@@ -97,7 +96,7 @@ class Prior(Part):
         """Write a small file."""
         tensors = {f"candidates.{name}": values for name, values in self.candidates.items()}
         tensors |= {"shares": self.shares, "best": np.array([self.best])}
-        write(path, packed(tensors, {"format": MAGIC}))
+        write(path, packed(tensors))
 
     @classmethod
     def load(cls, path: str | Path) -> Prior:
