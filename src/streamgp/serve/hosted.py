@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -97,15 +97,24 @@ class Hosted:
         journal: that keeps it.
         workplace: where it works, in one thread at a time.
         retain: rows that are kept one by one.
+        alarmed: told of alarms: the name of the stream, the row, a sentence.
     """
 
-    def __init__(self, kept: Kept, journal: Journal, workplace: Workplace, retain: int) -> None:
+    def __init__(
+        self,
+        kept: Kept,
+        journal: Journal,
+        workplace: Workplace,
+        retain: int,
+        alarmed: Callable[[str, int, str], None],
+    ) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
         self.settings = SETTINGS.decode(kept.settings)
         self.hub, self.forecasting = Hub(), Forecasting()
         self.gone = False
         self.busy_seconds = 0.0
-        self._journal, self._workplace, self._retain = journal, workplace, retain
+        self.noticed: Counter[str] = Counter()  # kinds of notes, since the server started
+        self._journal, self._workplace, self._retain, self._alarmed = journal, workplace, retain, alarmed
         self._built = False
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
@@ -402,6 +411,10 @@ class Hosted:
             self.recent.extend(one.outcome.points[:, 1].tolist())
             if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
                 self.hub.publish(one.seq, data)
+            for note in one.outcome.notes:
+                self.noticed[note.kind] += 1
+                if note.kind == "alarm":
+                    self._alarmed(self.name, note.row, note.text)
 
     def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
         for asked, answer in answers:
