@@ -100,7 +100,9 @@ def test_bad_requests_get_a_sentence(client):
         assert (answer.status_code, answer.json()["error"]["message"]) == (422, sentence)
     assert client.get("/v1/streams/nobody/forecast").status_code == 404
     series = Series([(i, 3600.0 * i, 1.0 * i) for i in range(20)], "1970-01-01T19:00:00")
-    with pytest.raises(RefusedError, match="ahead must be a number of rows, or a length of time such as 90s, 24h or 2d"):
+    with pytest.raises(
+        RefusedError, match="ahead must be a number of rows, or a length of time such as 90s, 24h or 2d"
+    ):
         series.ahead("soon")
 
 

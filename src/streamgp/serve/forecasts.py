@@ -18,7 +18,9 @@ KEPT = 2000  # rows of a stream that forecasts are made of
 MOST_STEPS = 2000  # rows ahead
 MOST_LEVELS = 20
 RENEWED = 500  # rows after which seasons, trend and hyperparameters are looked for again
-WITHOUT_INPUTS = "inputs are not used: the last {rows} targets go on over time, with the seasons and the trend found in them"
+WITHOUT_INPUTS = (
+    "inputs are not used: the last {rows} targets go on over time, with the seasons and the trend found in them"
+)
 LAST_INPUTS = "inputs stay as they are in the last row"
 
 Past = Sequence[tuple[float, float, float]]  # of each row its number, seconds since 1970 or NaN, target or NaN
@@ -48,7 +50,9 @@ class Asked(NamedTuple):
         try:
             levels = {probability("each of `quantiles`", float(text)) for text in listed.split(",")}
         except ValueError:
-            raise _refused(f"quantiles must be numbers above 0 and below 1, such as 0.1,0.5,0.9; got {listed[:80]!r}") from None
+            raise _refused(
+                f"quantiles must be numbers above 0 and below 1, such as 0.1,0.5,0.9; got {listed[:80]!r}"
+            ) from None
         if len(levels) > MOST_LEVELS:
             raise _refused(f"there may be {MOST_LEVELS} quantiles; got {len(levels)}")
         return cls(ahead, tuple(sorted(levels)))

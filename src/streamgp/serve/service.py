@@ -65,9 +65,7 @@ class Service:
         webhook: the address that alarms are posted to; "": none.
     """
 
-    def __init__(
-        self, folder: str | Path, limits: Limits | None = None, share: Share = ALL, webhook: str = ""
-    ) -> None:
+    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL, webhook: str = "") -> None:
         self.limits, self._share = limits or Limits(), share
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
