@@ -108,7 +108,7 @@ class Clock(NamedTuple):
     refuted: int = 0
 
 
-REFUTED = Clock._fields.index("refuted")
+GENERATION, REFUTED = (Clock._fields.index(name) for name in ("generation", "refuted"))
 
 
 class Experts(Staged):
@@ -223,17 +223,18 @@ class Experts(Staged):
 
     def _set(self, **changes: int) -> None:
         self._clock[:] = self._now._replace(**changes)
+        self._next = -1
+
+    def _changes_after(self, row: int) -> float:
+        return min((at for at in (self._due, *self._schedule().rows) if at > row), default=np.inf)
 
     def _before_change(self, n: int) -> int:
-        seen, due, rows = int(self._seen[0]), self._due, self._schedule().rows
-        if n == 0:
-            return 0 if seen == due or seen in rows else 1
         # An alarm within these rows is answered at a row that comes after them.
         soonest = first_rows(min(self._early, self._warmup))
-        return min([n, soonest - seen % soonest, *(row - seen for row in (due, *rows) if row > seen)])
+        return min(super()._before_change(n), soonest - int(self._seen[0]) % soonest)
 
     def _may_fail(self) -> bool:
-        return self._before_change(2) == 1  # members have learned their first rows before they join
+        return self._changes_next()  # members have learned their first rows before they join
 
     def _schedule(self) -> Schedule:
         clock = self._now
@@ -298,16 +299,15 @@ class Experts(Staged):
         if not self._ahead and not self._targets[0]:  # up to the first target there is none
             known = np.flatnonzero(np.isfinite(y))
             previous[: known[0] + 1 if len(known) else len(y)] = np.nan
-        self._targets[0] += np.count_nonzero(np.isfinite(y))
+        self._targets[0] += np.isfinite(y).sum()
         if not self._drift:
             return
         start, seen, ranked = 0, int(self._seen[0]), self.chosen is not None
-        mean, y = np.ascontiguousarray(mean), np.ascontiguousarray(y)
+        mean, y, detector = np.ascontiguousarray(mean), np.ascontiguousarray(y), self._detector
         while True:  # errors after an alarm are ranked among themselves
-            clock = self._now
-            armed = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
-            rows = mean, previous, y, start
-            at = self._detector.watch_beside(*rows, FADING, self._unit, ranked=ranked, armed=armed)
+            generation = int(self._clock[GENERATION])
+            armed = generation < 0 or seen >= generation + JUDGED * self._early
+            at = detector.watch_beside(mean, previous, y, start, FADING, self._unit, ranked=ranked, armed=armed)
             if at < 0:
                 return
             start = at + 1

@@ -124,6 +124,7 @@ class Staged(Quick):
     _background: bool = True  # whether a thread builds; if not, it is done when it is due
     _task: Task | None = None  # what is being built
     _jobs: tuple[background.Job[Any], ...] = ()  # its parts; none before the thread has them
+    _next: float = -1  # the next row after which something changes; -1: not known at present
     doing: Callable[[str], None] = staticmethod(lambda _: None)  # told what takes seconds
 
     # What a staged model has to provide.
@@ -133,8 +134,8 @@ class Staged(Quick):
         """What predicts from the first row on."""
 
     @abc.abstractmethod
-    def _before_change(self, n: int) -> int:
-        """How many of the next n rows come before something may change."""
+    def _changes_after(self, row: int) -> float:
+        """The first row after this one after which something changes."""
 
     @abc.abstractmethod
     def _change(self) -> None:
@@ -173,8 +174,21 @@ class Staged(Quick):
             start = stop
         return self._said(joined(predictions)) if report else None
 
+    def _next_change(self) -> float:
+        """The next row after which something changes."""
+        if self._next < 0:
+            self._next = self._changes_after(int(self._seen[0]))
+        return self._next
+
+    def _before_change(self, n: int) -> int:
+        """How many of the next n rows come before something may change."""
+        return int(min(n, self._next_change() - int(self._seen[0])))
+
+    def _changes_next(self) -> bool:
+        return int(self._seen[0]) + 1 == self._next_change()
+
     def _may_fail(self) -> bool:
-        return self._before_change(2) == 1 or super()._may_fail()
+        return self._changes_next() or super()._may_fail()
 
     def _quick(self) -> bool:
         return self._d is not None and not self._may_fail() and self._model._quick()
@@ -190,7 +204,7 @@ class Staged(Quick):
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
-        n = len(X)
+        n, due = len(X), self._next_change()
         targets = np.full_like(mean, np.nan) if Y is None else Y
         self._watch(X, targets[:, 0], mean[:, 0])
         last, kept, (d, p) = int(self._seen[0]) + n, min(n, self._room), (X.shape[1], mean.shape[1])
@@ -201,8 +215,9 @@ class Staged(Quick):
         self._kept[where, d + 1 : d + 1 + p] = targets[n - kept :]
         self._kept[where, d + 1 + p :] = (targets - mean)[n - kept :]
         self._seen[0] = last
-        if self._before_change(0) == 0:
+        if last == due:
             self._change()
+            self._next = -1
         if self._task is not None and self._background and not self._jobs:
             self._jobs = background.started(self._works(self._task))
 
@@ -277,6 +292,7 @@ class Staged(Quick):
         self._model = model
         self._model._prepare(self._model_shape())
         self.chosen = Chosen.read(structure["chosen"])
+        self._next = -1
         self._task = None if structure["task"] is None else _task_of(*structure["task"])
         super()._rebuild(structure)
 

@@ -104,11 +104,8 @@ class Tuned(Staged):
             whole = DriftAware(whole)
         return Calibrated(whole, level=self._level)
 
-    def _before_change(self, n: int) -> int:
-        seen, due = int(self._seen[0]), self._due
-        if n == 0:
-            return 0 if seen == due or seen in self._starts else 1
-        return min([n, *(row - seen for row in (due, *self._starts) if row > seen)])
+    def _changes_after(self, row: int) -> float:
+        return min((at for at in (self._due, *self._starts) if at > row), default=np.inf)
 
     def _change(self) -> None:
         """Build the model anew on the rows so far, or let it take the place of the old one."""
