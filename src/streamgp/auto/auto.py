@@ -11,7 +11,7 @@ from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.staged import Chosen
-from streamgp.contract.conditions import NOISE
+from streamgp.contract.conditions import NOISE, Moment
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
@@ -143,6 +143,9 @@ class Auto(Quick):
     def _check_restored(self) -> None:
         outliers.check(self._screen)
         super()._check_restored()
+
+    def _moment(self) -> Moment | None:
+        return super()._moment() if "time" in self._common["candidates"] else None
 
     def _expect_late(self, rows: int, pending: int) -> None:
         self._ahead = self._settings["ahead"] = rows
