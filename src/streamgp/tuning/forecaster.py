@@ -144,9 +144,7 @@ class Forecaster:
         self._begin()
         self._learn(y, times, known)
 
-    def _featured(
-        self, X: FloatArray, times: FloatArray, season: float | None
-    ) -> tuple[FloatArray, NDArray[np.int64]]:
+    def _featured(self, X: FloatArray, times: FloatArray, season: float | None) -> tuple[FloatArray, NDArray[np.int64]]:
         """The features of the first rows, and their groups."""
         self._features = InputFeatures(X, season)
         return self._features(X, times, None)[0], self._features.groups

@@ -40,7 +40,7 @@ CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
 # Rows with gaps are tuned on the longest stretch without any if it has so many rows, else on so many of the last.
 STRETCH, IRREGULAR = 200, 300
 # Iterations for the hyperparameters of kernel, noise and inputs together, from what was found without inputs.
-BESIDE = 20
+BESIDE = 12
 
 
 class Structure(NamedTuple):
