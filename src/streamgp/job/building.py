@@ -51,7 +51,7 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
         model = Ahead(model, horizon=request.horizon)
     if run.alarms is not None:
         model = Alarms(model, rate=run.alarms)
-    measured = Measured([model, *yardsticks])
+    measured = Measured([model, *yardsticks], horizon=request.horizon, needs_past=bool(lags) or request.model == AUTO)
     stream = Delayed(measured, pending=run.pending) if request.late else measured
-    stream._prepare(Shape(own, 1, scalar=True, certain=True))
+    stream._prepare(Shape(own, 1, scalar=False, certain=True))
     return stream

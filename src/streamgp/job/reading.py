@@ -14,10 +14,12 @@ from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Measured
+from streamgp.settings import FloatArray
 from streamgp.tables.columns import Schema
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.wrapper import Wrapper
 
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
@@ -41,7 +43,6 @@ class ReadableRun:
     stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
     scores: RunningScores
-    _known_from: int  # the first row of the model that was predicted with a target known; -1: none was
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -93,7 +94,13 @@ class ReadableRun:
 
     @property
     def _alarms(self) -> Alarms | None:
-        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+        return self.model if isinstance(self.model, Alarms) else None
+
+    @property
+    def _judged(self) -> FloatArray | None:
+        """Surprises and kinds of alarms of the rows that were learned last, (2, n); None where they are not judged."""
+        alarms = self._alarms
+        return None if alarms is None else alarms._found[:, :, 0]
 
     @property
     def alarms(self) -> list[tuple[int, str]]:
@@ -128,18 +135,20 @@ class ReadableRun:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
-        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
+        first = self.horizon  # rows before the one whose target came with the model's first row
         if (auto := self._auto) is not None:
             return [(row + first, CHANGED) for row in auto.changes]
-        watcher = self._staged._model._within
+        staged = self._staged
+        if self.lags:  # rows without a lag are left out
+            first += sum(one.rows_seen for one in self.model._family() if isinstance(one, Lagged)) - staged.rows_seen
+        watcher = staged._model._within
         if not isinstance(watcher, DriftAware):
             return []
         return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
 
     @property
     def _auto(self) -> Auto | None:
-        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
+        return staged if isinstance(staged := self._staged, Auto) else None
 
     @property
     def inner(self) -> StreamModel:
