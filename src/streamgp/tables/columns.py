@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -370,7 +370,7 @@ class RowEncoder:
         times = _times(chunk, schema.time, schema.time_parts, order)
         if times is not None and schema.cycles:
             parts.append(_phases(times, schema.cycles, schema.time, wrong))
-        X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
+        X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
         bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
@@ -398,8 +398,9 @@ class RowEncoder:
 
     def _plain(self, chunk: Chunk) -> FloatArray | None:
         """The columns of numbers, (columns, n), if all of them hold finite ones or nothing, and no text."""
-        values = [_values(chunk, name) for name in self._number_columns]
-        if any(type(value) not in PLAIN for column in values for value in column):
+        columns, missing = chunk.columns, [None] * len(chunk)
+        values = [columns.get(name, missing) for name in self._number_columns]
+        if not PLAIN.issuperset(map(type, chain.from_iterable(values))):
             return None
         try:
             block = np.array(values, dtype=np.float64)
