@@ -11,16 +11,15 @@ import numpy as np
 from streamgp.contract import snapshot
 from streamgp.contract.conditions import part
 from streamgp.contract.prediction import packed, unpacked
-from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.waiting import Tickets
+from streamgp.job import saving
 from streamgp.job.ahead import compile_ahead
-from streamgp.job.building import MOST_INPUTS, default_lags, stream_model
+from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.reading import ReadableRun
 from streamgp.job.request import Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import yardsticks
-from streamgp.loading import decoded, model_of
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
 from streamgp.tables.dates import seconds
@@ -31,7 +30,6 @@ from streamgp.wrappers.delayed import Delayed, issued_width, learn_issued, unres
 from streamgp.wrappers.wrapper import joined
 
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
-MODEL = "model"  # in a file
 
 
 class Pipeline(ReadableRun):
@@ -69,38 +67,18 @@ class Pipeline(ReadableRun):
         kept = {name: copied(value) for name, value in (settings or {}).items()}
         self.request = Request(model, kept, horizon, late=bool(schema.ticket))
         self.level = self.request.run.level
-        own = len(schema.input_names)
-        self.lags = (
-            default_lags(schema, self.request.model, horizon) if lags is None else whole("lags", lags, at_least=0)
-        )
-        if own + self.lags > MOST_INPUTS:
-            raise ValueError(
-                f"a row would have {own + self.lags} inputs ({own} of the columns, {self.lags} lags); the limit is "
-                f"{MOST_INPUTS}. Select columns with `inputs`, or lower `lags`"
-            )
-        if own + self.lags == 0:
-            raise RowsError(
-                "nothing to predict from: the target is the only column in use; give `lags=10`, or `inputs`"
-            )
+        self.lags = checked_lags(schema, self.request, lags)
         compile_ahead(self.request.model)
         self.rows = 0
-        named = yardsticks(own, self.lags, self.horizon, schema.seasons)
+        named = yardsticks(len(schema.input_names), self.lags, self.horizon, schema.seasons)
         self.stream = stream_model(schema, self.request, self.lags, list(named.values()))
-        self.screening = Screening(own, self.request.run.screen)
+        self.screening = Screening(len(schema.input_names), self.request.run.screen)
         self.scores = RunningScores(list(named))
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
-        self._late = Tickets[int](self.request.run.pending) if schema.ticket else None
-        self._moment = np.array([np.nan])  # the last time
+        self.tickets = Tickets[int](self.request.run.pending) if schema.ticket else None
+        self.moment = np.array([np.nan])  # the last time
         self.scored = self._nothing()  # the rows whose targets came last
-        if self.stream._needs_time and not schema.time:
-            which, instead = "half_life", "drop `half_life` to forget by rows"
-            if not self.request.by_time:
-                which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
-            raise RowsError(
-                f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is "
-                f"none; {instead}"
-            )
 
     # Rows.
 
@@ -112,8 +90,8 @@ class Pipeline(ReadableRun):
             ahead: with a horizon, return predictions when they are made, of rows to come, rather than when the row that
                 they are of has come.
         """
-        if self._late is not None:
-            return self._take_late(rows, self._late)
+        if self.tickets is not None:
+            return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
         time, blocks = self._moments(rows.times), [] if n else [self._nothing()]
         while start < n:
@@ -155,11 +133,11 @@ class Pipeline(ReadableRun):
         if times is None or not self.stream._needs_time:
             return None
         read = [seconds(text) for text in times]
-        known = np.array([self._moment[0], *(np.nan if moment is None else moment for moment in read)])
+        known = np.array([self.moment[0], *(np.nan if moment is None else moment for moment in read)])
         known = np.fmax.accumulate(known)
         first = known[~np.isnan(known)]
         known[np.isnan(known)] = first[0] if len(first) else 0.0
-        self._moment[0] = known[-1] if len(first) else np.nan
+        self.moment[0] = known[-1] if len(first) else np.nan
         return known[1:]
 
     def outstanding(self) -> PredictedRows:
@@ -301,36 +279,13 @@ class Pipeline(ReadableRun):
         """Write everything that the next row needs to one file."""
         snapshot.write(path, self.to_bytes())
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of all parts by name, of fixed shape."""
-        return {"last": self.encoder.last, "moment": self._moment, "scores": self.scores.sums}
-
     def to_bytes(self) -> bytes:
         """Return the whole state as bytes."""
         return snapshot.packed(*self.contents())
 
     def contents(self) -> snapshot.Contents:
         """What a snapshot of the run has."""
-        request = self.request
-        settings, parts = snapshot.encoded(request.settings)
-        models, states = snapshot.nested({MODEL: snapshot.contents(self.stream)})
-        header = {
-            "holds": "a run over rows of a table",
-            "run": {
-                "schema": self.schema.to_dict(),
-                "model": request.model,
-                "settings": settings,
-                "lags": self.lags,
-                "horizon": self.horizon,
-                "gaps": self.encoder.gaps,
-                "rows": self.rows,
-                "position": list(self.position),
-                "about": self.extra,
-                "late": None if self._late is None else _tickets(self._late),
-                "models": models,
-            },
-        }
-        return header, self._arrays() | self.screening.arrays() | parts | states
+        return saving.contents(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Pipeline:
@@ -349,13 +304,9 @@ class Pipeline(ReadableRun):
     @classmethod
     def of(cls, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
         """Return the pipeline of ``contents``."""
-        if "run" not in header:
-            raise snapshot.SnapshotError(
-                f"the snapshot holds a single {header.get('model', 'model')}, not a run; open it with sg.load, "
-                "or start a new run"
-            )
         try:
-            return cls._restored(header["run"], tensors)
+            pipeline = cls(*saving.request_of(header, tensors))
+            saving.restore(pipeline, header["run"], tensors)
         except snapshot.SnapshotError:
             raise
         except Exception as error:  # of whatever kind: what a file says may do anything to a constructor
@@ -363,60 +314,4 @@ class Pipeline(ReadableRun):
                 f"the snapshot does not describe a run this version can resume: {error}; start a new run, or resume it "
                 "with the version that saved it"
             ) from error
-
-    @classmethod
-    def _restored(cls, saved: dict[str, Any], tensors: dict[str, np.ndarray]) -> Pipeline:
-        pipeline = cls(
-            Schema.from_dict(saved["schema"]),
-            saved["model"],
-            decoded(saved["settings"], tensors, {}),
-            saved["lags"],
-            saved["horizon"],
-        )
-        pipeline.rows = whole("rows", saved["rows"], at_least=0)
-        pipeline.position = Position(*saved["position"])
-        pipeline.extra = saved["about"]
-        pipeline.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
-        arrays = pipeline._arrays()
-        refuse_unlike({name: tensors[name] for name in arrays}, arrays)
-        for name, array in arrays.items():
-            array[...] = tensors[name]
-        pipeline.screening.restore(tensors)
-        stream = model_of(*snapshot.part(MODEL, saved["models"], tensors))
-        if repr(stream) != repr(pipeline.stream) or stream._shape != pipeline.stream._shape:
-            raise snapshot.SnapshotError(
-                f"the snapshot's model is not the one that its settings say, {pipeline.stream!r}: it is {stream!r}"
-            )
-        pipeline.stream = stream
-        if pipeline._late is not None:
-            pipeline._restore_late(pipeline._late, saved["late"])
         return pipeline
-
-    def _restore_late(self, late: Tickets[int], saved: dict[str, Any]) -> None:
-        """Go on with the tickets of a file."""
-        late.rows = {name: whole("row", row, at_least=0) for name, row in saved["waiting"]}
-        waiting = self._delayed._waiting
-        if len(late.rows) != len(waiting) or not all(row in waiting for row in late.rows.values()):
-            raise snapshot.SnapshotError(
-                "the snapshot does not name all rows that wait for their targets: resume it with the version that "
-                "saved it, or start a new run"
-            )
-        late.closed = {str(name): bool(resolved) for name, resolved in saved["closed"]}
-        late.resolved, late.expired, late.ignored = (
-            whole(name, saved["counts"][name], at_least=0) for name in ("learned", "expired", "ignored")
-        )
-
-    @property
-    def late(self) -> dict[str, int] | None:
-        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
-        rows without effect."""
-        return None if self._late is None else _counts(self._late)
-
-
-def _counts(late: Tickets[int]) -> dict[str, int]:
-    return {"waiting": len(late), "learned": late.resolved, "expired": late.expired, "ignored": late.ignored}
-
-
-def _tickets(late: Tickets[int]) -> dict[str, Any]:
-    """The tickets of a run for a file, oldest first."""
-    return {"waiting": list(late.rows.items()), "closed": list(late.closed.items()), "counts": _counts(late)}

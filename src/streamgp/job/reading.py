@@ -10,12 +10,14 @@ import numpy as np
 from streamgp.auto.auto import Auto
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
+from streamgp.contract.waiting import Tickets
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Measured
 from streamgp.settings import FloatArray
-from streamgp.tables.columns import Schema
+from streamgp.tables.columns import RowEncoder, Schema
+from streamgp.tables.source import Position
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
@@ -43,6 +45,11 @@ class ReadableRun:
     stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
     scores: RunningScores
+    encoder: RowEncoder
+    tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
+    moment: FloatArray  # (1,) the last time, in seconds since 1970
+    position: Position  # in the source
+    extra: dict[str, Any]  # what else is kept in the file
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -89,6 +96,15 @@ class ReadableRun:
         columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
         lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
         return self.schema.input_names + lagged
+
+    @property
+    def late(self) -> dict[str, int] | None:
+        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
+        rows without effect."""
+        if (tickets := self.tickets) is None:
+            return None
+        learned, expired, ignored = tickets.resolved, tickets.expired, tickets.ignored
+        return {"waiting": len(tickets), "learned": learned, "expired": expired, "ignored": ignored}
 
     # Changes and alarms.
 

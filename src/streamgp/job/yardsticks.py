@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamgp.auto.candidates import least_squares
-from streamgp.contract.model import StreamModel
+from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Quick, Row
@@ -153,6 +153,10 @@ class Measured(Composite):
         super()._start(d, p)
         self._known_from = np.full(1, -1)
 
+    def _prepare(self, shape: Shape) -> None:
+        super()._prepare(shape)
+        self._models[0]._prepare(shape._replace(scalar=True))  # whoever asks the model itself has numbers as targets
+
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"known_from": self._known_from}
 
@@ -200,12 +204,13 @@ class Measured(Composite):
         ahead = next((one for one in self._models[0]._family() if isinstance(one, Ahead)), None)
         coming = self._models[0]._empty() if ahead is None else ahead.upcoming()
         missing = np.full((self._horizon - len(coming), 1), np.nan)  # before the first rows
-        own = coming._each(lambda part: np.concatenate([missing, part]))
+        own = coming._each(lambda part: np.concatenate([missing, part[:, None]]))
         nothing = Prediction(*(np.full((self._horizon, 1), np.nan),) * 3)
         return self._known([own, *[nothing] * (len(self._models) - 1)], self.rows_seen, following=True)
 
     def _empty(self) -> Prediction:
-        return self._empty_like(self._known([model._empty() for model in self._models], 0))
+        none = [model._empty()._each(lambda _: np.empty((0, 1))) for model in self._models]
+        return self._empty_like(self._known(none, 0))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)
