@@ -19,7 +19,7 @@ Check = Callable[[str, Any], Any]
 
 
 class Setting(NamedTuple):
-    """What a setting is, said once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
+    """What a setting is, described once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
 
     Signatures have ``capacity: Capacity = 100``; docstrings, the tables of the docs and the checks follow from it.
     ``Annotated[Capacity, Setting("rows in the window")]`` is the same with other words.
@@ -138,9 +138,9 @@ def _described(init: Callable[..., None]) -> dict[str, Setting]:
             init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
             with contextlib.suppress(NameError):  # a type that is imported for type checkers only
                 value = names[annotation] if annotation in names else eval(annotation, names)
-        said = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
-        if said:
-            found[name] = functools.reduce(Setting.reworded, said)
+        given = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
+        if given:
+            found[name] = functools.reduce(Setting.reworded, given)
     return found
 
 

@@ -43,7 +43,7 @@ class PredictedRows(NamedTuple):
         ticket: under which the row waits for its target; None where there are none.
         p_value: of what was observed, given the inputs; None where rows are not judged.
         alarm: "spike", "level", "relation" or "" for each row.
-        yardsticks: (n, yardsticks) what simple predictions said of the rows; None where there are none.
+        yardsticks: (n, yardsticks) simple predictions of the same rows; None where there are none.
     """
 
     row: np.ndarray
