@@ -229,6 +229,9 @@ def test_predictions_of_rows_to_come_are_at_hand():
     assert at_once.row.tolist() == list(range(4, 44))
     np.testing.assert_array_equal(at_once.mean[-3:], waiting.mean)
     assert Pipeline(schema_of(2), "KRLST", SETTINGS).outstanding().row.size == 0
+    judged = Pipeline(schema_of(2), "KRLST", SETTINGS | {"alarms": 0.01}, 1, 3)
+    judged.take(rows_of(X, y))
+    assert np.isfinite(judged.outstanding().mean).all()
 
 
 def test_after_the_warmup_the_model_is_the_one_that_has_learned_all_first_rows():

@@ -178,16 +178,15 @@ class Measured(Composite):
     ) -> Prediction | None:
         seen = self.rows_seen
         model, *yardsticks = self._models
-        predictions = [model._advance(X, Y, report, conditions), *(_advanced(one, X, Y, report) for one in yardsticks)]
+        own, means = model._advance(X, Y, report, conditions), [_mean(one, X, Y) for one in yardsticks]
         if self._known_from[0] < 0 and Y is not None and not (missing := np.isnan(Y[:, 0])).all():
             # With a horizon a row is predicted from with its own target known.
             self._known_from[0] = seen + np.argmin(missing) + (not self._horizon)
-        return self._known(predictions, seen, following=True) if report else None
+        return self._known(own, means, seen, following=True) if report else None
 
-    def _known(self, predictions: Sequence[Any], row: int, *, following: bool = False) -> MeasuredPrediction:
+    def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> MeasuredPrediction:
         """Predictions of this row of the stream, or of rows that follow each other from it on, as far as known."""
-        own, *others = predictions
-        means, made, first = [one.mean for one in others], row - self._horizon, int(self._known_from[0])
+        made, first = row - self._horizon, int(self._known_from[0])
         if not 0 <= first <= made:
             rows = made + np.arange(len(own.mean)) if following else np.full(len(own.mean), made)
             known = (first >= 0) & (rows >= first)
@@ -196,21 +195,22 @@ class Measured(Composite):
         return MeasuredPrediction.of(own, means)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        predictions = [model._predict(X, None if k else conditions) for k, model in enumerate(self._models)]
-        return self._known(predictions, self.rows_seen)
+        model, *yardsticks = self._models
+        means = [one._predict(X).mean for one in yardsticks]
+        return self._known(model._predict(X, conditions), means, self.rows_seen)
 
     def upcoming(self) -> MeasuredPrediction:
         """What was predicted of the next rows, as many as the horizon has; without the yardsticks, NaN."""
         ahead = next((one for one in self._models[0]._family() if isinstance(one, Ahead)), None)
         coming = self._models[0]._empty() if ahead is None else ahead.upcoming()
         missing = np.full((self._horizon - len(coming), 1), np.nan)  # before the first rows
-        own = coming._each(lambda part: np.concatenate([missing, part[:, None]]))
-        nothing = Prediction(*(np.full((self._horizon, 1), np.nan),) * 3)
-        return self._known([own, *[nothing] * (len(self._models) - 1)], self.rows_seen, following=True)
+        own = coming._each(lambda part: np.concatenate([missing, part.reshape(-1, 1)]))
+        nothing = [np.full((self._horizon, 1), np.nan)] * (len(self._models) - 1)
+        return self._known(own, nothing, self.rows_seen, following=True)
 
     def _empty(self) -> Prediction:
-        none = [model._empty()._each(lambda _: np.empty((0, 1))) for model in self._models]
-        return self._empty_like(self._known(none, 0))
+        means = [np.empty((0, 1))] * (len(self._models) - 1)
+        return self._empty_like(MeasuredPrediction.of(self._models[0]._empty(), means))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)
@@ -218,7 +218,8 @@ class Measured(Composite):
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         each = (model._issue(X, None if k else conditions) for k, model in enumerate(self._models))
         predictions, issued = zip(*each, strict=True)
-        return self._known(predictions, self.rows_seen), np.hstack(issued)
+        own, *others = predictions
+        return self._known(own, [one.mean for one in others], self.rows_seen), np.hstack(issued)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         ends = np.cumsum([model._issued_width(Y.shape[1]) for model in self._models])
@@ -228,11 +229,13 @@ class Measured(Composite):
             self._known_from[0] = self.rows_seen
 
 
-def _advanced(model: StreamModel, X: FloatArray, Y: FloatArray | None, report: bool) -> Prediction | None:
-    """A model takes rows, one of them without detours."""
+def _mean(model: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+    """What a model predicts of rows that it takes, one of them without detours."""
     if len(X) == 1 and Y is not None and isinstance(model, Quick) and model._quick():
-        return Prediction(*model._row(X, Y).out.copy())
-    return model._advance(X, Y, report)
+        return model._row(X, Y).mean.copy()
+    prediction: Any = model._advance(X, Y, True)
+    mean: FloatArray = prediction.mean
+    return mean
 
 
 def only_where(known: np.ndarray, prediction: Some) -> Some:
