@@ -92,7 +92,7 @@ def entry(*types: Any) -> Callable[[F], F]:
 
     def decorated(function: F) -> F:
         dispatcher: Any = compiled(function)
-        dispatcher.types = types
+        dispatcher.types, dispatcher.loaded = types, False
         return dispatcher  # type: ignore[no-any-return]
 
     return decorated
@@ -104,7 +104,8 @@ def compile_now(*entries: Any) -> None:
     What the cache on disk does not have is compiled by a process of its own and then loaded. In the process that
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
     """
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    entries = tuple(function for function in entries if not function.loaded)
+    if not entries or config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
     missing = [function for function in entries if not _is_cached(function)]
     if missing:
@@ -113,6 +114,7 @@ def compile_now(*entries: Any) -> None:
     for function in entries:
         if function.types not in function.overloads:
             function.compile(function.types)
+        function.loaded = True
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import NormalDist
@@ -182,7 +182,7 @@ class CalibratedPrediction(Prediction[Values]):
     upper: Values
     level: float
     raw: Prediction
-    shape: tuple[Values, ...] = ()
+    shape: Sequence[Values] | FloatArray = ()
 
     def interval(self, level: float | None = None) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``; by default the bounds."""
@@ -228,7 +228,7 @@ class CalibratedPrediction(Prediction[Values]):
         """The distribution of the errors."""
         below: FloatArray = np.asarray(self.mean - self.lower)
         above: FloatArray = np.asarray(self.upper - self.mean)
-        if not self.shape:
+        if not len(self.shape):
             z = gaussian_reach(self.level)
             errors = np.stack([-below, np.zeros_like(below), above])
             return Ladder(np.array([-z, 0.0, z]), errors, np.zeros((4, *below.shape)))
@@ -317,6 +317,7 @@ def checked_level(level: float) -> float:
     return probability("level", level)
 
 
+@cache
 def gaussian_reach(level: float) -> float:
     """How many standard deviations the central interval of a Gaussian reaches to either side."""
     return NormalDist().inv_cdf(0.5 + level / 2.0)

@@ -221,8 +221,8 @@ class Calibrated(StackableWrapper):
         out = np.empty((self._parts, *mean.shape))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
-        lower, upper, variance, noise, *shape = out
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, tuple(shape))
+        lower, upper, variance, noise = out[:4]
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, out[4:])
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
