@@ -11,7 +11,7 @@ from streamgp.kernels import program
 from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
-from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
 FOURIER = ("IRFRR", "ISSGPR")
@@ -46,6 +46,7 @@ def needed(model: str) -> list[Any]:
         drift.watch_beside,
         scaling.to_standard,
         scaling.from_standard,
+        single.take,
         outliers.screen,
         outliers.strike_out,
         checks.check,
