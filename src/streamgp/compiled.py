@@ -177,4 +177,6 @@ def _compile_elsewhere(entries: list[Any]) -> None:
     with contextlib.suppress(OSError), contextlib.ExitStack() as started:
         for first in range(shares):
             command = [sys.executable, "-m", "streamgp.compile_once", *names[first::shares]]
-            started.enter_context(subprocess.Popen(command, env=environment))
+            # Its input ends with this process, and it with its input.
+            process = started.enter_context(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE))
+            started.callback(process.wait)

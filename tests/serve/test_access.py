@@ -27,11 +27,13 @@ NEEDED = {
     ("POST", "/v1/streams/{name}/predict"): "write",
     ("POST", "/v1/streams/{name}/targets"): "write",
     ("GET", "/v1/streams/{name}/history"): "read",
+    ("GET", "/v1/streams/{name}/forecast"): "read",
     ("GET", "/v1/streams/{name}/events"): "read",
     ("GET", "/v1/streams/{name}/snapshot"): "read",
     ("PUT", "/v1/streams/{name}/snapshot"): "admin",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): "",
+    ("GET", "/readyz"): "",
     ("GET", "/openapi.json"): "",
 }
 

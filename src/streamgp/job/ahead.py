@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from streamgp.batch import spectrum
@@ -18,13 +19,17 @@ FOURIER = ("IRFRR", "ISSGPR")
 UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
 
 
+_compiling = threading.Lock()
+
+
 def compile_ahead(model: str) -> None:
     """Compile what this machine does not have yet.
 
     Args:
         model: auto, or the name of a model; what others than those with a growing basis need is compiled by them.
     """
-    compile_now(*needed(model))
+    with _compiling:  # what one thread compiles, the others would compile again
+        compile_now(*needed(model))
 
 
 def needed(model: str) -> list[Any]:

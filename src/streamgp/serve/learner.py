@@ -383,6 +383,7 @@ class Learner:
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
         cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
+        cost.refuse_waiting(pipeline, pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
 
@@ -392,7 +393,9 @@ def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
     request = Request(settings.model, run_settings(settings), settings.horizon)
     lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
     cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
-    return Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
+    pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
+    cost.refuse_waiting(pipeline, pending_of(settings))
+    return pipeline
 
 
 def run_settings(settings: StreamSettings) -> dict[str, Any]:
