@@ -99,6 +99,7 @@ class Stackable(Quick):
 
     _lanes = ALONE
     _numbers: Numbers  # of models that hold no other arrays
+    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales, or before any
 
     def _stack(self) -> list[np.ndarray]:
         """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""
