@@ -55,9 +55,9 @@ class Quick(StreamModel):
         """What _row() predicted last."""
         return Prediction(*self._one.out.ravel().tolist())
 
-    def predict_one(self, x: Any, *, time: Any = None) -> Prediction:
-        if not (self._shape.scalar and self._quick()):
-            return super().predict_one(x, time=time)
+    def predict_one(self, x: Any, *, time: Any = None, derivatives: bool = False) -> Prediction:
+        if derivatives or not (self._shape.scalar and self._quick()):
+            return super().predict_one(x, time=time, derivatives=derivatives)
         me, owner = get_ident(), self._owner
         if owner and owner != me:
             refuse(self)

@@ -460,3 +460,40 @@ def weighted_input_gradient(step: Array, theta: Array, X: Array, Z: Array, W: Ar
     """out[i] = sum_j W[i, j] d k(Z[i], X[j]) / d Z[i] for one leaf."""
     for i in range(Z.shape[0]):
         leaf_input_gradient(step, theta, X, Z[i], W[i], out[i], work)
+
+
+@compiled
+def input_gradient(operations: Array, theta: Array, B: Array, x: Array, W: Array, out: Array) -> None:
+    """out[r] = sum_i W[r, i] d k(B[i], x) / d x; where a kernel has a kink, the mean of both sides."""
+    steps, n = operations.shape[0], B.shape[0]
+    values, weights = np.empty((steps, n)), np.empty((steps, n))
+    left, stack, top = np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0
+    part, work = np.empty(x.size), np.empty(2 * x.size)
+    for s in range(steps if steps > 1 else 0):
+        step = operations[s]
+        if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:  # of what two steps left; the right one is the last
+            left[s] = stack[top - 2]
+            for i in range(n):
+                a, b = values[left[s], i], values[s - 1, i]
+                values[s, i] = a + b if step[OPERATION] == SUM else a * b
+            top -= 1
+        else:
+            leaf(step, theta[step[FIRST] :], B, n, x, values[s], work)
+            top += 1
+        stack[top - 1] = s
+    for r in range(W.shape[0]):
+        for j in range(x.size):
+            out[r, j] = 0.0
+        for i in range(n):
+            weights[steps - 1, i] = W[r, i]
+        for s in range(steps - 1, -1, -1):
+            step, w = operations[s], weights[s]
+            if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:
+                a, product = left[s], step[OPERATION] == PRODUCT
+                for i in range(n):
+                    weights[a, i] = w[i] * (values[s - 1, i] if product else 1.0)
+                    weights[s - 1, i] = w[i] * (values[a, i] if product else 1.0)
+            else:
+                leaf_input_gradient(step, theta[step[FIRST] :], B, x, w, part, work)
+                for j in range(x.size):
+                    out[r, j] += part[j]

@@ -26,7 +26,7 @@ from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameter
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import memory as memory_part
-from streamgp.process import observation, stream, temporal
+from streamgp.process import observation, slopes, stream, temporal
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, LOWEST_STAYING, NEVER, OLDEST, PAPER, Budget, floor
@@ -441,20 +441,43 @@ class OnlineGP(MemoryModel):
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
-        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
-        out = np.empty((rows + parts, len(X)))
+        out = self._room_for(len(X))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         given = self._no_conditions if conditions is None else conditions
         status, _, at = self._run(*lanes, X, self._no_targets, given, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
+        return self._with_components(out)
+
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        if self._likelihood.kind != observation.GAUSSIAN:
+            raise ValueError(
+                f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
+            )
+        compile_now(slopes.run)
+        out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
+        by_mean, by_variance = np.empty((len(X), p, X.shape[1])), np.empty((len(X), q, X.shape[1]))
+        given = self._no_conditions if conditions is None else conditions
+        slopes.run(self._numbers.records, self._numbers.buffers, X, given, out, by_mean, by_variance)
+        if not self.has_variance:
+            by_variance[:] = np.nan
+        return self._with_components(out)._with_gradients(by_mean, by_variance)
+
+    def _room_for(self, n: int) -> FloatArray:
+        """Room for the predictions of n rows, and for their components."""
+        p, q = self._outputs_and_covariances()
+        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
+        return np.empty((len(self._no_predictions) + parts, n))
+
+    def _with_components(self, out: FloatArray) -> Prediction:
+        """The prediction that compiled code wrote."""
+        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
         whole = self._prediction(out[:rows])
-        if not parts:
+        if not self._has_components:
             return whole
         each = np.split(out[rows:], 1 + len(self._terms))
         named = {
-            name: Prediction(one[:p].T, one[p:].T, np.zeros((len(X), q)))
+            name: Prediction(one[:p].T, one[p:].T, np.zeros((one.shape[1], q)))
             for name, one in zip(("inputs", *(term.name for term in self._terms)), each, strict=True)
         }
         return TimePrediction(whole.mean, whole.variance, whole.noise, named)

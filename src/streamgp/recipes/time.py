@@ -139,24 +139,30 @@ class TimeGP(Stackable):
 
     # What users call.
 
-    def predict_one(self, x: Any = (), *, time: Any = None) -> Prediction:
+    def predict_one(self, x: Any = (), *, time: Any = None, derivatives: bool = False) -> Prediction:
         """Predict the target at a time that is not before the last learned one; the model does not change.
 
         Args:
             x: ``()``: there are no inputs.
             time: a number, datetime or datetime64; None: one after the last row.
+            derivatives: False; there are no inputs.
         """
         X = inputs.row(x, self._shape.d)
+        if derivatives:
+            return self._derived(X)
         given = None if time is None else inputs.times(time, 1, many=False)
         return self._shaped(self._at_times(X, given), many=False)
 
-    def predict_many(self, X: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any = None, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
         """Predict times, each as if it came next.
 
         Args:
             X: rows without columns, (n, 0), or None where times are given.
             time: (n,) times; None: one after the last row.
+            derivatives: False; there are no inputs.
         """
+        if derivatives:
+            return self._derived(np.empty((0, 0)))
         given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
         X = np.empty((0 if given is None else len(given), 0)) if X is None else inputs.rows(X, self._d)
         return self._shaped(self._at_times(X, given), many=True)
