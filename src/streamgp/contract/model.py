@@ -349,11 +349,49 @@ class StreamModel(Saved):
         """A prediction with derivatives, as users see it."""
         self._refuse_unfit(X, many=many)
         p = self._started_for(X)._derived(X, conditions)
-        gradients = [np.broadcast_to(each, p.mean_gradient.shape) for each in (p.mean_gradient, p.variance_gradient)]
+        mean, variance = p.mean_gradient, p.variance_gradient
         if self._shape.scalar:
-            gradients = [each[:, 0] for each in gradients]
-        mean, variance = (each.copy() if many else each[0].copy() for each in gradients)
-        return self._shaped(p, many=many)._with_gradients(mean, variance)
+            mean, variance = mean[:, 0], variance[:, 0]
+        elif variance.shape != mean.shape:
+            variance = np.repeat(variance, mean.shape[1], axis=1)
+        gradients = (mean, variance) if many else (mean[0], variance[0])
+        return self._shaped(p, many=many)._with_gradients(*gradients)
+
+    def predict_uncertain(self, x: Any, covariance: Any, *, time: Any = None) -> Prediction:
+        """Predict the target of a row whose input is not known exactly, x ~ N(x, covariance); nothing changes.
+
+        With the squared exponential mean and variance are exact; with other kernels and models they are made of
+        predictions at a few points around x (docs/derivatives.md).
+
+        Args:
+            x: d numbers, the mean of the input.
+            covariance: (d, d) of the input; a variance when d = 1.
+            time: of the row; see ``predict_one``.
+        """
+        X = inputs.row(x, self._shape.d)
+        P = inputs.covariance(covariance, X.shape[1])
+        self._refuse_unfit(X)
+        if self._observes != "numbers":
+            raise ValueError(
+                f"{type(self).__name__} predicts {self._observes}, which have no mean and variance to add up"
+            )
+        conditions = None if time is None else self._conditions_at(time, 1, many=False)
+        return self._shaped(self._started_for(X)._uncertain(X, P, conditions), many=False)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict one row, (1, d), whose input has the covariance P, by sigma points of the same covariance."""
+        d = X.shape[1]
+        center = max(3 - d, 0)  # so that fourth moments along an axis are right, too, but no weight is negative
+        eigenvalues, V = np.linalg.eigh(P)
+        steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
+        rows = np.concatenate([X, X + steps, X - steps])
+        weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
+        p = self._predict(rows, None if conditions is None else np.repeat(conditions, len(rows), axis=0))
+        mean = (weights * p.mean).sum(axis=0)
+        variance = (weights * (p.variance + (p.mean - mean) ** 2)).sum(axis=0)
+        return Prediction(
+            mean[None], variance[None], np.broadcast_to((weights * p.noise).sum(axis=0), mean.shape)[None]
+        )
 
     def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.

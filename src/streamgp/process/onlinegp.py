@@ -19,7 +19,7 @@ from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, SquaredExponential
 from streamgp.kernels.program import Program
 from streamgp.kernels.temporal import COORDINATES, BesideInputs, components
 from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
@@ -40,6 +40,7 @@ from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
 from streamgp.process.row import FRESH, HALVINGS, LEARNED, SEEN, SPACING
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
+from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, positive_vector
 from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
 
@@ -454,7 +455,7 @@ class OnlineGP(MemoryModel):
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
             )
-        compile_now(slopes.run)
+        slopes.prepare()
         out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
         by_mean, by_variance = np.empty((len(X), p, X.shape[1])), np.empty((len(X), q, X.shape[1]))
         given = self._no_conditions if conditions is None else conditions
@@ -462,6 +463,19 @@ class OnlineGP(MemoryModel):
         if not self.has_variance:
             by_variance[:] = np.nan
         return self._with_components(out)._with_gradients(by_mean, by_variance)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
+        if not isinstance(kernel, SquaredExponential) or self._recalls_rows() or not (gaussian and self.has_variance):
+            return super()._uncertain(X, P, conditions)
+        function, d = Function(self), X.shape[1]
+        named = kernel.hyperparameters(self._state.parameters, d)
+        M, variance = np.diag(np.resize(named["lengthscale"], d) ** -2.0), float(named["variance"])
+        if "factors" in named:
+            M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
+        times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
+        mean, total = moments(function, X[0], P, M, variance, times)
+        return Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
 
     def _room_for(self, n: int) -> FloatArray:
         """Room for the predictions of n rows, and for their components."""

@@ -10,11 +10,13 @@ the memory: a window hands over the row itself, a reservoir also the units that 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, integers, matrix, vector
-from streamgp.compiled import CUBE, MATRIX, borrowed, compiled, entry
+from streamgp.compiled import CUBE, MATRIX, borrowed, compile_now, compiled, entry
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.process import features, fixed, growing, kept, memory, time
@@ -35,13 +37,13 @@ def predict(m: Record, f: Array) -> float:
 
 
 @compiled
-def weigh(m: Record, f: Array, n: int, W: Array) -> None:
-    """The weights over features of d mean, then of d variance, into the rows of W."""
+def weigh(m: Record, f: Array, n: int, first: bool, W: Array) -> None:
+    """The weights over features of d mean, the same for all rows, then of d variance, into the rows of W."""
     p, q, mu, H = m.plan.outputs, m.plan.temporal, matrix(f, m.at.mu), matrix(f, m.at.h)
     phi, noise = vector(f, m.at.phi)[q:], vector(f, m.at.noise)
     keeps_rows = m.at.covariance.blocks == 0
     whitened = m.plan.features == features.DICTIONARY or m.plan.features == features.POINTS
-    for o in range(p):
+    for o in range(p if first else 0):
         for i in range(n):
             W[o, i] = mu[q + i, o]
     for j in range(m.plan.covariances):
@@ -51,17 +53,18 @@ def weigh(m: Record, f: Array, n: int, W: Array) -> None:
             w[i] = 2.0 * (known - phi[i] if whitened else known)
     if m.plan.factored:
         for j in range(m.plan.covariances):
-            R, first = block(f, m.at.covariance, j), j if m.plan.covariances > 1 else 0
-            for o in range(first, first + 1 if m.plan.covariances > 1 else p):
+            R, one = block(f, m.at.covariance, j), m.plan.covariances > 1
+            for o in range(j if one else 0, (j + 1 if one else p) if first else 0):
                 triangular.solve(R, W[o], n, W[o])
             triangular.solve(R, W[p + j], n, W[p + j])
             for i in range(n):
                 W[p + j, i] *= noise[j]
     elif whitened:
         R = matrix(f, m.at.factor)
-        for r in range(W.shape[0]):
-            if not (keeps_rows and r < p):  # these are the weights of kernel functions already
-                triangular.solve(R, W[r], n, W[r])
+        for r in range(
+            0 if first and not keeps_rows else p, W.shape[0]
+        ):  # rows that are kept have such weights already
+            triangular.solve(R, W[r], n, W[r])
 
 
 @compiled
@@ -126,7 +129,7 @@ def run(
         report(m, f, t, out)
         if out.shape[0] > p + 2 * m.plan.covariances:
             time.report_components(m, f, n, gamma2, t, out)
-        weigh(m, f, n, W)
+        weigh(m, f, n, t == 0, W)
         differentiate(m, f, n, W, G)
         for o in range(p):
             through_memory(m, f, G[o], by_mean[t, o])
@@ -136,3 +139,9 @@ def run(
                 for i in range(X.shape[1]):
                     by_variance[t, j, i] *= power[0, j] / power[1, j]
     vector(f, m.at.last_prediction)[0] = 0.0  # the work space is that of another row
+
+
+@cache
+def prepare() -> None:
+    """Compile, once in a process."""
+    compile_now(run)

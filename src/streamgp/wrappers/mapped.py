@@ -104,6 +104,14 @@ class Mapped(Wrapper):
             mean, variance = factor * mean + self._offset_gradient(), factor**2 * variance
         return self._back(X, within)._with_gradients(mean, variance)
 
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        within = self._inputs(X)
+        map_of_inputs = self._by_inputs(np.eye(within.shape[1])[None])
+        if map_of_inputs is None or np.any(self._offset_gradient()):
+            return super()._uncertain(X, P, conditions)
+        A = map_of_inputs[0]  # what is seen within is linear in the inputs
+        return self._back(X, self._within._uncertain(within, A @ P @ A.T, conditions))
+
     def _by_inputs(self, gradient: FloatArray) -> FloatArray | None:
         """Derivatives by the inputs within, (n, p, width), as derivatives by those of the rows; None: unknown."""
         return None
