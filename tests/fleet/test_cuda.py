@@ -5,6 +5,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.fleet.devices import no_gpu
+from tests.fleet.settings import differences
 from tests.fleet.test_gpu_source import RECIPES, rows
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
@@ -100,3 +101,12 @@ def test_rows_on_the_gpu_stay_there():
         gpu.predict_many(torch.tensor(X[0]).cuda(), ids=range(50))
     with pytest.raises(TypeError, match="this fleet is not"):
         cores.track(torch.tensor(X[0]).cuda(), torch.tensor(Y[0]).cuda())
+
+
+def test_120_random_settings_are_predicted_as_on_the_cores():
+    worst = {}
+    for seed in range(120):
+        mean, variance = differences(seed, rows=150, size=8)
+        if not (mean < 1e-8 and variance < 1e-8):
+            worst[seed] = mean, variance
+    assert worst == {}

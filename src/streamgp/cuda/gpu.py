@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
+from streamgp.cuda import row as conditions
 from streamgp.cuda.lanes import FAST, WARP, WIDE, gpu_lanes
 from streamgp.cuda.ptx import cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
@@ -19,9 +20,13 @@ from streamgp.cuda.record import (
     COUNTED,
     COUNTS,
     MOST_DEFECT,
+    PARAMETERS,
     POINTS,
     PREDICTED,
     ROWS,
+    SCALES,
+    SHARED,
+    UNIT,
 )
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
@@ -39,32 +44,39 @@ def threads_for(points: int) -> int:
 def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
     """The compiled kernel for models of this shape."""
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
-    place, predict, learn, _ = shape.build(gpu_lanes(lanes, number, scratch["meeting"]))
+    on = gpu_lanes(lanes, number, scratch["meeting"])
+    place, predict, learn, _ = shape.build(on)
+    meet = conditions.build(on, shape.bytes)
     N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, shape.width, shape.absorbed, *shape.cleared))
-    width = shape.width
-    threads, each, zero, one = map(U, (lanes, WIDE // shape.bytes, 0, 1))
-    counted = len(COUNTS)
+    width, has_own, learned_with, shared_by_all = shape.width, SCALES + shape.width, len(PARAMETERS), len(SHARED)
+    threads, each, zero, one, OWN, TARGETS = map(U, (lanes, WIDE // shape.bytes, 0, 1, has_own, UNIT))
+    placed, counted = width + 1, len(COUNTS)
 
     @cuda.jit(fastmath=FAST, max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
     def run(
         records: Any,
         origins: Any,
         counts: Any,
+        owned: Any,
         models: Any,
         starts: Any,
         X: Any,
         Y: Any,
+        given: Any,
         out: Any,
-        parameters: Any,
-        units: Any,
+        shared: Any,
         found: Any,
         step: Any,
         mode: Any,
+        conditioned: Any,
+        half_life: Any,
     ) -> None:
         """Rows of a block are those from its start on, one after the other, or ``step`` apart where that is not 0."""
         f = cuda.shared.array(0, number)
         mine = cuda.shared.array(counted, np.int64)
-        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(width, np.float64)
+        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(placed, np.float64)
+        own, parameters = cuda.shared.array(has_own, np.float64), cuda.shared.array(learned_with, number)
+        origins_end = U(origins.shape[1])  # behind the origin the time of the last learned row, where that counts
         me, block = U(cuda.threadIdx.x), U(cuda.blockIdx.x)
         model, shift = U(models[block]), U(starts[zero])
         record, at = model * N, me * each
@@ -76,10 +88,20 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t]
         j = me
         while j < D:
-            x[j], origin[j] = X[t, j], origins[model, j]
+            x[j] = X[t, j]
+            j += threads
+        j = me
+        while j < origins_end:
+            origin[j] = origins[model, j]
+            j += threads
+        j = me
+        while j < OWN:
+            own[j] = owned[model, j]
             j += threads
         if cuda.threadIdx.x < counted:
             mine[me] = counts[model, me]
+        if cuda.threadIdx.x < shared_by_all:
+            parameters[me] = shared[me]
         fetched()
         if unfit != 0:  # rows that cannot be taken: nothing changes
             return
@@ -88,17 +110,20 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         while at < CLEARED:
             f[at] = number(0)
             at += threads
-        changed, learned = False, False
+        changed, learned, first = False, False, True
         while left > zero:
-            given = mode != PREDICTED and y == y
-            changed = place(f, x, origin, units, given, mine) or changed
-            mean, variance, square, known = predict(f, parameters)
+            target = mode != PREDICTED and y == y
+            if me == zero and (first or conditioned != 0):  # the others wait for it while the row is predicted
+                meet(parameters, own, given, t, conditioned != 0, origin, D, half_life, target)
+            first = False
+            changed = place(f, x, origin, own, target, mine) or changed
+            mean, variance, square, known = predict(f, parameters, shared)
             if me == zero:
-                out[0, t], out[1, t] = mean * units[zero, zero], variance * (units[zero, zero] * units[zero, zero])
+                out[0, t], out[1, t] = mean * own[TARGETS], variance * (own[TARGETS] * own[TARGETS])
             if mode != PREDICTED:
-                if given:
+                if target:
                     learned = True
-                    changed = learn(f, parameters, number(y * units[one, zero]), mean, square, known, mine) or changed
+                    changed = learn(f, parameters, number(y / own[TARGETS]), mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
                 if me == zero and mode == COUNTED:
@@ -112,7 +137,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             cuda.syncthreads()
         if learned:
             j = me
-            while j < D:
+            while j < origins_end:
                 origins[model, j] = origin[j]
                 j += threads
             at, end = me * each, N if changed else ABSORBED
@@ -180,12 +205,12 @@ def scatter(target: Any, source: Any, which: Any) -> None:
 
 
 @cuda.jit
-def find_unfit(X: Any, Y: Any, learned: Any, units: Any, bound: Any, found: Any) -> None:
-    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound, in units."""
+def find_unfit(X: Any, Y: Any, learned: Any, bound: Any, found: Any) -> None:
+    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     largest = LARGEST
     for i in range(first, X.shape[0], step):
-        fine = learned == 0 or not abs(Y[i]) > bound * units[0, 0]
+        fine = learned == 0 or not abs(Y[i]) > bound
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:

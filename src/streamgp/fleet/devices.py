@@ -90,10 +90,10 @@ class Engine(Protocol):
         """Refuse a restored state that no stream leads to."""
 
 
-def refuse_unfit(device: str, precision: str, model: StreamModel) -> None:
-    """Refuse a device or a precision that cannot be used here, or not by this recipe."""
+def refuse_unfit(device: str, precision: str, model: StreamModel, own: dict[str, FloatArray]) -> None:
+    """Refuse a device or a precision that cannot be used here, or not by this recipe with these hyperparameters."""
     if device == "cuda":
-        exchange.refuse_unfit(model, precision)
+        exchange.refuse_unfit(model, precision, own)
         if why := no_gpu():
             raise ValueError(
                 f'device="cuda" needs an NVIDIA GPU and the extra streamgp[cuda]; {why}. Use device="cpu", also to '
@@ -128,22 +128,19 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
 
     assert isinstance(model, OnlineGP)
     exchanged = Exchange(model, precision)
-    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
+    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
     return CudaEngine(model, size, precision, memory, exchanged)
 
 
 def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Engine:
-    """An engine from which the models of another device's saved state can be taken."""
+    """An engine that can restore another device's saved state, so that its models can be taken."""
     if RECORDS not in saved:
-        found: Engine = CpuEngine(model, size, 1)
-    else:
-        assert isinstance(model, OnlineGP)
-        precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
-        exchanged = Exchange(model, precision)
-        memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
-        found = CudaEngine(model, size, precision, memory, exchanged)
-    found.restore(saved)
-    return found
+        return CpuEngine(model, size, 1)
+    assert isinstance(model, OnlineGP)
+    precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
+    exchanged = Exchange(model, precision)
+    memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
+    return CudaEngine(model, size, precision, memory, exchanged)
 
 
 def cores() -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.model import StreamModel
+from streamgp.kernels import SquaredExponential
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 
@@ -33,7 +34,10 @@ def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, F
             )
         if (wrong := (values <= 0.0) | np.isinf(values)).any():
             raise ValueError(f"{name} must be positive and finite; got {values[wrong][0]}")
-        found[name] = values.reshape(size, -1)
+        values = values.reshape(size, -1)
+        if (d := values.shape[1]) > 1:  # then all have one for each input
+            values = np.where(np.isnan(values), of_recipe(model, d)[name], values)
+        found[name] = values
     return found
 
 
@@ -51,6 +55,22 @@ def recipes(
     for k in range(len(distinct)):
         some = models[order[edges[k] : edges[k + 1]]]
         yield with_own(model, {name: values[some[0]] for name, values in own.items()}), some
+
+
+def named(model: StreamModel, own: dict[str, FloatArray], models: np.ndarray, d: int) -> dict[str, FloatArray]:
+    """All hyperparameters of some models with d inputs, (n, 1) or (n, d) each, whether their own or the recipe's."""
+    found = {}
+    for name, value in of_recipe(model, d).items():
+        values = own[name][models] if name in own else np.full((len(models), 1), np.nan)
+        found[name] = np.where(np.isnan(values), value, values)
+    return found
+
+
+def of_recipe(model: StreamModel, d: int) -> dict[str, FloatArray]:
+    """What models with d inputs have where they have none of their own, (1,) or (d,) each."""
+    begun = model._started_for(np.zeros((1, d))).hyperparameters
+    usually = {"lengthscale": SquaredExponential().values(d, 1)[:-1]}  # of Fourier features that are not given one
+    return {name: np.atleast_1d(begun[name] if name in begun else usually[name]) for name in NAMES}
 
 
 def with_own(model: StreamModel, values: dict[str, Any]) -> StreamModel:
@@ -89,7 +109,7 @@ def extended(
         parts = own.get(name, usual(model, name)[None]), np.atleast_1d(begin.get(name, usual(model, name)))[None]
         width = max(part.shape[1] for part in parts)
         if width > 1:  # one for each input: what the recipe does not say is what it would have
-            unsaid = np.atleast_1d(model._started_for(np.zeros((1, width))).hyperparameters[name])
+            unsaid = of_recipe(model, width)[name]
             parts = tuple(np.where(np.isnan(part), unsaid, part) for part in parts)  # type: ignore[assignment]
         whole = [np.broadcast_to(part, (size, width)) for part, size in zip(parts, sizes, strict=True)]
         found[name] = np.concatenate(whole)
