@@ -73,7 +73,7 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
     rows, found = Rows(size, np.float64), {}
 
     models, records = cuda.to_device(np.arange(size)), memory._records.reshape(memory._records.size)
-    compiled, nothing = kernel(memory._shape, memory._number), cuda.device_array((1, 2), np.float64)
+    compiled, nothing = kernel(memory._shape, memory._number, False), cuda.device_array((1, 2), np.float64)
 
     def launch(count: int, absorbed: bool) -> float:
         """Two launches one after the other, of which the second is timed: what the host does is then hidden."""
@@ -87,7 +87,7 @@ def timed(m: int, size: int, precision: str) -> dict[str, Any]:
             if k:
                 begin.record(memory._stream)
             state = records, *memory._arrays[1:]
-            shared = memory._shared_by_all, memory._found, 0, COUNTED, 0, 0.0
+            shared = memory._shared_by_all, memory._found, 0, COUNTED, 0.0
             memory._launch(compiled, size, *state, models, starts, *argument, *shared)
         end.record(memory._stream)
         end.synchronize()

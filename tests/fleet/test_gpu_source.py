@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.cuda.exchange import Exchange, refuse_large
+from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices
-from streamgp.fleet.cuda import CudaEngine
 from tests.fleet.settings import SHAPES, differences
 
 CLOSE = 1e-8
@@ -17,9 +16,7 @@ def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
-    exchanged = Exchange(model, precision)
-    memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
-    return CudaEngine(model, size, precision, memory, exchanged)
+    return devices.on_gpu(model, size, precision, PlainMemory)
 
 
 CPU = devices.engine
@@ -169,6 +166,45 @@ def test_rows_have_a_noise_and_a_time_of_their_own():
             )
             np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE)
             np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE)
+
+
+WRAPPED = {
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=12),
+    "Calibrated": lambda: sg.Calibrated(sg.SOGP(capacity=8), warmup=5),
+    "both": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8, half_life=9.0), warmup=12), warmup=5),
+    "inside out": lambda: sg.Standardize(sg.Calibrated(sg.ISSGPR(5), warmup=5), warmup=12),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_path):
+    X, Y = rows(50, 3)
+    X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(50.0)
+    gpu, cores = (sg.Fleet(WRAPPED[name](), size=3, device=device, pending=9) for device in ("cuda", "cpu"))
+
+    def compare(one, other, first, last, close):
+        p, q = (fleet.track(X[first:last], Y[first:last], time=time[first:last]) for fleet in (one, other))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=close)
+        np.testing.assert_allclose(p.std, q.std, rtol=close)
+        np.testing.assert_allclose(p.interval(), q.interval(), rtol=close)
+
+    compare(gpu, cores, 0, 3, CLOSE)
+    for t in range(3, 10):
+        ids, rows_ = np.array([2, 0]), (X[t, [2, 0]], Y[t, [2, 0]])
+        p, q = (fleet.track(ids, *rows_, time=np.full(2, time[t])) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=CLOSE)
+    compare(gpu, cores, 10, 30, CLOSE)
+    for fleet in (gpu, cores):
+        tickets = fleet.issue(X[30], [0, 1, 2]).ticket
+        fleet.resolve(tickets[::-1], Y[30, ::-1], time=np.full(3, time[30]))
+        fleet.replace(1, fleet.model(0))
+        fleet.add(1)
+        fleet.remove([0])
+    np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
+    assert gpu.health.total.fill_values == cores.health.total.fill_values
+    gpu.save(tmp_path / "fleet.sgp")
+    for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
+        compare(moved, cores.copy(), 31, 50, 1e-7)
 
 
 def test_points_that_the_others_explain_leave():
@@ -351,7 +387,9 @@ def test_broken_models_are_found_and_made_anew_from_their_basis():
 
 
 UNFIT = {
-    "got Standardize": (lambda: sg.Standardize(krlst()), "double"),
+    "within Standardize and Calibrated; got DriftAware": (lambda: sg.DriftAware(krlst()), "double"),
+    "within Standardize and Calibrated; got Calibrated": (lambda: sg.Calibrated(sg.KLMS()), "double"),
+    "a kernel over time": (lambda: krlst(time=sg.Periodic(24.0)), "double"),
     "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
     "a memory": (lambda: krlst(depth=2), "double"),
     "features other": (lambda: sg.RecursiveGP([[0.0, 0.0]]), "double"),

@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
 from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
 from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, UNIT
+from streamgp.cuda.row import SINGLE_FLOOR
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
@@ -36,7 +37,7 @@ ROUNDING = {"double": (2e-15, -1e-12), "single": (2e-6, -1e-4)}
 UNRESOLVED = {"double": 1e-9, "single": 1e-4}
 
 
-def refuse_unfit(model: StreamModel, precision: str, own: dict[str, FloatArray]) -> None:
+def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) -> None:
     """Refuse a recipe that a GPU does not run, with the reason.
 
     Args:
@@ -44,11 +45,6 @@ def refuse_unfit(model: StreamModel, precision: str, own: dict[str, FloatArray])
         precision: "double" or "single".
         own: hyperparameters that models have in place of the recipe's, by name; NaN: the recipe's.
     """
-    if not isinstance(model, OnlineGP):
-        raise ValueError(
-            f'device="cuda" runs bare recipes with a posterior; got {type(model).__name__}. Scale rows before they '
-            'come, or use device="cpu"'
-        )
     parts, kernel, spent = model._features, model._features.kernel, model._budget
     growing, relative = parts.kind == feature_kinds.DICTIONARY, _least_relative_noise(model, own)
     cannot = {
@@ -178,7 +174,8 @@ class Exchange:
             self.shape = BasisShape(model._budget.capacity, d, int(program.operations[0, 0]), model._budget.evict, size)
         self.least_noise = least_noise(model, precision)
         self._own = self._own_of(model)
-        self._spread = self._own[SCALES:] / self._lengthscale  # 1, but for Fourier features
+        self._own_scales = self._own[SCALES : SCALES + d]
+        self._spread = self._own_scales / self._lengthscale  # 1, but for Fourier features
         self._places = covariance.places(self.shape.coordinates)
 
     def _own_of(self, model: OnlineGP) -> FloatArray:
@@ -190,7 +187,9 @@ class Exchange:
         else:
             named = self._kernel.hyperparameters(state.parameters, d, 1)
             variance, scales = named["variance"], named["lengthscale"]
-        return np.array([state.noise[0] / variance, np.sqrt(variance), *np.resize(scales, d)])
+        noise, unit = np.array([state.noise[0] / variance]), np.sqrt(np.array([variance], dtype=float))
+        own: FloatArray = self._in_order(noise, unit, np.asarray(scales))[0]
+        return own
 
     @property
     def _lengthscale(self) -> FloatArray:
@@ -198,15 +197,26 @@ class Exchange:
         parts = self._model._features
         if isinstance(parts, Fourier) and parts.given is None:
             return np.resize(SquaredExponential(parts.lengthscale).values(self.shape.width, 1)[:-1], self.shape.width)
-        return self._own[SCALES:]
+        return self._own_scales
 
     def own(self, noise: FloatArray, variance: FloatArray, lengthscale: FloatArray) -> FloatArray:
         """What models have of their own, from noises and variances, (n,), and lengthscales, (n, 1) or (n, d)."""
         parts = self._model._features
         given = isinstance(parts, Fourier) and parts.given is not None  # frequencies that know no lengthscale
-        scales = self._own[SCALES:] if given else lengthscale * self._spread
+        scales = self._own_scales if given else lengthscale * self._spread
+        return self._in_order(noise / variance, np.sqrt(variance), scales)
+
+    def _in_order(self, noise: FloatArray, unit: FloatArray, scales: FloatArray) -> FloatArray:
+        """The same, in the order of record.py, from noises in units of the kernel and units, (n,), (n,) and (n, d)."""
+        kappa, novelty = 1.0 + self._model._features.jitter, self._model._budget.novelty
+        if self._precision == "single":
+            floor = np.full(len(noise), SINGLE_FLOOR)
+        else:
+            floor = np.array([budget.floor(kappa, value, False) for value in noise.tolist()])
+        units = np.column_stack([unit, 1.0 / unit])
         scales = np.broadcast_to(scales, (len(noise), self.shape.width))
-        return np.column_stack([noise / variance, np.sqrt(variance), scales])
+        learned_with = noise, np.maximum(novelty, floor) * kappa, 1.0 / (kappa * floor)
+        return np.column_stack([*learned_with, units, scales, 1.0 / scales])
 
     @property
     def shared(self) -> np.ndarray:
@@ -224,7 +234,7 @@ class Exchange:
             UNRESOLVED[precision] * kappa,
             model._budget.novelty,
         ]
-        frequencies = model._state.frequencies * self._own[SCALES:]
+        frequencies = model._state.frequencies * self._own_scales
         return np.concatenate([shared, frequencies.ravel()]).astype(self.number)
 
     @property
@@ -249,7 +259,7 @@ class Exchange:
         if isinstance(shape, SpectralShape):
             self._put_weights(record, *self._moments(state))
             return kept
-        unit, scales = own[UNIT], own[SCALES:]
+        unit, scales = own[UNIT], own[SCALES : SCALES + d]
         inverse = unit * solve_triangular(state.factor[:n, :n], np.eye(n))
         if n:
             origin[:d] = np.median(state.basis[:n], axis=0)
@@ -308,7 +318,7 @@ class Exchange:
         found = self._root(f, points, trusted)
         for array in (state.basis, state.prior, state.factor, state.inverse_diagonal, state.covariance, state.mu):
             array[...] = 0.0
-        state.basis[:n] = points * own[SCALES:] + origin[:d]
+        state.basis[:n] = points * own[SCALES : SCALES + d] + origin[:d]
         state.prior[:n], state.factor[:n, :n] = unit * unit * np.diag(found.K), unit * found.R
         state.inverse_diagonal[:n] = np.einsum("ij,ij->i", found.inverse, found.inverse) / (unit * unit)
         state.covariance[0, :n, :n], state.mu[:n, 0] = np.tril(found.S), found.mu
@@ -333,7 +343,7 @@ class Exchange:
         """The covariance of points, both in units of the kernel."""
         assert self._kernel is not None
         variance = self._own[UNIT] ** 2
-        K = self._kernel(points * self._own[SCALES:]) / variance if len(points) else np.zeros((0, 0))
+        K = self._kernel(points * self._own_scales) / variance if len(points) else np.zeros((0, 0))
         return np.asarray(K * (1.0 + self._model._features.jitter * np.eye(len(points))))
 
     def _moments(self, state: Any) -> tuple[FloatArray, FloatArray]:

@@ -13,16 +13,20 @@ import numpy as np
 
 from streamgp.contract.checks import LARGEST
 from streamgp.cuda import row as conditions
-from streamgp.cuda.lanes import FAST, WARP, WIDE, gpu_lanes
-from streamgp.cuda.ptx import cuda, fetch, fetched, put_back
+from streamgp.cuda.lanes import WARP, WIDE, gpu_lanes
+from streamgp.cuda.ptx import compiled, cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
     MOST_DEFECT,
+    OWN_PARAMETERS,
     PARAMETERS,
+    PER_UNIT,
     POINTS,
     PREDICTED,
+    ROW_NOISE,
+    ROW_TIME,
     ROWS,
     SCALES,
     SHARED,
@@ -41,18 +45,26 @@ def threads_for(points: int) -> int:
 
 
 @cache
-def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
-    """The compiled kernel for models of this shape."""
+def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -> Any:
+    """The compiled kernel for models of this shape.
+
+    Args:
+        shape: of the models.
+        number: the type of their numbers.
+        conditioned: whether rows have a noise and a time of their own; where they have not, nobody waits for that.
+    """
     lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
     on = gpu_lanes(lanes, number, scratch["meeting"])
     place, predict, learn, _ = shape.build(on)
     meet = conditions.build(on, shape.bytes)
-    N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, shape.width, shape.absorbed, *shape.cleared))
-    width, has_own, learned_with, shared_by_all = shape.width, SCALES + shape.width, len(PARAMETERS), len(SHARED)
-    threads, each, zero, one, OWN, TARGETS = map(U, (lanes, WIDE // shape.bytes, 0, 1, has_own, UNIT))
-    placed, counted = width + 1, len(COUNTS)
+    width, has_own, learned_with, counted = shape.width, SCALES + 2 * shape.width, len(PARAMETERS), len(COUNTS)
+    placed, most = width + 1, max(has_own, width + 1, counted, len(SHARED))
+    N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, width, shape.absorbed, *shape.cleared))
+    threads, each, zero, one, MOST, OWN, COUNTED_, ALL, MINE, TARGETS, PER_TARGET = map(
+        U, (lanes, WIDE // shape.bytes, 0, 1, most, has_own, counted, len(SHARED), OWN_PARAMETERS, UNIT, PER_UNIT)
+    )
 
-    @cuda.jit(fastmath=FAST, max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
+    @compiled(max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
     def run(
         records: Any,
         origins: Any,
@@ -68,7 +80,6 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         found: Any,
         step: Any,
         mode: Any,
-        conditioned: Any,
         half_life: Any,
     ) -> None:
         """Rows of a block are those from its start on, one after the other, or ``step`` apart where that is not 0."""
@@ -76,32 +87,35 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         mine = cuda.shared.array(counted, np.int64)
         x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(placed, np.float64)
         own, parameters = cuda.shared.array(has_own, np.float64), cuda.shared.array(learned_with, number)
-        origins_end = U(origins.shape[1])  # behind the origin the time of the last learned row, where that counts
         me, block = U(cuda.threadIdx.x), U(cuda.blockIdx.x)
         model, shift = U(models[block]), U(starts[zero])
         record, at = model * N, me * each
         while at < N:
             fetch(f, at, records, record + at)
             at += threads * each
-        # What else the first row needs is read while the record comes.
+        # What else the first row needs is read while the record comes, all of it before a thread waits for any of it.
+        # Behind the origin stands the time of the last learned row, where that counts.
         t, apart = (block, U(step)) if step > 0 else (U(starts[block]) - shift, one)
         left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t]
+        PLACED = U(origins.shape[1])
         j = me
-        while j < D:
-            x[j] = X[t, j]
+        while j < MOST:
+            x_j, origin_j = X[t, min(j, D - one)], origins[model, min(j, PLACED - one)]
+            own_j, count = owned[model, min(j, OWN - one)], counts[model, min(j, COUNTED_ - one)]
+            common = shared[min(j, ALL - one)]
+            if j < D:
+                x[j] = x_j
+            if j < PLACED:
+                origin[j] = origin_j
+            if j < OWN:
+                own[j] = own_j
+            if j < MINE:
+                parameters[ALL + j] = number(own_j)
+            if j < COUNTED_:
+                mine[j] = count
+            if j < ALL:
+                parameters[j] = common
             j += threads
-        j = me
-        while j < origins_end:
-            origin[j] = origins[model, j]
-            j += threads
-        j = me
-        while j < OWN:
-            own[j] = owned[model, j]
-            j += threads
-        if cuda.threadIdx.x < counted:
-            mine[me] = counts[model, me]
-        if cuda.threadIdx.x < shared_by_all:
-            parameters[me] = shared[me]
         fetched()
         if unfit != 0:  # rows that cannot be taken: nothing changes
             return
@@ -110,12 +124,11 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
         while at < CLEARED:
             f[at] = number(0)
             at += threads
-        changed, learned, first = False, False, True
+        changed, learned = False, False
         while left > zero:
             target = mode != PREDICTED and y == y
-            if me == zero and (first or conditioned != 0):  # the others wait for it while the row is predicted
-                meet(parameters, own, given, t, conditioned != 0, origin, D, half_life, target)
-            first = False
+            if conditioned and me == zero:  # the others need it after they have predicted
+                meet(parameters, own, given[t, ROW_NOISE], given[t, ROW_TIME], origin, D, half_life, target)
             changed = place(f, x, origin, own, target, mine) or changed
             mean, variance, square, known = predict(f, parameters, shared)
             if me == zero:
@@ -123,7 +136,8 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             if mode != PREDICTED:
                 if target:
                     learned = True
-                    changed = learn(f, parameters, number(y / own[TARGETS]), mean, square, known, mine) or changed
+                    scaled = number(y * own[PER_TARGET])
+                    changed = learn(f, parameters, scaled, mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
                 if me == zero and mode == COUNTED:
@@ -137,7 +151,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             cuda.syncthreads()
         if learned:
             j = me
-            while j < origins_end:
+            while j < PLACED:
                 origins[model, j] = origin[j]
                 j += threads
             at, end = me * each, N if changed else ABSORBED
@@ -157,7 +171,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     off = shape.build(gpu_lanes(lanes, number, scratch["meeting"])).off
     N, CLEAR, CLEARED, threads, each = map(U, (shape.numbers, *shape.cleared, lanes, WIDE // shape.bytes))
 
-    @cuda.jit(fastmath=FAST)
+    @compiled()
     def look(
         records: Any, counts: Any, models: Any, parameters: Any, first: Any, every: Any, off_by: Any, found: Any
     ) -> None:
@@ -187,7 +201,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     return look
 
 
-@cuda.jit
+@compiled(fastmath=False)
 def gather(target: Any, source: Any, which: Any) -> None:
     """Row i of target is row which[i] of source."""
     for i in range(cuda.blockIdx.x, target.shape[0], cuda.gridDim.x):
@@ -195,7 +209,7 @@ def gather(target: Any, source: Any, which: Any) -> None:
             target[i, j] = source[which[i], j]
 
 
-@cuda.jit
+@compiled(fastmath=False)
 def scatter(target: Any, source: Any, which: Any) -> None:
     """Row which[i] of target is row i of source; one row stands for all."""
     for i in range(cuda.blockIdx.x, which.shape[0], cuda.gridDim.x):
@@ -204,7 +218,7 @@ def scatter(target: Any, source: Any, which: Any) -> None:
             target[which[i], j] = source[row, j]
 
 
-@cuda.jit
+@compiled(fastmath=False)
 def find_unfit(X: Any, Y: Any, learned: Any, bound: Any, found: Any) -> None:
     """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound."""
     first, step = cuda.grid(1), cuda.gridsize(1)

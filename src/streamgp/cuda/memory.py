@@ -80,7 +80,7 @@ class GpuMemory:
         self._records = cuda.device_array((0, shape.numbers), number)
         self._origins = cuda.device_array((0, shape.width + (half_life > 0.0)), np.float64)
         self._counts = cuda.device_array((0, len(COUNTS)), np.int64)
-        self._own = cuda.device_array((0, SCALES + shape.width), np.float64)
+        self._own = cuda.device_array((0, SCALES + 2 * shape.width), np.float64)
         # Whether rows cannot be taken, and whether a model that was looked at is broken; which is the first of those.
         self._stream, self._found = cuda.stream(), cuda.to_device(np.zeros(2, np.int64))
         self._found_here, self._first_here = cuda.pinned_array(2, np.int64), cuda.pinned_array(1, np.int64)
@@ -226,10 +226,10 @@ class GpuMemory:
         find_unfit[AT_ONCE, AT_ONCE, self._stream](rows.X, rows.Y, learned, asked.bound, self._found)
         records = self._records.reshape(self._records.size)
         self._launch(
-            kernel(self._shape, self._number),
+            kernel(self._shape, self._number, asked.conditioned),
             which[0].shape[0],
             *(records, *self._arrays[1:], *which, *rows, self._shared_by_all, self._found),
-            *(asked.step, asked.mode, int(asked.conditioned), self._half_life),
+            *(asked.step, asked.mode, self._half_life),
         )
         if every:
             models, blocks = which[0], self._looks(which[0].shape[0], every)

@@ -14,9 +14,12 @@ from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
-    PARAMETERS,
+    OWN_PARAMETERS,
+    PER_UNIT,
     POINTS,
     PREDICTED,
+    ROW_NOISE,
+    ROW_TIME,
     ROWS,
     SCALES,
     SHARED,
@@ -37,7 +40,7 @@ class PlainMemory:
         self._records: np.ndarray = np.empty((0, shape.numbers), number)
         self._origins = np.empty((0, shape.width + (half_life > 0.0)))
         self._counts = np.empty((0, len(COUNTS)), np.int64)
-        self._own = np.empty((0, SCALES + shape.width))
+        self._own = np.empty((0, SCALES + 2 * shape.width))
         self.suspected = shape.bytes == 4
 
     @property
@@ -97,20 +100,23 @@ class PlainMemory:
         out, d = np.empty((2, len(X))), self._shape.width
         for j, model in enumerate(models.tolist()):
             f, counts, origin, own = self._fetched(model), self._counts[model], self._origins[model], self._own[model]
-            parameters = np.concatenate([self._shared[: len(SHARED)], np.zeros(len(PARAMETERS) - len(SHARED))])
-            parameters, unit = parameters.astype(self._number), own[UNIT]
+            parameters: np.ndarray = np.concatenate([self._shared[: len(SHARED)], own[:OWN_PARAMETERS]]).astype(
+                self._number
+            )
+            unit = own[UNIT]
             rows = range(starts[j], starts[j + 1]) if step == 0 else range(j, len(X), step)
             for t in rows:
                 learned = not np.isnan(targets[t])
-                conditioned = given is not None
-                self._meet(parameters, own, given, t, conditioned, origin, d, self._half_life, learned)
+                if given is not None:
+                    noise, time = given[t, ROW_NOISE], given[t, ROW_TIME]
+                    self._meet(parameters, own, noise, time, origin, d, self._half_life, learned)
                 self._rows.place(f, X[t], origin, own, learned, counts)
                 mean, variance, square, known = self._rows.predict(f, parameters, self._shared)
                 out[:, t] = mean * unit, variance * (unit * unit)
                 if mode == PREDICTED:
                     continue
                 if learned:
-                    y = self._number(targets[t] / unit)
+                    y = self._number(targets[t] * own[PER_UNIT])
                     self._rows.learn(f, parameters, y, mean, square, known, counts)
                 else:
                     counts[CHANGE] = 0

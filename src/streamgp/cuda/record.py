@@ -42,8 +42,10 @@ SCALE, FRESH, MEAN_SCALE, KAPPA, ROUNDING, NEGATIVE, UNRESOLVED, NOVELTY, NOISE,
     len(PARAMETERS)
 )
 
-# What a model has of its own: its noise in units of the kernel, the unit of its targets, and then those of its inputs.
-OWN_NOISE, UNIT, SCALES = range(3)
+# What a model has of its own: what its rows are learned with, as at the end of PARAMETERS, the unit of its targets and
+# 1 over it, and then the units of its inputs, and 1 over each.
+OWN_PARAMETERS = len(PARAMETERS) - len(SHARED)
+UNIT, PER_UNIT, SCALES = range(OWN_PARAMETERS, OWN_PARAMETERS + 3)
 
 # What rows have of their own, in the order of their columns, where they have anything.
 ROW_NOISE, ROW_TIME = range(2)

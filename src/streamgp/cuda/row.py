@@ -1,4 +1,4 @@
-"""What a row is learned with on a GPU: process/row.py in units of the kernel."""
+"""What a row is learned with on a GPU if it has a noise or a time of its own: process/row.py in units of the kernel."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from streamgp.cuda.record import (
     NOISE,
     NOVEL,
     NOVELTY,
-    OWN_NOISE,
-    ROW_NOISE,
-    ROW_TIME,
+    PER_UNIT,
     SCALE,
-    UNIT,
+    SHARED,
 )
 from streamgp.process import budget
 from streamgp.process.row import LN2
@@ -41,35 +39,31 @@ def build(on: Lanes, bytes_: int) -> Callable[..., None]:
         bytes_: of a number.
 
     Returns:
-        (parameters, own, given, t, conditioned, clock, at, half_life, learned): given are the rows' own conditions,
-        if they have any; clock[at] is when the model learned last, where it forgets by time.
+        (parameters, own, noise, time, clock, at, half_life, learned): of the row; clock[at] is when the model learned
+        last, where it forgets by time.
     """
-    T, single = on.number, bytes_ == 4
+    T, single, own_noise = on.number, bytes_ == 4, NOISE - len(SHARED)
     floor_of = on.jit(getattr(budget.floor, "py_func", budget.floor))
 
     @on.jit
     def meet(
         parameters: Array,
         own: Array,
-        given: Array,
-        t: Any,
-        conditioned: Any,
+        noise: Any,
+        time: Any,
         clock: Array,
         at: Any,
         half_life: Any,
         learned: Any,
     ) -> None:
-        kappa, noise = float(parameters[KAPPA]), own[OWN_NOISE]
-        least = noise
-        if conditioned:
-            noise = given[t, ROW_NOISE] / (own[UNIT] * own[UNIT])
-            least = min(least, noise)
+        noise *= own[PER_UNIT] * own[PER_UNIT]
+        kappa, least = float(parameters[KAPPA]), min(own[own_noise], noise)
         floor = SINGLE_FLOOR if single else floor_of(kappa, least, False, False)
         parameters[NOISE] = T(noise)
         parameters[NOVEL] = T(max(float(parameters[NOVELTY]), floor) * kappa)
         parameters[DISTINCT] = T(1.0 / (kappa * floor))
-        if half_life > 0.0 and conditioned and learned:
-            time, before = given[t, ROW_TIME], clock[at]
+        if half_life > 0.0 and learned:
+            before = clock[at]
             halvings = (time - before) / half_life if before == before else 0.0
             clock[at] = time
             mean_scale = math.exp(-0.5 * LN2 * halvings)

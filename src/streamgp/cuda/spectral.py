@@ -114,7 +114,7 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
         """Put a row, in lengthscales, into ``x``: weights belong to the origin 0."""
         j = lane()
         while j < width:
-            f[SEEN + j] = T(x[j] / own[first_scale + j])
+            f[SEEN + j] = T(x[j] * own[first_scale + width + j])
             j += lanes
         sync()
         return False

@@ -180,17 +180,17 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         moved, jumped = False, False
         j = lane()
         while j < D:
-            scale = own[first_scale + j]
+            scale, per_scale = own[first_scale + j], own[first_scale + D + j]
             if free:
                 origin[j] = x[j]
-            z = (x[j] - origin[j]) / scale
+            z = (x[j] - origin[j]) * per_scale
             if learned and not abs(z) <= FAR:
                 step = T(min(max(z, -largest), largest))
                 origin[j] += step * scale
                 for i in range(U(counts[POINTS])):
                     f[X + j * M + i] -= step
                 moved, jumped = True, jumped or (single and not abs(z) <= TOO_FAR)
-                z = (x[j] - origin[j]) / scale
+                z = (x[j] - origin[j]) * per_scale
             f[SEEN + j] = T(min(max(z, -largest), largest))
             j += lanes
         if not any_lane(moved):

@@ -186,13 +186,13 @@ class CudaEngine:
     def _run(self, rows: Rows, Y: np.ndarray | None, mode: int, look: Look) -> np.ndarray:
         given = None if mode == PREDICTED else self._given(rows)
         try:
-            return self._memory.run(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self._bound)
+            return self._memory.run(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self.bound)
         except UnfitError:
             raise self._unfit() from None
 
     def _unfit(self) -> UnfitError:
         return UnfitError(
-            f"inputs must lie within {LARGEST:g}, and targets within {min(self._bound, LARGEST):g} in this precision "
+            f"inputs must lie within {LARGEST:g}, and targets within {min(self.bound, LARGEST):g} in this precision "
             "with this variance"
         )
 
@@ -202,7 +202,7 @@ class CudaEngine:
         assert isinstance(memory, MemoryThere)
         look = self._look(len(came.models), int(np.prod(came.shape))) if learned else Look()
         try:
-            mean, variance = memory.run_there(came.models, came.starts, X, Y, mode, came.step, look, self._bound)
+            mean, variance = memory.run_there(came.models, came.starts, X, Y, mode, came.step, look, self.bound)
         except UnfitError:
             raise self._unfit() from None
         if learned:
@@ -264,10 +264,14 @@ class CudaEngine:
         self._memory.write(which, *(part[None] for part in blank[:-1]), own)
         self._change_own(which, own, named["noise"][:, 0])
 
+    def begin_again(self, which: np.ndarray) -> None:
+        """Let models forget all they have learned."""
+        self._memory.write(which, *(part[None] for part in self._exchange.blank[:-1]), self._own[which])
+
     def _change_own(self, which: Any, own: FloatArray, noise: Any) -> None:
         self._own[which], self._noise[which] = own, noise
         vars(self).pop("_alike", None)
-        vars(self).pop("_bound", None)
+        vars(self).pop("bound", None)
 
     @cached_property
     def _alike(self) -> bool:
@@ -275,7 +279,7 @@ class CudaEngine:
         return bool((self._noise == self._noise[:1]).all())
 
     @cached_property
-    def _bound(self) -> float:
+    def bound(self) -> float:
         """Of targets."""
         return LARGEST_NUMBERS[self._exchange.shape.bytes] * float(self._own[:, UNIT].min(initial=np.inf))
 
@@ -302,7 +306,8 @@ class CudaEngine:
 
     def check_restored(self) -> None:
         named = self.arrays()
-        if not (np.isfinite(named[RECORDS]).all() and np.isfinite(named["origins"]).all()):
+        origins, clocks = np.split(named["origins"], [self._exchange.shape.width], axis=1)  # NaN: nothing learned yet
+        if not (np.isfinite(named[RECORDS]).all() and np.isfinite(origins).all()) or np.isinf(clocks).any():
             raise SnapshotError("the records or origins of the snapshot hold numbers that are not finite")
         counts, capacity = named["counts"], getattr(self._exchange.shape, "points", 0)
         if self._turn < 0 or (counts < 0).any() or (counts[:, POINTS] > capacity).any():

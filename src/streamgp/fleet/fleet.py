@@ -23,12 +23,14 @@ from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, own
 from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
+from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
 from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
 
@@ -119,6 +121,7 @@ class Fleet(Saved):
             self._recipe._expect_late(0, pending)
         self._settings["model"] = self._recipe
         self._together = fits(model)  # one object stands for all models
+        self._whole = device == "cuda" and isinstance(model, OnlineGP)  # nothing of the models is on the cores
         self._device = device, precision
         self._threads = threads
         self._engine: Engine | None = None
@@ -303,7 +306,7 @@ class Fleet(Saved):
             return self._there(X, Y, ids, learned=True, given=(noise, time))  # type: ignore[return-value]
         came, X, scalar = self._arrived(X, ids, as_came=noise is None and time is None)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
+            Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -316,7 +319,7 @@ class Fleet(Saved):
             self._there(X, Y, ids, learned=True, given=(noise, time))
             return
         came, X, _ = self._arrived(X, ids, as_came=noise is None and time is None)
-        Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
+        Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
         self._take(came, X, Y, scalar, noise, time, report=False)
 
     def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
@@ -450,9 +453,10 @@ class Fleet(Saved):
         self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
     ) -> DevicePrediction:
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
-        if self._device[0] != "cuda":
+        if not self._whole:
             raise TypeError(
-                'X is on a GPU, and this fleet is not: build it with device="cuda", or hand over NumPy arrays'
+                'X is on a GPU, and this fleet is not: build it with device="cuda" and a bare recipe, or hand over '
+                "NumPy arrays"
             )
         if ids is not None:
             raise ValueError(
@@ -491,7 +495,7 @@ class Fleet(Saved):
             ids: of a call.
             as_came: whether the rows of a model may lie apart, where the engine can take them so.
         """
-        X = plain(X, "X", self._device[0] == "cuda")
+        X = plain(X, "X", self._whole)
         as_came = as_came and not self._recipe._needs_time  # times are compared model by model
         came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
         d, _, scalar, _ = self._shape
@@ -639,7 +643,7 @@ class Fleet(Saved):
         """When each model learned last; NaN: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
-        if isinstance(self._engine, CudaEngine):
+        if isinstance(self._engine, CudaEngine | AroundEngine):
             return self._engine.clock()
         clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
         last: FloatArray = np.where(np.isnan(clock[:, 0]), -np.inf, clock[:, 0]).max(axis=1)
