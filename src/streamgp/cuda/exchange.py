@@ -62,6 +62,7 @@ def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) ->
         "a kernel over time (time=)": bool(model._terms),
         "adapt=": model._adapt is not None,
         "estimate_power=True": model._estimate_power,
+        "mean=": model._mean is not None,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
         "noise=0": model._least_squares,
         f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (
