@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.cuda.exchange import refuse_large
+from streamgp.cuda.exchange import one_thread, refuse_large
 from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices
 from tests.fleet.settings import SHAPES, differences
@@ -207,6 +207,12 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_
         compare(moved, cores.copy(), 31, 50, 1e-7)
 
 
+def test_models_move_with_one_thread_of_blas():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"} == {1}
+
+
 def test_points_that_the_others_explain_leave():
     model = sg.KRLST(sg.SquaredExponential(3.0), capacity=12, noise=1e-6, forgetting=1.0, jitter=0.0)
     x = np.linspace(0, 1, 40)[:, None]
@@ -396,6 +402,7 @@ UNFIT = {
     "Fourier features with a noise below 1e-07": (lambda: sg.ISSGPR(noise=1e-8), "double"),
     "budgets other": (lambda: sg.KRLS(), "double"),
     "back to the prior": (lambda: krlst(mode="injection"), "double"),
+    "a prior mean": (lambda: krlst(mean=3.0), "double"),
     "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),
     "estimate_power": (lambda: krlst(estimate_power=True), "double"),
     "not Gaussian": (lambda: krlst(likelihood=sg.StudentT(0.1)), "double"),

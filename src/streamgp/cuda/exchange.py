@@ -7,6 +7,10 @@ taken.
 
 from __future__ import annotations
 
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +65,7 @@ def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) ->
         "forgetting other than back to the prior": model._forgetting.injects,
         "a kernel over time (time=)": bool(model._terms),
         "adapt=": model._adapt is not None,
+        "a prior mean (mean=)": model._mean is not None,
         "estimate_power=True": model._estimate_power,
         "mean=": model._mean is not None,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
@@ -111,6 +116,18 @@ def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
             f'"{"single" if shape.bytes == 4 else "double"}", and this GPU has {shared:,} for each; use fewer basis '
             'points or frequencies, or device="cpu"'
         )
+
+
+@cache
+def _blas() -> Any:
+    """What sets the threads of BLAS, where threadpoolctl is installed."""
+    return importlib.import_module("threadpoolctl").ThreadpoolController() if find_spec("threadpoolctl") else None
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS on one thread: matrices as small as these take it forty times as long on sixteen."""
+    blas = _blas()
+    return nullcontext() if blas is None else blas.limit(limits=1, user_api="blas")
 
 
 class Kept(NamedTuple):
@@ -415,8 +432,9 @@ def _orthogonal(A: FloatArray) -> FloatArray:
 def _within_prior(S: FloatArray) -> FloatArray:
     """S with eigenvalues in [0, 1] where rounding left them outside."""
     S = 0.5 * (S + S.T)
-    values, vectors = np.linalg.eigh(S)
+    values = np.linalg.eigvalsh(S)
     if len(values) == 0 or (values[0] >= 0.0 and values[-1] <= 1.0):
         return S
+    values, vectors = np.linalg.eigh(S)
     bounded: FloatArray = (vectors * np.clip(values, 0.0, 1.0)) @ vectors.T
     return bounded

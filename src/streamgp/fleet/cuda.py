@@ -13,7 +13,7 @@ from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.cuda.exchange import Exchange, Kept
+from streamgp.cuda.exchange import Exchange, Kept, one_thread
 from streamgp.cuda.record import (
     COUNTED,
     COUNTS,
@@ -240,10 +240,13 @@ class CudaEngine:
         return self._memory.size
 
     def take(self, i: int, model: StreamModel) -> None:
-        self._exchange.read(Kept(*(array[0] for array in self._memory.read(np.array([i])))), model)
+        kept = Kept(*(array[0] for array in self._memory.read(np.array([i]))))
+        with one_thread():
+            self._exchange.read(kept, model)
 
     def put(self, i: int, model: StreamModel) -> None:
-        kept = self._exchange.write(model)
+        with one_thread():
+            kept = self._exchange.write(model)
         self._memory.write(np.array([i]), *(array[None] for array in kept))
         assert isinstance(model, OnlineGP)
         self._change_own(i, kept.own, model._state.noise[0])
@@ -338,6 +341,7 @@ class CudaEngine:
         wrong = self._broken(which)
         if len(wrong):
             found = Kept(*self._memory.read(wrong))
-            anew = [self._exchange.refreshed(Kept(*kept)) for kept in zip(*found, strict=True)]
+            with one_thread():
+                anew = [self._exchange.refreshed(Kept(*kept)) for kept in zip(*found, strict=True)]
             self._memory.write(wrong, *(np.stack(arrays) for arrays in zip(*anew, strict=True)))
         return wrong

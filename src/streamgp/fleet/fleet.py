@@ -256,8 +256,9 @@ class Fleet(Saved):
                 self._begin_models(source, np.arange(self.size), self._shape)
             source.restore(models)
             for i in range(self.size):
-                single = self._blank(i)
-                single._prepare(self._shape)
+                if i == 0 or self._own:  # otherwise one takes over after the other
+                    single = self._blank(i)
+                    single._prepare(self._shape)
                 source.take(i, single)
                 self._engine.put(i, single)
         if self._waiting is not None:
