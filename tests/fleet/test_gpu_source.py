@@ -1,5 +1,9 @@
 """What a GPU runs, run by plain Python with one lane, against single models."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -205,6 +209,37 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_
     gpu.save(tmp_path / "fleet.sgp")
     for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
         compare(moved, cores.copy(), 31, 50, 1e-7)
+
+
+KEYS = """
+import hashlib
+import numpy as np
+from numba.core.serialize import dumps
+from streamgp.cuda.gpu import inspection, kernel
+from streamgp.cuda.whitened import BasisShape
+for bytes_, number in ((4, np.float32), (8, np.float64)):
+    shape = BasisShape(50, 8, 1, 0, bytes_)
+    for made in (kernel(shape, number, False), kernel(shape, number, True), inspection(shape, number)):
+        held = tuple(cell.cell_contents for cell in made.py_func.__closure__)
+        print(hashlib.sha256(dumps(held)).hexdigest())
+"""
+
+
+@pytest.mark.more
+def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
+    pytest.importorskip("numba.cuda", reason="Numba for GPUs is not installed")
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", KEYS],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(found[0].split()) == 6
+    assert found[0] == found[1]
 
 
 def test_models_move_with_one_thread_of_blas():
