@@ -28,9 +28,10 @@ from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
+from streamgp.fleet.prior import LEAST_SHARE, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
 
@@ -221,7 +222,7 @@ class Fleet(Saved):
         size, n = X.shape[1], len(next(iter(tried.values())))
         scores = np.empty((size, n))
         for k in range(n):
-            single = own.with_own(self._recipe, {name: values[k] for name, values in tried.items()})
+            single = with_own(self._recipe, {name: values[k] for name, values in tried.items()})
             p = Fleet(single, size=size, threads=self._threads, device=self._device[0]).track(X, Y)
             with np.errstate(invalid="ignore"):
                 scores[:, k] = np.nansum(p.log_density(Y), axis=0)

@@ -10,9 +10,8 @@ import numpy as np
 from streamgp.contract.model import StreamModel
 from streamgp.kernels import SquaredExponential
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import NAMES, with_own
 from streamgp.settings import FloatArray
-
-NAMES = "lengthscale", "variance", "noise"
 
 
 def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, FloatArray]:
@@ -71,12 +70,6 @@ def of_recipe(model: StreamModel, d: int) -> dict[str, FloatArray]:
     begun = model._started_for(np.zeros((1, d))).hyperparameters
     usually = {"lengthscale": SquaredExponential().values(d, 1)[:-1]}  # of Fourier features that are not given one
     return {name: np.atleast_1d(begun[name] if name in begun else usually[name]) for name in NAMES}
-
-
-def with_own(model: StreamModel, values: dict[str, Any]) -> StreamModel:
-    """The recipe with other hyperparameters; NaN: its own."""
-    plain = {name: np.ravel(value).tolist() for name, value in values.items() if not np.isnan(value).any()}
-    return model.replaced(**{name: value[0] if len(value) == 1 else value for name, value in plain.items()})
 
 
 def without(recipe: StreamModel, own: dict[str, FloatArray], model: StreamModel) -> StreamModel:
