@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import streamgp as sg
 from streamgp.cuda.exchange import one_thread, refuse_large
 from streamgp.cuda.plain import PlainMemory
-from streamgp.fleet import devices
+from streamgp.fleet import devices, workers
 from tests.fleet.settings import SHAPES, differences
 
 CLOSE = 1e-8
@@ -20,7 +21,7 @@ def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
-    return devices.on_gpu(model, size, precision, PlainMemory)
+    return devices.on_gpu(model, size, precision, threads, PlainMemory)
 
 
 CPU = devices.engine
@@ -209,6 +210,27 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_
     gpu.save(tmp_path / "fleet.sgp")
     for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
         compare(moved, cores.copy(), 31, 50, 1e-7)
+
+
+def test_threads_share_out_wrappers_and_only_the_caller_asks_the_gpu(monkeypatch):
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
+    X, Y = rows(30, 5)
+    fleets = [sg.Fleet(WRAPPED["Standardize"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
+    asking, run = set(), PlainMemory.run
+    monkeypatch.setattr(PlainMemory, "run", lambda *given: (asking.add(threading.get_ident()), run(*given))[1])
+    for part in (slice(0, 3), slice(3, 4), slice(4, 30)):
+        p, q = (fleet.track(X[part], Y[part]) for fleet in fleets)
+        np.testing.assert_array_equal(p.mean, q.mean)
+        np.testing.assert_array_equal(p.variance, q.variance)
+    np.testing.assert_array_equal(*(fleet.predict_many(X[0]).mean for fleet in fleets))
+    assert asking == {threading.get_ident()}
+
+    def fail(*_):
+        raise ArithmeticError("the GPU is gone")
+
+    monkeypatch.setattr(PlainMemory, "run", fail)
+    with pytest.raises(ArithmeticError, match="the GPU is gone"):
+        fleets[1].predict_many(X[0])
 
 
 KEYS = """

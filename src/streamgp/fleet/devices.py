@@ -135,17 +135,17 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.memory import GpuMemory
 
-    return on_gpu(model, size, precision, GpuMemory)
+    return on_gpu(model, size, precision, threads, GpuMemory)
 
 
-def on_gpu(model: StreamModel, size: int, precision: str, kind: Callable[..., Memory]) -> Engine:
+def on_gpu(model: StreamModel, size: int, precision: str, threads: int | None, kind: Callable[..., Memory]) -> Engine:
     """An engine for models like this one whose processes are in a memory of this kind."""
     *around, process = model._family()
     assert isinstance(process, OnlineGP)
     exchanged = Exchange(process, precision)
     memory = kind(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
     processes = CudaEngine(process, 0 if around else size, precision, memory, exchanged)
-    return AroundEngine(model, size, processes) if around else processes
+    return AroundEngine(model, size, threads or cores(), processes) if around else processes
 
 
 def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Engine:
@@ -153,7 +153,7 @@ def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Eng
     if RECORDS not in saved:
         return CpuEngine(model, size, 1)
     precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
-    return on_gpu(model, size, precision, PlainMemory)
+    return on_gpu(model, size, precision, 1, PlainMemory)
 
 
 def cores() -> int:
