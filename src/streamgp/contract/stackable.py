@@ -16,6 +16,8 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.turns import refuse
 from streamgp.settings import FloatArray
 
+MEMORY = {"window", "units", "last_target"}  # arrays of what is remembered of the last rows
+
 
 class Row(NamedTuple):
     """Room for the prediction of one row, and views of it, (1, 1) each."""
@@ -125,6 +127,19 @@ class Stackable(Quick):
             self._row(X, None)
         else:
             super()._take_row(X, Y)
+
+    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
+        """Let models be as a single one of the same kind and shape, which has learned nothing."""
+        assert isinstance(fresh, Stackable)
+        for many, one in zip(self._stack(), fresh._stack(), strict=True):
+            many[models] = one[0]
+
+    def _reset_memories(self) -> None:
+        """Forget what is remembered of the last rows of the models of the lanes."""
+        for one in self._family():
+            named = one._stacked_arrays() if isinstance(one, Stackable) else {}
+            for name in MEMORY & named.keys():
+                named[name][self._lanes.models] = 0.0
 
 
 def stack_of(model: StreamModel) -> list[np.ndarray]:

@@ -63,17 +63,19 @@ def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool
                 Y[t] = np.nan
 
 
-@entry(MATRIX, MATRIX, BOOLEAN)
-def strike_out(state: Array, Y: Array, together: bool) -> None:
+@entry(*LANES, CUBE, MATRIX, BOOLEAN)
+def strike_out(models: Array, starts: Array, states: Array, Y: Array, together: bool) -> None:
     """Make targets missing that would be refused now: among the first ones they could not be told."""
-    for t in range(Y.shape[0]):
-        complete = True
-        for j in range(Y.shape[1]):
-            if not np.isnan(Y[t, j]) and reach(state[j], Y[t, j]) > 1.0:
-                Y[t, j] = np.nan
-                complete = False
-        if together and not complete:
-            Y[t] = np.nan
+    for k in range(models.size):
+        state = states[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, Y.shape[0])):
+            complete = True
+            for j in range(Y.shape[1]):
+                if not np.isnan(Y[t, j]) and reach(state[j], Y[t, j]) > 1.0:
+                    Y[t, j] = np.nan
+                    complete = False
+            if together and not complete:
+                Y[t] = np.nan
 
 
 def screened(states: FloatArray, Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
@@ -94,11 +96,11 @@ def check(state: FloatArray) -> None:
     require("screen", state[..., [ACCEPTED, REFUSED, EVIDENCE]], at_least=0)
 
 
-def without_fill_values(Y: FloatArray, together: bool) -> FloatArray:
+def without_fill_values(Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
     """Targets, (n, p), NaN in place of those that cannot be observations beside all others, before or after them."""
-    state = np.zeros((Y.shape[1], NUMBERS))
-    left = screened(state, Y, together)
-    strike_out(state, left, together)
+    states = np.zeros((len(lanes.models), Y.shape[1], NUMBERS))
+    left = screened(states, Y, together, lanes)
+    strike_out(*lanes, states, left, together)
     return left
 
 

@@ -164,6 +164,11 @@ class StackableWrapper(Stackable, Wrapper):
         twin._within = self._stackable._on(lanes)
         return twin
 
+    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
+        super()._begin_again(models, fresh)
+        assert isinstance(fresh, Wrapper)
+        self._stackable._begin_again(models, fresh._within)
+
     def _quick(self) -> bool:
         return isinstance(self._models[0], Quick) and self._models[0]._quick()
 
