@@ -134,7 +134,7 @@ RIVALS: dict[str, Callable[[list[int]], Any]] = {
     "AutoTheta": lambda seasons: statsforecast("AutoTheta", seasons[0]),
     "MSTL": lambda seasons: statsforecast("MSTL", seasons),
     "SeasonalNaive": lambda seasons: statsforecast("SeasonalNaive", seasons[0]),
-    "AutoARIMA": lambda seasons: statsforecast("AutoARIMA", seasons[0]),
+    "AutoARIMA": lambda seasons: statsforecast("AutoARIMA", season_length=seasons[0]),
 }
 
 

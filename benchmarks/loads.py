@@ -135,7 +135,7 @@ def mstl(data: Zone, days: range) -> Answer:
 
 
 def autoarima(data: Zone, days: range) -> Answer:
-    model = statsforecast("AutoARIMA", HOURS)
+    model = statsforecast("AutoARIMA", season_length=HOURS)
     z = (data.temperature - 60.0) / 20.0
     X = np.column_stack([z, z * z])
 

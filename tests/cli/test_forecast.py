@@ -171,6 +171,7 @@ def test_inputs_known_in_advance_come_from_another_table(tmp_path):
     assert np.abs([float(row["q0.5"]) for row in forecasts(out)] - truth).mean() < 4.0
     assert f"inputs: weather; times ahead in {future}: 24 from its rows" in page.read_text()
     assert "<h2>inputs</h2>" in page.read_text()
+    assert "model: inputs, level, short memory, " in page.read_text()
 
 
 def test_rows_of_the_future_that_do_not_fit_are_told(tmp_path):

@@ -269,8 +269,9 @@ class Issued:
     def structure(self) -> str:
         """What the model is made of."""
         found = self.forecaster.chosen.structure
-        seasons = [name for name in self.forecast.components if not name.startswith(("level", "trend"))]
-        parts = ["level", "short memory", *["trend"] * found.trend, *(f"season {name}" for name in seasons)]
+        named = list(self.forecast.components)
+        seasons = [f"season {name}" for name in named if not name.startswith(("inputs", "level", "trend"))]
+        parts = [*["inputs"] * ("inputs" in named), "level", "short memory", *["trend"] * found.trend, *seasons]
         return f"model: {', '.join(parts)}; of {'the logarithm of ' * found.log}{self.readings.schema.target}"
 
     def notes(self) -> list[str]:
