@@ -227,15 +227,16 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Means over the zones, in Markdown."""
+    """Means over the zones that all have forecast, in Markdown."""
     lines = [
         "| forecast | days | error on all its days | on days of all | coverage: mean, lowest and highest hour |",
         "|---|---|---|---|---|",
     ]
-    contestants = {name: zones for name, zones in report["contestants"].items() if zones and all(zones.values())}
+    found = {name: zones for name, zones in report["contestants"].items() if zones}
+    of_all = set.intersection(*({number for number, one in zones.items() if one} for zones in found.values()))
+    contestants = {name: {number: zones[number] for number in sorted(of_all, key=int)} for name, zones in found.items()}
     common = {
-        number: set.intersection(*(set(zones[number]["days"]) for zones in contestants.values() if number in zones))
-        for number in {number for zones in contestants.values() for number in zones}
+        number: set.intersection(*(set(zones[number]["days"]) for zones in contestants.values())) for number in of_all
     }
     for name, zones in contestants.items():
         own = [float(np.mean(one["error"])) for one in zones.values()]
