@@ -198,3 +198,27 @@ def test_rows_of_the_future_that_do_not_fit_are_told(tmp_path):
         forecast_table(source, "load", "24h", future=str(other), **settings)
     with pytest.raises(RowsError, match="has no column 'weather', which the other table has"):
         forecast_table(source, "load", "24h", inputs=["weather"], future=str(other), **settings)
+
+
+def test_while_following_the_table_of_the_future_is_read_anew(tmp_path):
+    rows = with_weather(48)
+    source, out, stop = table(tmp_path / "a.csv", rows[:28]), tmp_path / "f.csv", threading.Event()
+    future, found = weather(tmp_path / "w.csv", rows[28:30]), []
+    job = threading.Thread(
+        target=forecast_table,
+        args=(str(source), "load", "2h"),
+        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop, "future": future}
+        | {"show": lambda issued: found.extend(issued.notes()[:1])},
+    )
+    job.start()
+    try:
+        _wait_for(out, 1 + 2)
+        weather(tmp_path / "w.csv", rows[29:30])
+        with open(source, "a") as file:
+            file.write(",".join(rows[28]) + "\n")
+        _wait_for(out, 1 + 4)
+    finally:
+        stop.set()
+        job.join(30)
+    told = f"inputs: weather; times ahead in {future}:"
+    assert found == [f"{told} 2 from its rows", f"{told} 1 from its rows, 1 beyond its last row, whose values stay"]
