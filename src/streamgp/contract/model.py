@@ -689,6 +689,8 @@ class StreamModel(Saved):
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         p = prediction.mean.shape[1]
+        if p == 1 and many and not self._shape.scalar:
+            return prediction
 
         def shaped(part: FloatArray) -> Any:
             if self._shape.scalar:

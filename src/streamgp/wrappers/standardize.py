@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.compiled import compile_now
+from streamgp.compiled import address_of, compile_now
+from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT, part
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row, put, take
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, switch, whole
-from streamgp.wrappers import outliers, scaling
+from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
@@ -24,6 +26,11 @@ SHARED_UNITS = (
     "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
     'a model with outputs="separate"'
 )
+
+
+NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
+# The numbers of no calibration, and no room for its bounds.
+NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
 
 
 class Scaling(NamedTuple):
@@ -86,6 +93,11 @@ class Standardize(StackableWrapper, Mapped):
         self._warmup = whole("warmup", warmup, at_least=2)
         self._screens = switch("screen", screen) and self._observes == "numbers"
         compile_now(scaling.to_standard, scaling.from_standard, outliers.screen, outliers.strike_out)
+        within = self._models[0]
+        # Models without a variance and those that adapt take more than one call.
+        self._in_one_call = isinstance(within, OnlineGP) and within._one_step and within.has_variance
+        if self._in_one_call:
+            compile_now(conformal.calibrate, single.take)
 
     # The state.
 
@@ -205,6 +217,8 @@ class Standardize(StackableWrapper, Mapped):
         return joined(found)[np.argsort(np.concatenate(places))] if found else None
 
     def _quick(self) -> bool:
+        if self._in_one_call:  # the usual case first
+            return self._shape.d is not None and self._kept.item(0) == self._warmup and self._stackable._quick()
         return self.frozen and super()._quick() and not self._stackable._bounded
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
@@ -216,6 +230,41 @@ class Standardize(StackableWrapper, Mapped):
         parts = raw.mean, raw.variance, raw.noise
         scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
         return self._one
+
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        if self._in_one_call:
+            self._take_at_once(X, Y, NOT_CALIBRATED)
+        else:
+            super()._take_row(X, Y)
+
+    def _take_at_once(
+        self, X: FloatArray, Y: FloatArray | None, calibration: tuple[np.ndarray, FloatArray, FloatArray]
+    ) -> None:
+        """Take a row in one compiled call, which nothing interrupts: with the model within and what is around."""
+        model: Any = self._models[0]
+        numbers = model._numbers
+        input_shift, input_scale, target_shift, target_scale = self._unit_arrays
+        status = single.take(
+            address_of(model._run),
+            address_of(conformal.calibrate),
+            *ALONE,
+            X,
+            self._one_target if Y is None else Y,
+            self._largest,
+            self._stacked["screen"] if self._screens else NO_SCREEN,
+            input_shift,
+            input_scale,
+            target_shift,
+            target_scale,
+            numbers.records,
+            numbers.buffers,
+            model._one.out,
+            self._one.out,
+            *calibration,
+            Y is not None,
+        )
+        if status:
+            inputs.refuse(status, 0, many=False)
 
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again

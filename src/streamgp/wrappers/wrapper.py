@@ -167,8 +167,8 @@ class StackableWrapper(Stackable, Wrapper):
     def _quick(self) -> bool:
         return isinstance(self._models[0], Quick) and self._models[0]._quick()
 
-    def _input(self, x: Any) -> FloatArray:
-        return Quick._input(self, x)
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        Quick._take_row(self, X, Y)
 
 
 def joined(predictions: list[Prediction]) -> Prediction:
