@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamgp.contract import checks
-from streamgp.settings import FloatArray, unix_seconds
+from streamgp.settings import FloatArray, real_matrix, unix_seconds
 from streamgp.vocabulary import LEAST_NOISE
 
 FLOAT = np.dtype(np.float64)
@@ -123,6 +123,16 @@ def noises(noise: Any, learned: np.ndarray, shared: bool, *, many: bool) -> Floa
             f"tell it from 0; got {values[at].tolist()}; nothing was learned. Give a larger one, or use other units."
         )
     return np.where(learned if values.shape[1] == p else learned.any(axis=1, keepdims=True), values, np.nan)
+
+
+def covariance(value: Any, d: int) -> FloatArray:
+    """The covariance matrix of an input of d numbers; a variance where d is 1."""
+    P = real_matrix("covariance", np.reshape(value, (1, 1)) if d == 1 and np.size(value) == 1 else value, f"({d}, {d})")
+    if P.shape != (d, d):
+        raise ValueError(f"covariance must have shape ({d}, {d}), one row and column for each input; got {P.shape}")
+    if np.abs(P - P.T).max() > 1e-8 * np.abs(P).max() or np.linalg.eigvalsh(P).min() < -1e-8 * np.abs(P).max():
+        raise ValueError("covariance must be symmetric and have no negative eigenvalue; give that of the input")
+    return np.asarray(0.5 * (P + P.T))
 
 
 def times(time: Any, n: int, *, many: bool) -> FloatArray:

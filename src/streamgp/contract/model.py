@@ -34,6 +34,11 @@ JOINT_MODELS = (
     "ISSGPR, also within wrappers. For one row at a time use predict_many"
 )
 
+DERIVATIVE_MODELS = (
+    "models that have them are OnlineGP and all recipes that are built on it, such as SOGP, KRLST and ISSGPR, with "
+    "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware and Delayed"
+)
+
 # Settings and single counters, which a second thread may read to follow the first.
 AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
 # These take their turn themselves: a function around them would show in the cost of a row.
@@ -245,6 +250,10 @@ class StreamModel(Saved):
         """Predict rows that would each come next, together."""
         raise ValueError(f"{type(self).__name__} has no joint posterior over several rows; {JOINT_MODELS}")
 
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict rows that would each come next, with the derivatives by their inputs, (n, p, d)."""
+        raise ValueError(f"{type(self).__name__} has no derivatives by its inputs; {DERIVATIVE_MODELS}")
+
     def _refuses_free_run(self) -> str:
         """Why futures cannot be drawn, or nothing."""
         return next((why for child in self._children().values() if (why := child._refuses_free_run())), "")
@@ -299,13 +308,15 @@ class StreamModel(Saved):
 
     # What users call.
 
-    def predict_one(self, x: Any, *, time: Any = None) -> Prediction:
+    def predict_one(self, x: Any, *, time: Any = None, derivatives: bool = False) -> Prediction:
         """Predict the target of one row that would come next; the model does not change.
 
         Args:
             x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
             time: of the row, not before the last learned one; models without a kernel over time take no notice. None:
                 one after the last row.
+            derivatives: whether to add ``mean_gradient`` and ``variance_gradient``, (d,) or (p, d): how the mean and
+                the variance of the function change with x (docs/derivatives.md).
         """
         me, owner = get_ident(), self._owner
         if owner and owner != me:
@@ -314,20 +325,73 @@ class StreamModel(Saved):
         try:
             X = inputs.row(x, self._shape.d)
             conditions = None if time is None else self._conditions_at(time, 1, many=False)
+            if derivatives:
+                return self._with_slopes(X, conditions, many=False)
             return self._shaped(self._started_for(X)._predict(X, conditions), many=False)
         finally:
             self._owner = owner
 
-    def predict_many(self, X: Any, *, time: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
         """Predict rows that would each come next: the memory does not advance from one to the other.
 
         Args:
             X: (n, d) rows.
             time: (n,) times of the rows, in any order; see ``predict_one``.
+            derivatives: whether to add gradients, (n, d) or (n, p, d); see ``predict_one``.
         """
         X = inputs.rows(X, self._d)
         conditions = None if time is None else self._conditions_at(time, len(X), many=True)
+        if derivatives:
+            return self._with_slopes(X, conditions, many=True)
         return self._shaped(self._started_for(X)._predict(X, conditions), many=True)
+
+    def _with_slopes(self, X: FloatArray, conditions: FloatArray | None, *, many: bool) -> Prediction:
+        """A prediction with derivatives, as users see it."""
+        self._refuse_unfit(X, many=many)
+        p = self._started_for(X)._derived(X, conditions)
+        mean, variance = p.mean_gradient, p.variance_gradient
+        if self._shape.scalar:
+            mean, variance = mean[:, 0], variance[:, 0]
+        elif variance.shape != mean.shape:
+            variance = np.repeat(variance, mean.shape[1], axis=1)
+        gradients = (mean, variance) if many else (mean[0], variance[0])
+        return self._shaped(p, many=many)._with_gradients(*gradients)
+
+    def predict_uncertain(self, x: Any, covariance: Any, *, time: Any = None) -> Prediction:
+        """Predict the target of a row whose input is not known exactly, x ~ N(x, covariance); nothing changes.
+
+        With the squared exponential mean and variance are exact; with other kernels and models they are made of
+        predictions at a few points around x (docs/derivatives.md).
+
+        Args:
+            x: d numbers, the mean of the input.
+            covariance: (d, d) of the input; a variance when d = 1.
+            time: of the row; see ``predict_one``.
+        """
+        X = inputs.row(x, self._shape.d)
+        P = inputs.covariance(covariance, X.shape[1])
+        self._refuse_unfit(X)
+        if self._observes != "numbers":
+            raise ValueError(
+                f"{type(self).__name__} predicts {self._observes}, which have no mean and variance to add up"
+            )
+        conditions = None if time is None else self._conditions_at(time, 1, many=False)
+        return self._shaped(self._started_for(X)._uncertain(X, P, conditions), many=False)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        """Predict one row, (1, d), whose input has the covariance P, by sigma points of the same covariance."""
+        d = X.shape[1]
+        center = max(3 - d, 0)  # so that fourth moments along an axis are right, too, but no weight is negative
+        eigenvalues, V = np.linalg.eigh(P)
+        steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
+        rows = np.concatenate([X, X + steps, X - steps])
+        weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
+        p = self._predict(rows, None if conditions is None else np.repeat(conditions, len(rows), axis=0))
+        mean = (weights * p.mean).sum(axis=0)
+        variance = (weights * (p.variance + (p.mean - mean) ** 2)).sum(axis=0)
+        return Prediction(
+            mean[None], variance[None], np.broadcast_to((weights * p.noise).sum(axis=0), mean.shape)[None]
+        )
 
     def predict_joint(self, X: Any, *, time: Any = None) -> JointPrediction:
         """Predict rows that would each come next, with the covariance of the function between them.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import NormalDist
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,6 +34,8 @@ class Prediction(Generic[Values]):
         ticket: under which the row waits for its target, where ``Delayed`` issued the prediction; (n,) of a ``Fleet``.
         surprise: -log of the p-value of the target, like the mean, where ``Alarms`` tracked it.
         alarm: "spike", "level" or "relation" where it raised an alarm, otherwise "".
+        mean_gradient: d mean / dx, with one axis more than the mean, where ``derivatives=True`` asked for it.
+        variance_gradient: d variance / dx, likewise.
 
     Example:
         >>> import streamgp as sg
@@ -53,6 +55,8 @@ class Prediction(Generic[Values]):
     ticket: Any = field(default=None, kw_only=True, repr=False)
     surprise: Any = field(default=None, kw_only=True, repr=False)
     alarm: Any = field(default=None, kw_only=True, repr=False)
+    mean_gradient: Any = field(default=None, kw_only=True, repr=False)
+    variance_gradient: Any = field(default=None, kw_only=True, repr=False)
 
     def __init__(
         self,
@@ -169,6 +173,10 @@ class Prediction(Generic[Values]):
     def _bare(self) -> Prediction:
         """The same without its components."""
         return self
+
+    def _with_gradients(self, mean: FloatArray, variance: FloatArray) -> Self:
+        """The same with the derivatives of rows, (n, p, d) each."""
+        return replace(self, mean_gradient=mean, variance_gradient=variance)
 
     def _moved(self, shift: Any, scale: Any) -> Prediction:
         """The prediction of shift + scale * y."""

@@ -58,9 +58,9 @@ class Quick(StreamModel):
         """What _row() predicted last."""
         return Prediction(*self._one.out.ravel().tolist())
 
-    def predict_one(self, x: Any, *, time: Any = None) -> Prediction:
-        if not (self._shape.scalar and self._quick()):
-            return super().predict_one(x, time=time)
+    def predict_one(self, x: Any, *, time: Any = None, derivatives: bool = False) -> Prediction:
+        if derivatives or not (self._shape.scalar and self._quick()):
+            return super().predict_one(x, time=time, derivatives=derivatives)
         me, owner = get_ident(), self._owner
         if owner and owner != me:
             refuse(self)
@@ -99,6 +99,7 @@ class Stackable(Quick):
 
     _lanes = ALONE
     _numbers: Numbers  # of models that hold no other arrays
+    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales, or before any
 
     def _stack(self) -> list[np.ndarray]:
         """All arrays of numbers, work space included, without those of the model within: (models, ...) each."""

@@ -15,7 +15,6 @@ from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.stackable import Stackable, put, stack_of, take
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
-from streamgp.process.memory_model import MemoryModel
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.wrapper import joined
@@ -220,7 +219,7 @@ class CpuEngine:
     def _counters(self) -> np.ndarray:
         """The counters of the processes, which are the innermost models."""
         *_, process = self._model._family()
-        assert isinstance(process, MemoryModel)
+        assert isinstance(process, Stackable)
         counters: np.ndarray = process._numbers.records["counters"]
         return counters
 
@@ -240,11 +239,11 @@ class CpuEngine:
     def broken(self) -> np.ndarray:
         """The ids of models with a number that is not finite where it has to be."""
         *around, process = self._model._family()
-        assert isinstance(process, MemoryModel)
+        assert isinstance(process, Stackable)
         prefix, wrong = "inner." * len(around), np.zeros(self.size, dtype=bool)
         for name, array in self.arrays().items():
             own = name.removeprefix(prefix)
-            if name.startswith(prefix) and own in vars(process._state) and own not in process._may_overflow:
+            if name.startswith(prefix) and own in vars(process._numbers.state) and own not in process._may_overflow:
                 wrong |= ~np.isfinite(array).reshape(self.size, -1).all(axis=1)
         return np.flatnonzero(wrong)
 

@@ -742,6 +742,10 @@ class Fleet(Saved):
     # What can be read.
 
     @property
+    def _without_inputs(self) -> bool:
+        return self._recipe._without_inputs
+
+    @property
     def size(self) -> int:
         """How many models there are."""
         size: int = self._settings["size"]

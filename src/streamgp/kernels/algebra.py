@@ -230,7 +230,7 @@ class LeafKernel(Kernel):
         Z, _ = _points("Z", Z, X.shape[1])
         program = self.program(X.shape[1], depth)
         W = _weights(W, (X.shape[0], Z.shape[0]))
-        out, work = np.empty(X.shape), np.empty(2 * X.shape[1])
+        out, work = np.zeros(X.shape), np.empty(2 * X.shape[1] + 1)
         prog.weighted_input_gradient(program.operations[0], program.parameters, Z, X, W, out, work)
         return out
 

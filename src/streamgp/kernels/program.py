@@ -392,71 +392,103 @@ def weighted_diagonal_gradient(
 
 
 @compiled
-def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, w: Array, out: Array, work: Array) -> None:
-    """out[j] = sum_i w[i] d k(B[i], x) / d x[j] for one leaf."""
+def leaf_input_gradient(step: Array, theta: Array, B: Array, x: Array, W: Array, out: Array, work: Array) -> None:
+    """out[r] += sum_i W[r, i] d k(B[i], x) / d x for one leaf; where it has a kink, the mean of both sides."""
     operation, scales, width, n = step[OPERATION], step[SCALES], x.size, B.shape[0]
     factors, loadings, d = step[FACTORS], theta[before_loadings(operation, scales) :], width // step[DEPTH]
-    for j in range(width):
-        out[j] = 0.0
+    weights, slope, value = work[:width], work[width : 2 * width], work[2 * width : 2 * width + 1]
     if operation == CONSTANT:
         return
-    if operation == LINEAR:
-        for i in range(n):
+    if operation != LINEAR:
+        inverse_squares(theta, scales, d if operation == RECURSIVE_SE else width, weights)
+    for i in range(n):
+        if operation == LINEAR:
             for j in range(width):
-                out[j] += w[i] * theta[0] * B[i, j]
-        return
-    if operation == PERIODIC:
-        period, k = theta[scales], np.empty(n)
-        leaf(step, theta, B, n, x, k, work)
-        for i in range(n):
+                slope[j] = theta[0] * B[i, j]
+        elif operation == PERIODIC:
+            period = theta[scales]
+            leaf(step, theta, B[i : i + 1], value.size, x, value, work)
             for j in range(width):
                 angle = np.pi * (x[j] - B[i, j]) / period
                 u = np.sin(angle) / theta[j % scales]
-                out[j] -= w[i] * 4.0 * k[i] * u * np.cos(angle) * np.pi / (period * theta[j % scales])
-        return
-    weights = work[:width]
-    if operation == RECURSIVE_SE:
-        depth = step[DEPTH]
-        lags = work[width : 2 * width]
-        inverse_squares(theta, scales, d, weights)
-        temporal2, variance = theta[scales] * theta[scales], theta[scales + 1]
-        for i in range(n):
-            kappa = 1.0
-            for lag in range(depth):
+                slope[j] = -4.0 * value[0] * u * np.cos(angle) * np.pi / (period * theta[j % scales])
+        elif operation == RECURSIVE_SE:
+            temporal2, kappa = theta[scales] * theta[scales], 1.0
+            for lag in range(step[DEPTH]):
                 r2 = 0.0
                 for j in range(d):
                     difference = x[lag * d + j] - B[i, lag * d + j]
                     r2 += weights[j] * difference * difference
-                    lags[lag * d + j] = -weights[j] * difference
+                    slope[lag * d + j] = -weights[j] * difference
                 for f in range(factors):
                     u = projection(x, B[i], lag * d, d, loadings, factors, f)
                     r2 += u * u
                     for j in range(d):
-                        lags[lag * d + j] -= u * loadings[j * factors + f]
+                        slope[lag * d + j] -= u * loadings[j * factors + f]
                 kappa = recursive_step(kappa, r2, temporal2)
                 for j in range(lag * d):  # an older input acts through the kappa before
-                    lags[j] *= kappa / temporal2
+                    slope[j] *= kappa / temporal2
                 for j in range(lag * d, lag * d + d):
-                    lags[j] *= kappa
+                    slope[j] *= kappa
             for j in range(width):
-                out[j] += w[i] * variance * lags[j]
-        return
-    inverse_squares(theta, scales, width, weights)
-    shape, variance = theta[scales], theta[scales + (1 if operation == RATIONAL_QUADRATIC else 0)]
-    for i in range(n):
-        r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
-        slope = w[i] * variance * 2.0 * radial(operation, shape, r2)[1]
-        for j in range(width):
-            out[j] += slope * weights[j] * (x[j] - B[i, j])
-        for first in range(0, width, d):
-            for f in range(factors):
-                u = projection(x, B[i], first, d, loadings, factors, f)
-                for j in range(d):
-                    out[first + j] += slope * u * loadings[j * factors + f]
+                slope[j] *= theta[scales + 1]
+        else:
+            variance = theta[scales + (1 if operation == RATIONAL_QUADRATIC else 0)]
+            r2 = squared_distance(B[i], x, weights) + factor_distance(B[i], x, width, width, d, loadings, factors)
+            by_r2 = 2.0 * variance * radial(operation, theta[scales], r2)[1]
+            for j in range(width):
+                slope[j] = by_r2 * weights[j] * (x[j] - B[i, j])
+            for first in range(0, width if factors > 0 else 0, d):
+                for f in range(factors):
+                    u = projection(x, B[i], first, d, loadings, factors, f)
+                    for j in range(d):
+                        slope[first + j] += by_r2 * u * loadings[j * factors + f]
+        for r in range(W.shape[0]):
+            w = W[r, i]
+            for j in range(width):
+                out[r, j] += w * slope[j]
 
 
 @compiled
 def weighted_input_gradient(step: Array, theta: Array, X: Array, Z: Array, W: Array, out: Array, work: Array) -> None:
-    """out[i] = sum_j W[i, j] d k(Z[i], X[j]) / d Z[i] for one leaf."""
+    """out[i] += sum_j W[i, j] d k(Z[i], X[j]) / d Z[i] for one leaf."""
     for i in range(Z.shape[0]):
-        leaf_input_gradient(step, theta, X, Z[i], W[i], out[i], work)
+        leaf_input_gradient(step, theta, X, Z[i], W[i : i + 1], out[i : i + 1], work)
+
+
+@compiled
+def input_gradient(operations: Array, theta: Array, B: Array, x: Array, W: Array, out: Array) -> None:
+    """out[r] = sum_i W[r, i] d k(B[i], x) / d x."""
+    steps, n, rows, work = operations.shape[0], B.shape[0], W.shape[0], np.empty(2 * x.size + 1)
+    for r in range(rows):
+        for j in range(x.size):
+            out[r, j] = 0.0
+    if steps == 1:
+        leaf_input_gradient(operations[0], theta, B, x, W, out, work)
+        return
+    values, weights = np.empty((steps, n)), np.empty((steps, rows, n))
+    left, stack, top = np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0
+    for s in range(steps):
+        step = operations[s]
+        if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:  # of what two steps left; the right one is the last
+            left[s] = stack[top - 2]
+            for i in range(n):
+                a, b = values[left[s], i], values[s - 1, i]
+                values[s, i] = a + b if step[OPERATION] == SUM else a * b
+            top -= 1
+        else:
+            leaf(step, theta[step[FIRST] :], B, n, x, values[s], work)
+            top += 1
+        stack[top - 1] = s
+    weights[steps - 1] = W
+    for s in range(steps - 1, -1, -1):
+        step = operations[s]
+        if step[OPERATION] == SUM or step[OPERATION] == PRODUCT:
+            product = step[OPERATION] == PRODUCT
+            for r in range(rows):
+                for i in range(n):
+                    w = weights[s, r, i]
+                    weights[left[s], r, i] = w * (values[s - 1, i] if product else 1.0)
+                    weights[s - 1, r, i] = w * (values[left[s], i] if product else 1.0)
+        else:
+            leaf_input_gradient(step, theta[step[FIRST] :], B, x, weights[s], out, work)

@@ -100,17 +100,26 @@ class Function:
         return Phi, new
 
     @property
+    def points(self) -> FloatArray:
+        """The basis points in use, (n, width)."""
+        return self._state.basis[: self._n]  # type: ignore[no-any-return]
+
+    @property
+    def factor(self) -> FloatArray:
+        """R with K = R'R on these points, upper triangle."""
+        return self._state.factor[: self._n, : self._n]  # type: ignore[no-any-return]
+
+    @property
     def has_residual(self) -> bool:
         return self._parts.kernel is not None
 
     def features(self, Z: FloatArray) -> FloatArray:
         """phi of n rows, (n, weights)."""
         if self.has_residual:
-            R, basis = self._state.factor[: self._n, : self._n], self._state.basis[: self._n]
             if self._n == 0:
                 return np.zeros((len(Z), 0))
-            K = self.kernel(Z, basis)
-            return np.ascontiguousarray(solve_triangular(R, K.T, trans="T", check_finite=False).T)
+            K = self.kernel(Z, self.points)
+            return np.ascontiguousarray(solve_triangular(self.factor, K.T, trans="T", check_finite=False).T)
         Phi = np.empty((len(Z), self._n))
         for z, phi in zip(Z, Phi, strict=True):
             if self._parts.kind == features.FOURIER:

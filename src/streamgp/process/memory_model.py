@@ -26,7 +26,6 @@ class MemoryModel(Stackable):
     _memory: Memory
     _numbers: Numbers
     _state: SimpleNamespace  # the arrays of the numbers
-    _may_overflow: tuple[str, ...] = ()  # arrays that hold NaN or inf after a stream beyond all scales
 
     def _place(self, numbers: Numbers) -> None:
         """Take fresh numbers; what a model without any target yet has remembered is carried over."""

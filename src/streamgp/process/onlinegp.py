@@ -19,7 +19,7 @@ from streamgp.contract.model import Change, Relevance
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, SquaredExponential
 from streamgp.kernels.program import Program
 from streamgp.kernels.temporal import COORDINATES, BesideInputs, components
 from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
@@ -27,7 +27,7 @@ from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
 from streamgp.process import mean as prior_mean
 from streamgp.process import memory as memory_part
-from streamgp.process import observation, stream, temporal
+from streamgp.process import observation, slopes, stream, temporal
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, KL, LOWEST_STAYING, NEVER, OLDEST, PAPER, Budget, floor
@@ -42,6 +42,7 @@ from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
 from streamgp.process.row import FRESH, HALVINGS, LEARNED, SEEN, SPACING
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
+from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, positive_vector
 from streamgp.vocabulary import FORMS, LEAST_NOISE, Form, Noise, Outputs
 
@@ -465,24 +466,63 @@ class OnlineGP(MemoryModel):
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._above(self._prior_mean(X), self._predict_function(X, conditions))
-
-    def _predict_function(self, X: FloatArray, conditions: FloatArray | None) -> Prediction:
-        """What the process adds to the prior mean."""
-        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
-        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
-        out = np.empty((rows + parts, len(X)))
+        out = self._room_for(len(X))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         given = self._no_conditions if conditions is None else conditions
         status, _, at = self._run(*lanes, X, self._no_targets, given, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
+        return self._above(self._prior_mean(X), self._with_components(out))
+
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        if self._likelihood.kind != observation.GAUSSIAN:
+            raise ValueError(
+                f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
+            )
+        if callable(self._mean):
+            raise ValueError(
+                "the derivatives of a mean that is a function are not known; use mean= as a number, or None"
+            )
+        slopes.prepare()
+        out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
+        by_mean, by_variance = np.empty((len(X), p, X.shape[1])), np.empty((len(X), q, X.shape[1]))
+        given = self._no_conditions if conditions is None else conditions
+        slopes.run(self._numbers.records, self._numbers.buffers, X, given, out, by_mean, by_variance)
+        if not self.has_variance:
+            by_variance[:] = np.nan
+        predicted = self._above(self._prior_mean(X), self._with_components(out))
+        return predicted._with_gradients(by_mean, by_variance)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
+        plain = gaussian and self.has_variance and not self._recalls_rows() and not callable(self._mean)
+        if not (isinstance(kernel, SquaredExponential) and plain):
+            return super()._uncertain(X, P, conditions)
+        function, d = Function(self), X.shape[1]
+        named = kernel.hyperparameters(self._state.parameters, d)
+        M, variance = np.diag(np.resize(named["lengthscale"], d) ** -2.0), float(named["variance"])
+        if "factors" in named:
+            M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
+        times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
+        mean, total = moments(function, X[0], P, M, variance, times)
+        predicted = Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
+        return self._above(self._prior_mean(X), predicted)
+
+    def _room_for(self, n: int) -> FloatArray:
+        """Room for the predictions of n rows, and for their components."""
+        p, q = self._outputs_and_covariances()
+        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
+        return np.empty((len(self._no_predictions) + parts, n))
+
+    def _with_components(self, out: FloatArray) -> Prediction:
+        """The prediction that compiled code wrote."""
+        rows, (p, q) = len(self._no_predictions), self._outputs_and_covariances()
         whole = self._prediction(out[:rows])
-        if not parts:
+        if not self._has_components:
             return whole
         each = np.split(out[rows:], 1 + len(self._terms))
         named = {
-            name: Prediction(one[:p].T, one[p:].T, np.zeros((len(X), q)))
+            name: Prediction(one[:p].T, one[p:].T, np.zeros((one.shape[1], q)))
             for name, one in zip(("inputs", *(term.name for term in self._terms)), each, strict=True)
         }
         return TimePrediction(whole.mean, whole.variance, whole.noise, named)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
 from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.kernels.temporal import COORDINATES, DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE, Component
 from streamgp.linalg.vector import dot
 from streamgp.process.row import decay, noise_of
@@ -32,7 +33,7 @@ COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "rows_learned", 
 STATE = {
     "mu": "coordinates outputs",
     "covariance": "coordinates coordinates",
-    "clock": "3",  # time of the posterior, of the last row seen, and between the last two rows learned; NaN: none
+    "clock": "3 1",  # time of the posterior, of the last row seen, and between the last two rows learned; NaN: none
     "gain": "coordinates",
     "innovation": "1",  # variance of the target given all before, with that gain
     "last_target": "outputs",
@@ -167,7 +168,16 @@ def is_regular(m: Record, f: Array, at: float, dt: float) -> bool:
 def elapsed(m: Record, f: Array, at: float) -> float:
     """The time since the posterior's own; 0 before the first row."""
     now: float = vector(f, m.at.clock)[0]
-    return 0.0 if np.isnan(now) else at - now
+    return 0.0 if np.isnan(now) else max(at - now, 0.0)
+
+
+@compiled
+def time_of(m: Record, f: Array, given: float) -> float:
+    """The time of a row: the one given, or one after the last row."""
+    if not np.isnan(given):
+        return given
+    seen: float = vector(f, m.at.clock)[1]
+    return 0.0 if np.isnan(seen) else seen + 1.0
 
 
 @compiled
@@ -280,28 +290,45 @@ def learn(m: Record, f: Array, at: float, y: Array, noise: float) -> None:
     m.counters.rows_learned += 1
 
 
-@entry(LAYOUT.type, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
-def run(record: Array, f: Array, times: Array, Y: Array, conditions: Array, out: Array) -> None:
+@entry(LAYOUT.type, MATRIX, *LANES, VECTOR, MATRIX, MATRIX, MATRIX)
+def run(
+    records: Array,
+    buffers: Array,
+    models: Array,
+    starts: Array,
+    times: Array,
+    Y: Array,
+    conditions: Array,
+    out: Array,
+) -> None:
     """Predict every row if there is room for predictions, then learn it if it has a target."""
-    m, f, out = borrowed(record)[0], borrowed(f), borrowed(out)
-    clock, last_target = vector(f, m.at.clock), vector(f, m.at.last_target)
-    for t in range(times.size):
-        if out.shape[1] > 0:
-            look(m, f, times[t], -1, out, t)
-        m.counters.rows_seen += 1
-        clock[1] = times[t]
-        if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
-            learn(m, f, times[t], Y[t], noise_of(m.plan.noise, conditions, t, 0))
-            for o in range(last_target.size):
-                last_target[o] = Y[t, o]
+    records, buffers, out = borrowed(records), borrowed(buffers), borrowed(out)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        clock, last_target = vector(f, m.at.clock), vector(f, m.at.last_target)
+        for t in range(first_of(starts, k), end_of(starts, k, times.size)):
+            at = time_of(m, f, times[t])
+            if out.shape[1] > 0:
+                look(m, f, at, -1, out, t)
+            m.counters.rows_seen += 1
+            clock[1] = at
+            if Y.shape[0] > 0 and not np.isnan(Y[t, 0]):
+                learn(m, f, at, Y[t], noise_of(m.plan.noise, conditions, t, 0))
+                for o in range(last_target.size):
+                    last_target[o] = Y[t, o]
 
 
-@entry(LAYOUT.type, VECTOR, VECTOR, VECTOR, MATRIX)
-def predict(record: Array, f: Array, times: Array, groups: Array, out: Array) -> None:
-    """Predict the function at times: of all components where the group is below 0, else of that one."""
-    m, f = borrowed(record)[0], borrowed(f)
-    for t in range(times.size):
-        look(m, f, times[t], int(groups[t]), out, t)
+@entry(LAYOUT.type, MATRIX, *LANES, VECTOR, MATRIX)
+def predict(records: Array, buffers: Array, models: Array, starts: Array, times: Array, out: Array) -> None:
+    """Predict the function at times: of all components together, and below that of each, as far as there is room."""
+    records, buffers, out = borrowed(records), borrowed(buffers), borrowed(out)
+    for k in range(models.size):
+        m, f = records[models[k]], buffers[models[k]]
+        rows = matrix(f, m.at.mu).shape[1] + 1
+        for t in range(first_of(starts, k), end_of(starts, k, times.size)):
+            at = time_of(m, f, times[t])
+            for group in range(-1, out.shape[0] // rows - 1):
+                look(m, f, at, group, out[(group + 1) * rows :], t)
 
 
 @entry(LAYOUT.type, VECTOR, VECTOR, MATRIX)

@@ -10,11 +10,12 @@ from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
-from streamgp.contract.conditions import TIME, Moment, refuse_past
+from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.model import StreamModel
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Stackable
 from streamgp.kernels import Kernel
 from streamgp.kernels.temporal import COORDINATES, TimeKernel, components, hyperparameters
 from streamgp.process import temporal
@@ -26,7 +27,7 @@ from streamgp.vocabulary import LEAST_NOISE, Noise
 ObservationNoise = Annotated[Noise, Setting("variance of the observation noise")]
 
 
-class TimeGP(StreamModel):
+class TimeGP(Stackable):
     """A Gaussian process over time, y = g1(t) + g2(t) + ... + noise: exact, for any spacing of the rows.
 
     There are no inputs: x is ``()``. A row without a time comes one after the last. The posterior is that of a batch
@@ -47,8 +48,9 @@ class TimeGP(StreamModel):
     """
 
     _without_inputs = True
+    _needs_time = True
     _largest = LARGEST
-    _numbers: Numbers
+    _may_overflow = ("clock", "last_target")
 
     def __init__(self, time: TimeKernel, *, noise: ObservationNoise = DEFAULT_NOISE) -> None:
         if not isinstance(time, Kernel):
@@ -77,15 +79,14 @@ class TimeGP(StreamModel):
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays()
 
-    def _check_restored(self) -> None:
-        state = self._numbers.state
+    def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         for name in ("mu", "covariance", "gain"):
-            require(name, getattr(state, name))
-        require("the diagonal of covariance", np.diag(state.covariance), at_least=-1e-9)
-        require("innovation", state.innovation, at_least=0)
-        require("clock", state.clock[~np.isnan(state.clock)])
+            require(name, named[name])
+        require("the diagonal of covariance", np.einsum("mii->mi", named["covariance"]), at_least=-1e-9)
+        require("innovation", named["innovation"], at_least=0)
+        require("clock", named["clock"][~np.isnan(named["clock"])])
         for name in self._numbers.counted:
-            require(name, self._numbers.counters[name], at_least=0)
+            require(name, named[f"counters.{name}"], at_least=0)
 
     def reset_memory(self) -> None:
         """There is no memory but the posterior itself: nothing happens."""
@@ -95,30 +96,16 @@ class TimeGP(StreamModel):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        given = None if conditions is None or np.isnan(conditions[:, TIME]).all() else conditions[:, TIME]
-        times = self._times(given, len(X), follow=True)
-        p = self._p or 1
+        numbers, p = self._numbers, self._p or 1
         out = np.empty((p + 1, len(X) if report else 0))
         targets = np.empty((0, p)) if Y is None else Y
-        numbers, own = self._numbers, np.empty((0, 3)) if conditions is None else conditions
-        temporal.run(numbers.records, numbers.buffer, np.ascontiguousarray(times), targets, own, out)
+        own = np.empty((0, NOISE + 1)) if conditions is None else conditions
+        temporal.run(numbers.records, numbers.buffers, *self._lanes, _times(conditions, len(X)), targets, own, out)
         return self._prediction(out) if report else None
 
-    def _times(self, given: FloatArray | None, n: int, *, follow: bool) -> FloatArray:
-        """The times of rows, checked: at or after the posterior's own; those that follow each other in order."""
-        now, seen = self._numbers.state.clock[:2]
-        if given is None:
-            start = 0.0 if np.isnan(seen) else seen + 1.0
-            return start + np.arange(float(n)) if follow else np.full(n, start)
-        refuse_past(given, now, many=n > 1, follow=follow)
-        return given
-
-    def _conditions(
-        self, n: int, Y: FloatArray | None, noise: Any = None, time: Any = None, weight: Any = None, *, many: bool
-    ) -> FloatArray | None:
+    def _refuse_times(self, time: FloatArray | None, learned: np.ndarray, many: bool) -> None:
         if time is not None:
-            refuse_past(inputs.times(time, n, many=many), np.nan, many=n > 1, follow=False)
-        return super()._conditions(n, Y, noise, time, weight, many=many)
+            self._refuse_past(time, many=many, follow=True)
 
     def _refuses_noise(self, p: int) -> str:
         return ""
@@ -130,15 +117,14 @@ class TimeGP(StreamModel):
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         _refuse_inputs(X.shape[1])
-        return self._look(self._times(None if conditions is None else conditions[:, TIME], len(X), follow=False))
+        return self._look(_times(conditions, len(X)))
 
     def _look(self, times: FloatArray) -> TimePrediction:
         """Predict times, each as if it came next, with the components."""
-        n, groups = len(times), range(-1, len(self._components))
-        out = np.empty(((self._p or 1) + 1, n * len(groups)))
-        numbers, which = self._numbers, np.repeat(np.array(groups, dtype=np.float64), n)
-        temporal.predict(numbers.records, numbers.buffer, np.tile(times, len(groups)), which, out)
-        whole, *parts = (self._prediction(out[:, k * n : (k + 1) * n].copy()) for k in range(len(groups)))
+        numbers, rows = self._numbers, (self._p or 1) + 1
+        out = np.empty((rows * (1 + len(self._components)), len(times)))
+        temporal.predict(numbers.records, numbers.buffers, *self._lanes, times, out)
+        whole, *parts = (self._prediction(one) for one in np.split(out, 1 + len(self._components)))
         named = {
             one.name: Prediction(part.mean, part.variance, np.zeros_like(part.noise))
             for one, part in zip(self._components, parts, strict=True)
@@ -147,24 +133,30 @@ class TimeGP(StreamModel):
 
     # What users call.
 
-    def predict_one(self, x: Any = (), *, time: Any = None) -> Prediction:
+    def predict_one(self, x: Any = (), *, time: Any = None, derivatives: bool = False) -> Prediction:
         """Predict the target at a time that is not before the last learned one; the model does not change.
 
         Args:
             x: ``()``: there are no inputs.
             time: a number, datetime or datetime64; None: one after the last row.
+            derivatives: False; there are no inputs.
         """
         X = inputs.row(x, self._shape.d)
+        if derivatives:
+            return self._derived(X)
         given = None if time is None else inputs.times(time, 1, many=False)
         return self._shaped(self._at_times(X, given), many=False)
 
-    def predict_many(self, X: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
+    def predict_many(self, X: Any = None, *, time: Any = None, derivatives: bool = False) -> Prediction[FloatArray]:
         """Predict times, each as if it came next.
 
         Args:
             X: rows without columns, (n, 0), or None where times are given.
             time: (n,) times; None: one after the last row.
+            derivatives: False; there are no inputs.
         """
+        if derivatives:
+            return self._derived(np.empty((0, 0)))
         given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
         X = np.empty((0 if given is None else len(given), 0)) if X is None else inputs.rows(X, self._d)
         return self._shaped(self._at_times(X, given), many=True)
@@ -190,35 +182,36 @@ class TimeGP(StreamModel):
         n = len(np.empty((1, 0)) if X is None else inputs.rows(X, self._d)) if given is None else len(given)
         if not n:
             raise ValueError("there are no times: there is nothing to predict together")
-        model = self._started_for(np.empty((n, 0)))
-        return model._joint_at(model._times(given, n, follow=False)).shaped(self._shape.scalar)
+        conditions = None if given is None else self._conditions_at(given, n, many=True)
+        X = np.empty((n, 0))
+        return self._started_for(X)._joint(X, conditions).shaped(self._shape.scalar)
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._joint_at(self._times(None if conditions is None else conditions[:, TIME], len(X), follow=False))
-
-    def _joint_at(self, times: FloatArray) -> JointPrediction:
+        times = _times(conditions, len(X))
+        times = np.where(np.isnan(times), self._moment().one_later, times)
         numbers, at = self._numbers, self._look(times)
         covariance = np.empty((len(times), len(times)))
         temporal.covariances(numbers.records, numbers.buffer, np.ascontiguousarray(times), covariance)
         noise = np.broadcast_to(at.noise, at.mean.shape).copy()
         return JointPrediction(at.mean, np.repeat(covariance[None], self._p or 1, axis=0), noise)
 
-    def _at_times(self, X: FloatArray, given: FloatArray | None) -> TimePrediction:
+    def _at_times(self, X: FloatArray, given: FloatArray | None) -> Prediction:
         self._refuse_unfit(X)
-        model = self._started_for(X)
-        return model._look(model._times(given, len(X) if given is None else len(given), follow=False))
+        n = len(X) if given is None else len(given)
+        conditions = None if given is None else self._conditions_at(given, n, many=n > 1)
+        return self._started_for(X)._predict(np.empty((n, X.shape[1])), conditions)
 
     def _moment(self) -> Moment:
         if self._d is None:
             return Moment(np.nan, 0.0, np.nan)
-        learned, seen, spacing = self._numbers.state.clock.tolist()
+        learned, seen, spacing = self._numbers.state.clock[:, 0].tolist()
         return Moment(seen, 0.0 if np.isnan(spacing) else spacing, learned)
 
     def _note_time(self, time: float) -> None:
         self._numbers.state.clock[1] = time
 
     def _refuse_past(self, time: FloatArray, *, many: bool, follow: bool) -> None:
-        refuse_past(time, np.nan if self._d is None else self._numbers.state.clock[0], many=many, follow=follow)
+        refuse_past(time, np.nan if self._d is None else self._numbers.state.clock[0, 0], many=many, follow=follow)
 
     def _refuses_free_run(self) -> str:
         return "TimeGP feeds nothing back: use forecast(times)"
@@ -266,8 +259,14 @@ def innovations(
     compile_now(temporal.run)
     p = Y.shape[1]
     numbers, out = _at_prior(table, feature, noise, p), np.empty((p + 1, len(Y)))
-    temporal.run(numbers.records, numbers.buffer, times, np.ascontiguousarray(Y), np.empty((0, 3)), out)
+    none = np.empty((0, NOISE + 1))
+    temporal.run(numbers.records, numbers.buffers, *ALONE, times, np.ascontiguousarray(Y), none, out)
     return Y - out[:p].T, out[p] + noise
+
+
+def _times(conditions: FloatArray | None, n: int) -> FloatArray:
+    """The times of rows, NaN where they come one after the last."""
+    return np.full(n, np.nan) if conditions is None else np.ascontiguousarray(conditions[:, TIME])
 
 
 def _refuse_inputs(d: int) -> None:

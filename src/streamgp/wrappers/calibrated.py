@@ -226,6 +226,21 @@ class Calibrated(StackableWrapper):
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._calibrate(self._within._predict(X, conditions), None)
 
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        raw = self._within._derived(X, conditions)
+        p, wide = (
+            self._calibrate(raw, None),
+            self._calibrate(Prediction(raw.mean, 4.0 * raw.variance, 4.0 * raw.noise), None),
+        )
+        below, above = p.mean - p.lower, p.upper - p.mean
+        v, s = raw.variance, raw.variance + raw.noise
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # A bound lies at c s^(power / 2) from the mean: the powers follow from those of twice the deviation.
+            powers = np.log2((wide.mean - wide.lower) / below), np.log2((wide.upper - wide.mean) / above)
+            total = (below**2 * powers[0] + above**2 * powers[1]) / (below**2 + above**2)
+            slope = np.nan_to_num((p.variance + p.noise) * (raw.noise + v * total) / s**2)
+        return p._with_gradients(raw.mean_gradient, slope[:, :, None] * raw.variance_gradient)
+
     def _calibrate(self, raw: Prediction, Y: FloatArray | None) -> CalibratedPrediction:
         """The bounds of predictions, each before its target is taken into account."""
         mean, variance, noise = (np.ascontiguousarray(part) for part in (raw.mean, raw.variance, raw.noise))

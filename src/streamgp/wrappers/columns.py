@@ -48,6 +48,9 @@ class Columns(Mapped):
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         return X.take(self._columns, axis=1)
 
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray:
+        return np.asarray(gradient @ np.eye(self._x.size)[self._columns])
+
     def _picked(self, seen: Picked) -> Picked:
         return seen._replace(columns=seen.columns[self._columns])
 
@@ -104,6 +107,12 @@ class Differenced(Mapped):
 
     def _affine(self, X: FloatArray) -> Affine:
         return Affine(X[:, self._column : self._column + 1], 1.0)
+
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray:
+        return gradient
+
+    def _offset_gradient(self) -> FloatArray:
+        return np.asarray(np.eye(self._d or 0)[self._column])
 
     def _picked(self, seen: Picked) -> Picked | None:
         return seen._replace(origin=int(seen.columns[self._column])) if seen.origin < 0 else None

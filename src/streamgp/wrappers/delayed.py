@@ -571,6 +571,12 @@ class Delayed(Late):
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._within._predict(X, conditions)
 
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._derived(X, conditions)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._within._uncertain(X, P, conditions)
+
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return self._within._trajectories(count, steps)
 

@@ -321,6 +321,12 @@ class DriftAware(Wrapper):
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._leader()._predict(X, conditions)
 
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._leader()._derived(X, conditions)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._leader()._uncertain(X, P, conditions)
+
     def _memory_arrays(self) -> list[FloatArray]:
         # Both models of a trial; otherwise one twice, so that the number of arrays stays.
         other = self._shadow if self.on_trial else self._within

@@ -90,6 +90,9 @@ class Lagged(Quick, Mapped):
         past = bridged(np.concatenate([self._past, Y]))
         return np.column_stack([X, lag_columns(past, self._lags, len(X))])
 
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray:
+        return gradient[:, :, : self._d]
+
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:

@@ -93,6 +93,33 @@ class Mapped(Wrapper):
         self._refuse_unfit(X)
         return self._back(X, self._within._predict(self._inputs(X), conditions))
 
+    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        within = self._within._derived(self._inputs(X), conditions)
+        mean, variance = (self._by_inputs(each) for each in (within.mean_gradient, within.variance_gradient))
+        if mean is None or variance is None:
+            return super()._derived(X, conditions)
+        affine = self._affine(X)
+        if affine is not None:
+            factor = np.broadcast_to(affine.factor, within.mean.shape)[:, :, None]
+            mean, variance = factor * mean + self._offset_gradient(), factor**2 * variance
+        return self._back(X, within)._with_gradients(mean, variance)
+
+    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        within = self._inputs(X)
+        map_of_inputs = self._by_inputs(np.eye(within.shape[1])[None])
+        if map_of_inputs is None or np.any(self._offset_gradient()):
+            return super()._uncertain(X, P, conditions)
+        A = map_of_inputs[0]  # what is seen within is linear in the inputs
+        return self._back(X, self._within._uncertain(within, A @ P @ A.T, conditions))
+
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray | None:
+        """Derivatives by the inputs within, (n, p, width), as derivatives by those of the rows; None: unknown."""
+        return None
+
+    def _offset_gradient(self) -> FloatArray | float:
+        """The derivative of the offset of targets by the inputs."""
+        return 0.0
+
     def _issued_width(self, p: int) -> int:
         return self._within._issued_width(p)
 

@@ -145,6 +145,9 @@ class Standardize(StackableWrapper, Mapped):
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         return self._standard(X, "input_shift", "input_scale")
 
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray:
+        return np.asarray(gradient / self._stacked["input_scale"][0])
+
     def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         return self._standard(Y, "target_shift", "target_scale")
 
