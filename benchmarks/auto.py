@@ -122,8 +122,8 @@ class Said(NamedTuple):
     about: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 
-def auto(data: Stream, lags: int) -> Said:
-    pipeline = Pipeline(data.schema, lags=lags)
+def auto(data: Stream, lags: int | None = None, horizon: int = 0) -> Said:
+    pipeline = Pipeline(data.schema, lags=lags, horizon=horizon)
     parts = []
     for start in range(0, len(data.y), BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
@@ -187,7 +187,7 @@ def lightgbm(data: Stream, lags: int, change: bool) -> Said:
 RIVER = {"River ARF": 10.0, "River SRP": 30.0, "River KNN": 10.0}
 
 
-def river(data: Stream, lags: int, name: str, change: bool) -> Said:
+def river_model(name: str) -> Any:
     """With River's defaults, inputs in standard units."""
     from river import ensemble, forest, neighbors, preprocessing
 
@@ -196,8 +196,12 @@ def river(data: Stream, lags: int, name: str, change: bool) -> Said:
         "River SRP": partial(ensemble.SRPRegressor, seed=SEED),
         "River KNN": neighbors.KNNRegressor,
     }
+    return preprocessing.StandardScaler() | models[name]()
+
+
+def river(data: Stream, lags: int, name: str, change: bool) -> Said:
     X, y, previous = rival_rows(data, lags, change)
-    model = preprocessing.StandardScaler() | models[name]()
+    model = river_model(name)
     mean = np.full(len(y), np.nan)
     for t, (values, target) in enumerate(zip(np.nan_to_num(X).tolist(), y.tolist(), strict=True)):
         x = dict(enumerate(values))
@@ -332,15 +336,15 @@ def run_cell(cell: Cell, folder: Path, rows: int) -> None:
     print(f"{cell.stream}, {cell.lags} lags, {cell.contestant}: {seconds:.1f} s", flush=True)
 
 
-def asked_groups(only: str) -> list[str]:
-    """Those that were asked for and can be run."""
-    groups = only.split(",") if only else list(GROUPS)
-    if unknown := set(groups) - set(GROUPS):
-        raise SystemExit(f"there is no group {', '.join(sorted(unknown))}; groups: {', '.join(GROUPS)}")
+def asked_groups(only: str, needed: dict[str, str] = GROUPS) -> list[str]:
+    """Those that were asked for and can be run, of groups with the packages that they need."""
+    groups = only.split(",") if only else list(needed)
+    if unknown := set(groups) - set(needed):
+        raise SystemExit(f"there is no group {', '.join(sorted(unknown))}; groups: {', '.join(needed)}")
     for group in groups:
-        if GROUPS[group] and find_spec(GROUPS[group]) is None:
-            print(f"{group} is left out: the package {GROUPS[group]} is not installed (pip install {GROUPS[group]})")
-    return [group for group in groups if not GROUPS[group] or find_spec(GROUPS[group]) is not None]
+        if needed[group] and find_spec(needed[group]) is None:
+            print(f"{group} is left out: the package {needed[group]} is not installed (pip install {needed[group]})")
+    return [group for group in groups if not needed[group] or find_spec(needed[group]) is not None]
 
 
 def run(folder: Path, jobs: int, only: str, names: Iterable[str], rows: int) -> None:
