@@ -144,14 +144,14 @@ def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
     """As ``streamgp run --model NAME`` would: tuned on the first 200 rows, and for good on the first 1 000."""
     lagged, first = past(data, max(lags, 1))
     X = np.column_stack([data.X, lagged])
-    needs_past = view.change or view.columns is None
+    sees_lags = len(view.columns) > data.X.shape[1]
     previous = lagged[:, 0] if view.change else np.zeros(len(data.y))
-    X = np.ascontiguousarray(X if view.columns is None else X[:, view.columns])
+    X = np.ascontiguousarray(X[:, view.columns])
     y = data.y - previous
     built = candidate(name, X.shape[1], {}) if name in CANDIDATES else least_squares(float(name.split()[-1]))
-    model = sg.Tuned(built, drift=drift, made_up=max(lags - 1, 0) if view.columns is None else 0)
+    model = sg.Tuned(built, drift=drift, made_up=max(lags - 1, 0) if sees_lags else 0)
     mean = np.full(len(y), np.nan)
-    start = first if needs_past else 0
+    start = first if sees_lags or view.change else 0
     mean[start:] = model.track(X[start:], y[start:]).mean
     return Said(mean + previous)
 
@@ -187,7 +187,7 @@ def lightgbm(data: Stream, lags: int, change: bool) -> Said:
 RIVER = {"River ARF": 10.0, "River SRP": 30.0, "River KNN": 10.0}
 
 
-def river_model(name: str) -> Any:
+def river(data: Stream, lags: int, name: str, change: bool) -> Said:
     """With River's defaults, inputs in standard units."""
     from river import ensemble, forest, neighbors, preprocessing
 
@@ -196,12 +196,8 @@ def river_model(name: str) -> Any:
         "River SRP": partial(ensemble.SRPRegressor, seed=SEED),
         "River KNN": neighbors.KNNRegressor,
     }
-    return preprocessing.StandardScaler() | models[name]()
-
-
-def river(data: Stream, lags: int, name: str, change: bool) -> Said:
     X, y, previous = rival_rows(data, lags, change)
-    model = river_model(name)
+    model = preprocessing.StandardScaler() | models[name]()
     mean = np.full(len(y), np.nan)
     for t, (values, target) in enumerate(zip(np.nan_to_num(X).tolist(), y.tolist(), strict=True)):
         x = dict(enumerate(values))
@@ -265,9 +261,10 @@ def contestants(data: Stream, lags: int) -> Iterator[tuple[str, str, Callable[[S
     """Group, name, what it says of a stream, and about how long that takes."""
     yield "auto", "auto", partial(auto, lags=lags), 4.0
     for view in views(data.X.shape[1], lags):
-        if lags and view.columns is not None:
+        sees_lags = len(view.columns) > data.X.shape[1]
+        if lags and not sees_lags:
             continue  # the same as without lags
-        lines = [] if view.change and view.columns is None else [f"least squares {f:g}" for f in LEAST_SQUARES]
+        lines = [] if view.change and sees_lags else [f"least squares {f:g}" for f in LEAST_SQUARES]
         for name in [*lines, *CANDIDATES]:
             for drift in (True, False):
                 words = ", ".join(filter(None, [view.label, "" if drift else "drift off"]))

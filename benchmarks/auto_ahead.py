@@ -1,16 +1,17 @@
-"""Auto some rows ahead, beside each of its experts alone, LightGBM, River and skaters, and with planted glitches.
+"""Auto some rows ahead, beside experts of its own, LightGBM and skaters, and with planted glitches.
 
-    python benchmarks/auto_ahead.py ahead [--jobs 16] [--only auto,experts,lightgbm,river,skaters]
+    python benchmarks/auto_ahead.py ahead [--jobs 16] [--only auto,experts,processes,lightgbm,skaters]
     python benchmarks/auto_ahead.py glitches [--jobs 16]
     python benchmarks/auto_ahead.py render
 
 They write benchmarks/results/auto_ahead.json and auto_glitches.json and the tables in docs/main-job.md. ``ahead``
 measures the groups of --only and keeps what the file has of the others. The data need the environment variable
-STREAMGP_DATA (docs/data.md), the rivals ``lightgbm``, ``river`` and ``skaters``. Six minutes on 16 cores.
+STREAMGP_DATA (docs/data.md), the rivals ``lightgbm`` and ``skaters``. Six minutes on 16 cores.
 
 Everybody predicts the target of a row from what was known ``horizon`` rows before it: the inputs of that row, its own
 target, the ones before, and on hourly streams the values of the last day and week at the target's hour. Nobody learns
-a target before it has come. River's SRP is left out: it takes half an hour more on 16 cores.
+a target before it has come. Of the experts those stand here that are quick, and KRLST with lags; River is left out: it
+takes minutes for each stream, and without a horizon it loses by far.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import auto
 import streamgp as sg
 from main_job import FROM, LEVEL, filled
 from record import RESULTS, blas, environment, read, write
-from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
+from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.auto.experts import View, views
 from streamgp.evaluate.metrics import coverage, interval_score
 from streamgp.job.scores import shown as in_figures
@@ -42,6 +43,7 @@ from tables import table
 HORIZONS = (1, 6, 24)
 ROWS = 3000  # of a stream: skaters take up to 50 ms for each
 LAGS = 10  # where there is no day of rows
+PROCESSES = ("KRLST",)  # that are experts, of those that see lags
 EARLY = 20  # errors count from here, and coverage at first up to FIRST
 FIRST = 200
 # Streams of which the target's own past is all that is known; skaters take no inputs.
@@ -109,8 +111,7 @@ def by_auto(data: auto.Stream, horizon: int) -> auto.Said:
 
 def by_expert(data: auto.Stream, horizon: int, name: str, view: View) -> auto.Said:
     F, newest = known_then(data, horizon)
-    own = data.X.shape[1]
-    F = F[:, : own + lags_of(data)] if view.columns is None else F[:, view.columns]
+    F = F[:, view.columns]
     built = candidate(name, F.shape[1], {}) if name in CANDIDATES else least_squares(float(name.split()[-1]))
     model = sg.Ahead(sg.Tuned(built, drift=False, made_up=lags_of(data) - 1), horizon=horizon)
     # The model sees a row when it comes, and waits for the target itself.
@@ -149,19 +150,6 @@ def by_lightgbm(data: auto.Stream, horizon: int, change: bool) -> auto.Said:
     return auto.Said(mean)
 
 
-def by_river(data: auto.Stream, horizon: int, name: str, change: bool) -> auto.Said:
-    """With River's defaults, inputs in standard units."""
-    F, newest = known_then(data, horizon)
-    y, model = data.y - newest if change else data.y, auto.river_model(name)
-    rows, mean = [dict(enumerate(row)) for row in F.tolist()], np.full(len(y), np.nan)
-    for t in range(horizon, len(y)):
-        # Row t - horizon has come, and with it the target of what was predicted from ``horizon`` rows before it.
-        if (learned := t - horizon) >= horizon and not np.isnan(y[learned]):
-            model.learn_one(rows[learned], float(y[learned]))
-        mean[t] = model.predict_one(rows[t])
-    return auto.Said(mean + newest if change else mean)
-
-
 def by_skaters(data: auto.Stream, horizon: int) -> auto.Said:
     from skaters import laplace
 
@@ -177,25 +165,23 @@ def by_skaters(data: auto.Stream, horizon: int) -> auto.Said:
 
 
 def contestants(data: auto.Stream, alone: bool) -> Iterator[tuple[str, str, Callable[..., auto.Said], float]]:
-    yield "auto", "auto", by_auto, 8.0
+    yield "auto", "auto", by_auto, 16.0
     own = data.X.shape[1]
     for view in views(own, lags_of(data)):
-        lines = [] if view.change and view.columns is None else [f"least squares {f:g}" for f in LEAST_SQUARES]
-        for name in [*lines, *(name for name in CANDIDATES if name not in ROBUST)]:
-            label = f"{name} ({view.label})" if view.label else name
-            yield "experts", label, partial(by_expert, name=name, view=view), 1.0 if name in lines else 3.0
+        lines = [] if view.change and len(view.columns) > own else [f"least squares {f:g}" for f in LEAST_SQUARES]
+        for name in [*lines, *(PROCESSES if len(view.columns) > own else ())]:
+            label, group = f"{name} ({view.label})" if view.label else name, "experts" if name in lines else "processes"
+            yield group, label, partial(by_expert, name=name, view=view), 1.0 if name in lines else 4.0
     for label, back in {"previous value": 1, **{f"value {rows} rows ago": rows for rows in data.seasons}}.items():
         yield "experts", label, partial(by_value, back=back), 0.0
     yield "experts", "mean", by_mean, 0.0
     for target, change in (("level", False), ("change", True)):
         yield "lightgbm", f"LightGBM, {target}", partial(by_lightgbm, change=change), 1.0
-        for name, weight in (("River ARF", 8.0), ("River KNN", 3.0)):
-            yield "river", f"{name}, {target}", partial(by_river, name=name, change=change), weight
     if alone:
         yield "skaters", "skaters", by_skaters, 150.0
 
 
-GROUPS = {"auto": "", "experts": "", "lightgbm": "lightgbm", "river": "river", "skaters": "skaters"}
+GROUPS = {"auto": "", "experts": "", "processes": "", "lightgbm": "lightgbm", "skaters": "skaters"}
 
 
 def tasks(groups: list[str], names: list[str], rows: int) -> Iterator[Task]:
@@ -249,7 +235,8 @@ def in_parallel(jobs: int, function: Callable[..., Any], arguments: list[tuple[A
 def measure(jobs: int, groups: list[str], names: list[str], rows: int, former: dict[str, Any]) -> dict[str, Any]:
     """Cells by stream and horizon, with what the former results have of other groups."""
     asked = sorted(tasks(groups, names, rows), key=lambda task: -task.weight)
-    auto.warm_up()
+    if "auto" in groups:
+        auto.warm_up()
     print(f"{len(asked)} runs, {jobs} at a time", flush=True)
     found = in_parallel(jobs, run, [(task, rows) for task in asked])
     cells = former.get("cells", {})
@@ -260,7 +247,7 @@ def measure(jobs: int, groups: list[str], names: list[str], rows: int, former: d
         if task.group == "auto":
             cell["auto"] = scores
         else:
-            cell["experts" if task.group == "experts" else "rivals"][task.contestant] = scores
+            cell["rivals" if GROUPS[task.group] else "experts"][task.contestant] = scores
     order = [task.key for task in tasks(["auto"], list(auto.STREAMS), rows)]
     measured = environment(*filter(None, (GROUPS[group] for group in groups)))
     versions = former.get("versions", {}) | measured["versions"]
