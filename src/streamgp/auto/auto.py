@@ -309,12 +309,15 @@ class _Past(Lagged):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        if Y is None or not np.isnan(Y).any():
+        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
+        missing = np.flatnonzero(np.isnan(targets[:, 0]))
+        if not len(missing):
             return super()._advance(X, Y, report, conditions)
         parts: list[Any] = []
-        for start, stop in pairwise(sorted({0, *(np.flatnonzero(np.isnan(Y[:, 0])) + 1).tolist(), len(X)})):
-            parts.append(super()._advance(X[start:stop], Y[start:stop], True, part(conditions, start, stop)))
-            self._bridge(Y[stop - 1], parts[-1].mean[-1])
+        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), len(X)})):
+            known = None if Y is None else Y[start:stop]
+            parts.append(super()._advance(X[start:stop], known, True, part(conditions, start, stop)))
+            self._bridge(targets[stop - 1], parts[-1].mean[-1])
         return joined(parts) if report else None
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
