@@ -66,6 +66,7 @@ def needed(model: str) -> list[Any]:
             sngd.finish_interval,
             aggregation.combine,
             aggregation.learn_issued,
+            outliers.doubt,
             naive.average,
         ]
     if model in FOURIER or model in UNTUNED:
