@@ -199,7 +199,7 @@ class CudaEngine:
         mean, variance = out[0][:, None], out[1][:, None]
         return Prediction(mean, variance, np.broadcast_to(self._model._state.noise, mean.shape))
 
-    def undo_of(self, models: np.ndarray) -> None:
+    def undo_of(self, rows: Rows) -> None:
         """Nothing: rows are checked before any model learns."""
 
     # Models.
