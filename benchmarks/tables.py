@@ -138,29 +138,6 @@ def slopes() -> str:
     return table(["cost ~ m^slope", f"m = {SIZES[0]} to {SIZES[-1]}", f"m = {SIZES[-2]} to {SIZES[-1]}"], lines)
 
 
-def auto_rows() -> str:
-    """A row of Auto that has settled, in microseconds."""
-    cells = read("auto_row")["cells"]
-    settled = [name for name in cells if name.startswith("Auto")]
-    lines = [[name, *(times(cells[name][kind]) for kind in ("loop", "calls"))] for name in settled]
-    return table(["µs", "row in track (p99)", "predict_one + learn_one (p99)"], lines)
-
-
-def auto_building() -> str:
-    """What building and tuning take, and for how long a row waits."""
-    results = read("auto_row")
-    cells, rows = results["cells"], results["rows"]
-    took, waits = cells["building"], [cells[f"background={background}"] for background in (False, True)]
-    return (
-        f"In the first {rows:,} rows of 8 inputs building and tuning take {took['building and tuning']:.1f} of "
-        f"{took['all']:.1f} s of processor time, the longest step {took['longest step']:.2f} s. Where a row comes "
-        f"every {1e3 * results['pace']:.0f} ms, the longest that one waits for its answer is "
-        f"{waits[1]['longest']:.0f} ms, and {waits[0]['longest']:.0f} ms with `background=False` (median "
-        f"{waits[1]['median']:.2f} ms). "
-        f"`benchmarks/one_row.py` on {where(results)}."
-    )
-
-
 def calls() -> str:
     """One-row calls against the loop."""
     lines = []
@@ -503,8 +480,6 @@ TABLES = {
     "losses": losses,
     "slopes": slopes,
     "one-row calls": calls,
-    "a row of Auto": auto_rows,
-    "building Auto": auto_building,
     "steps of a row": steps,
     "rows seen": rows,
     "bytes grown by calls": grown_by_calls,
