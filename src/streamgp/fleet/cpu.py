@@ -139,7 +139,7 @@ class CpuEngine:
             array[models] = values[:, start : start + width].reshape(len(models), *array.shape[1:])
             start += width
 
-    def undo_of(self, models: np.ndarray) -> None:
+    def undo_of(self, rows: Rows) -> None:
         """Nothing: rows that have been checked are learned."""
 
     # Models.

@@ -230,7 +230,7 @@ class CudaEngine:
         noise = self._noise[0] if self._alike else rows.each(self._noise)[:, None]
         return Prediction(mean, variance, np.broadcast_to(noise, mean.shape))
 
-    def undo_of(self, models: np.ndarray) -> None:
+    def undo_of(self, rows: Rows) -> None:
         """Nothing: rows are checked before any model learns."""
 
     # Models.

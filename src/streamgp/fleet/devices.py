@@ -56,8 +56,8 @@ class Engine(Protocol):
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         """Learn at most one row of each model as it was issued; see CpuEngine."""
 
-    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
-        """What brings these models back to their present state; None: no row that was checked can fail."""
+    def undo_of(self, rows: Rows) -> Callable[[], None] | None:
+        """What brings the models of rows back to their present state; None: no row that was checked can fail."""
 
     def take(self, i: int, model: StreamModel) -> None:
         """Write the numbers of model i into a single model of the same recipe and shape."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -380,7 +380,7 @@ class Fleet(Saved):
         if not len(rows.X):
             return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
         self._refuse(rows)
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not self._shape.covers(certain=False):
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -416,7 +416,7 @@ class Fleet(Saved):
         self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         grouped = came.grouped(places[:, None])[:, 0]
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not certain:
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -516,7 +516,7 @@ class Fleet(Saved):
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         self._refuse_no_time(rows)
         judged = None
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -585,23 +585,24 @@ class Fleet(Saved):
         self._prepare(probe._shape)
 
     @contextmanager
-    def _undone_on_error(self, models: np.ndarray) -> Iterator[None]:
-        """Undo what a block changed of these models, and of the rows that wait, if it raises."""
+    def _undone_on_error(self, rows: Rows) -> Iterator[None]:
+        """Undo what a block that takes rows changed of their models, and of the rows that wait, if it raises."""
         shape, prototype, engine, waiting = self._shape, self._prototype, self._engine, self._waiting
-        undo = None if engine is None else engine.undo_of(models)
+        undo = None if engine is None else engine.undo_of(rows)
         waited = {} if undo is None or waiting is None else {n: array.copy() for n, array in waiting.arrays().items()}
-        try:
-            yield
-        except BaseException:
-            with uninterrupted():
-                self._prototype, self._engine, self._waiting = prototype, engine, waiting
-                self._shape = self._prototype._shape = shape
-                if undo is not None:
-                    undo()
-                for name, array in ({} if waiting is None else waiting.arrays()).items():
-                    if name in waited:
-                        array[...] = waited[name]
-            raise
+        with uninterrupted() if undo is None and engine is not None else nullcontext():
+            try:
+                yield
+            except BaseException:
+                with uninterrupted():
+                    self._prototype, self._engine, self._waiting = prototype, engine, waiting
+                    self._shape = self._prototype._shape = shape
+                    if undo is not None:
+                        undo()
+                    for name, array in ({} if waiting is None else waiting.arrays()).items():
+                        if name in waited:
+                            array[...] = waited[name]
+                raise
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
