@@ -342,9 +342,10 @@ class Pipeline(ReadableRun):
         ticket: list[str] | None = None,
     ) -> PredictedRows:
         p = prediction.own
-        raw_lower, raw_upper = p.raw.interval(self.level)
-        density, pit = p.log_density(y), p.pit(y)
-        return PredictedRows(row, time, p.mean, p.lower, p.upper, p.std, y, density, raw_lower, raw_upper, pit, ticket)
+        parts = p.lower, p.upper, p.std, p.log_density(y), *p.raw.interval(self.level), p.pit(y)
+        # Before a scale is known the intervals are infinite: there is nothing to write or to score.
+        lower, upper, std, density, raw_lower, raw_upper, pit = np.where(np.isinf(p.std), np.nan, parts)
+        return PredictedRows(row, time, p.mean, lower, upper, std, y, density, raw_lower, raw_upper, pit, ticket)
 
     # One file.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.compiled import compile_now
 from streamgp.contract.conditions import NOISE, WEIGHT, part
@@ -142,11 +143,12 @@ class Standardize(StackableWrapper, Mapped):
         return result
 
     def _affine(self, X: FloatArray) -> Affine:
-        models, starts = self._lanes
-        shift, scale = (self._stacked[name][models] for name in ("target_shift", "target_scale"))
-        if self._lanes is ALONE:
-            return Affine(shift[0], scale[0])
-        return Affine(*(np.repeat(each, np.diff(starts), axis=0) for each in (shift, scale)))
+        names = "target_shift", "target_scale"
+        return Affine(*(self._by_row(self._stacked[name][self._lanes.models]) for name in names))
+
+    def _by_row(self, each: np.ndarray) -> np.ndarray:
+        """What each model has, (models, p), for each of its rows; of a single model one row stands for all."""
+        return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
         if type(prediction) is not Prediction:
@@ -156,7 +158,26 @@ class Standardize(StackableWrapper, Mapped):
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
         result = np.empty((3, *mean.shape))
         scaling.from_standard(*self._lanes, mean, variance, noise, shift, scale, result)
+        if self._observes == "numbers" and not self._warm().all():
+            # In no unit nothing can be claimed; NaN, the variance of models that have none, stays.
+            unknown = np.broadcast_to(self._by_row(~self._scaled()), mean.shape)
+            result[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), result[0])
+            result[1][unknown] += np.inf
+            result[2][unknown] *= 0.0
         return Prediction(result[0], result[1], result[2])
+
+    def _scaled(self) -> NDArray[np.bool_]:
+        """Whether the targets differed when the units were taken, (models, p); after the warm-up this is supposed."""
+        models, kept = self._lanes.models, self._stacked["kept"][self._lanes.models, 0].tolist()
+        result = np.ones((len(models), self._stacked["targets"].shape[2]), dtype=bool)
+        for known, i, n in zip(result, models, kept, strict=True):
+            if n < self._warmup:
+                targets = self._stacked["targets"][i, : 1 << n.bit_length() >> 1]  # as at the last renewal
+                known[:] = [center_and_spread(column)[1] > 0.0 for column in self._without_fill_values(targets).T]
+        return result
+
+    def _without_fill_values(self, targets: FloatArray) -> FloatArray:
+        return outliers.without_fill_values(targets, self._shared) if self._screens else targets
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
@@ -254,12 +275,11 @@ class Standardize(StackableWrapper, Mapped):
     def _renew(self) -> None:
         """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
         n = int(self._kept[0])
-        rows, targets = self._rows[:n], self._kept_targets[:n]
-        if self._screens:  # fill values among the first targets could not be told when they came
-            targets = outliers.without_fill_values(targets, self._shared)
-            if self.frozen:
-                struck = np.isnan(targets) & ~np.isnan(self._kept_targets)
-                self._screen[:, outliers.REFUSED] += np.count_nonzero(struck, axis=0)
+        # Fill values among the first targets could not be told when they came.
+        rows, targets = self._rows[:n], self._without_fill_values(self._kept_targets[:n])
+        if self.frozen:
+            struck = np.isnan(targets) & ~np.isnan(self._kept_targets)
+            self._screen[:, outliers.REFUSED] += np.count_nonzero(struck, axis=0)
         units = units_of(rows, targets)
         if self._observes != "numbers":  # classes and counts stay what they are
             units.target_shift[:], units.target_scale[:] = 0.0, 1.0
@@ -337,11 +357,13 @@ class Standardize(StackableWrapper, Mapped):
 
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
-    """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
-    columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
+    """The units of a warm-up with these rows, (n, d), and targets, (n, p); 1 where there is no spread."""
+    columns = [[center_and_spread(column) for column in values.T] for values in (rows, targets)]
     (input_shift, input_scale), (target_shift, target_scale) = (
         np.reshape(found, (-1, 2)).T.copy() for found in columns
     )
+    for scale in (input_scale, target_scale):
+        scale[scale == 0.0] = 1.0
     return Scaling(input_shift, input_scale, target_shift, target_scale)
 
 
@@ -356,12 +378,12 @@ def _some(values: FloatArray | None, at: np.ndarray) -> FloatArray | None:
 
 
 def center_and_spread(column: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
+    """Mean and standard deviation of the numbers that are not missing; 0 is a spread that is within their rounding."""
+    column = column[~np.isnan(column)]
     if column.size == 0:
-        return 0.0, 1.0
+        return 0.0, 0.0
     largest = float(np.max(np.abs(column))) or 1.0
     relative = column / largest  # so that squares neither overflow nor vanish
     if np.ptp(relative) <= column.size * np.finfo(np.float64).eps:
-        return float(column[0]), 1.0
-    spread = largest * float(np.std(relative, ddof=1))
-    return largest * float(np.mean(relative)), spread if spread > 0 else 1.0
+        return float(column[0]), 0.0
+    return largest * float(np.mean(relative)), largest * float(np.std(relative, ddof=1))
