@@ -43,6 +43,13 @@ def test_committed_results_have_the_promised_coverage_at_no_worse_a_score(script
                 assert abs(share - nominal) <= max(0.01, chance) if nominal < 0.999 else 0.997 <= share <= 0.9997
 
 
+def test_committed_intervals_of_the_first_rows_cover_on_streams_that_had_no_say():
+    groups = json.loads((SCRIPT.parent / "results" / "first_rows.json").read_text())["groups"]
+    for windows in groups.values():
+        for rows in ("20 to 40", "20 to 60", "60 to 100", "100 to 200"):
+            assert 0.85 <= windows[rows]["all"] <= 0.95
+
+
 def test_a_stream_gives_the_committed_results_again(script):
     try:
         X, y = script.STREAMS["sarcos"]()
@@ -56,7 +63,7 @@ def test_a_stream_gives_the_committed_results_again(script):
         assert again["interval_score"] == pytest.approx(expected["calibrated"]["interval_score"], rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["drift", "forgetting", "forecasts"])
+@pytest.mark.parametrize("name", ["drift", "first_rows", "forgetting", "forecasts"])
 def test_committed_tables_are_those_of_their_results(name, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     spec = importlib.util.spec_from_file_location(name, SCRIPT.parent / f"{name}.py")

@@ -31,8 +31,8 @@ class PlainCalibration:
         self.keep, self.sharpness, self.correction, self.warmup = 1 - 1 / memory, sharpness, correction, warmup
         names = [("raw", None)] + [("std", r) for r in rates] + [("unit", r) for r in rates]
         self.sides = [
-            {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0), "b": 0.0, "sum": 0.0}
-            | {"rows": {"std": [], "unit": [], "issued": []}}
+            {"log": dict.fromkeys(names, math.log(self.z)), "loss": dict.fromkeys(names, 0.0) | {names[0]: 10.0}}
+            | {"rows": {"std": [], "unit": [], "issued": []}, "b": 0.0, "sum": 0.0}
             for _ in range(2)
         ]
         self.fastest = max(rates)
@@ -48,11 +48,12 @@ class PlainCalibration:
         return self.unit if kind == "unit" else std
 
     def usable(self, kind, std):
-        has_std = np.isfinite(std) and std > 0
-        return (self.seen["unit"] > 0 or not has_std) if kind == "unit" else has_std
+        return self.seen["unit"] > 0 if kind == "unit" else np.isfinite(std) and std > 0
 
     def reach(self, side, std):
         names = [name for name in side["log"] if self.usable(name[0], std)]
+        if not names:
+            return math.inf
         weights = [math.exp(-self.sharpness * (side["loss"][n] - min(side["loss"][m] for m in names))) for n in names]
         logs = [side["log"][n] + math.log(self.scale(n[0], std)) for n in names]
         return math.exp(np.dot(weights, logs) / sum(weights) + side["b"])
@@ -80,7 +81,9 @@ class PlainCalibration:
         if np.isnan(y):
             return mean - reach[0], mean + reach[1]
         error, has_std = y - mean, np.isfinite(std) and std > 0
-        known = has_std or self.seen["unit"] > 0
+        known = math.isfinite(reach[0])
+        if not known and np.isinf(std):
+            return mean - reach[0], mean + reach[1]
         if self.seen["unit"] == 0:
             self.unit = abs(error)
         for kind in ("std", "unit"):
@@ -88,13 +91,14 @@ class PlainCalibration:
                 continue
             self.seen[kind] += 1
             if self.seen[kind] <= self.warmup:
-                step = 1 / min(self.seen[kind], 20)
+                step = 1 / min(self.seen[kind], 10)
                 self.size[kind] += step * (math.sqrt(abs(error) / self.scale(kind, std)) - self.size[kind])
                 for side in self.sides:
                     for name in side["log"]:
                         if name[0] == kind:
                             # 0.822...: the mean of the root of the size of a standard Gaussian
-                            side["log"][name] = 2 * math.log(self.size[kind] / 0.8222089612166868) + math.log(self.z)
+                            scale = (self.size[kind] / 0.8222089612166868) ** 2
+                            side["log"][name] = math.log(scale * self.z) + 1 / self.seen[kind]
         aim = self.a * self.seen["unit"] / (self.seen["unit"] + 40)  # cautious while errors are few
         for side, x, h in zip(self.sides, (-error, error), reach, strict=True):
             if not known:
@@ -122,7 +126,7 @@ class PlainCalibration:
                 behind = 100.0 if leap > 0 else 0.0
                 side["loss"] = {name: 0.0 if name[1] == self.fastest else behind for name in side["loss"]}
                 self.leaps += 1
-        self.weight = self.keep * self.weight + 1
+        self.weight = self.keep * self.weight + known
         return mean - reach[0], mean + reach[1]
 
 
@@ -189,12 +193,29 @@ def test_a_right_model_loses_next_to_nothing():
     assert scores[0] < 1.01 * scores[1]
 
 
-def test_the_units_of_the_target_do_not_matter():
-    X, y = wrong_model_data(500)
-    one, two = sg.Calibrated(sg.QKLMS()), sg.Calibrated(sg.QKLMS())
-    a, b = one.track(X, y), two.track(X, -1e6 * y)
-    np.testing.assert_allclose(b.upper[1:], -1e6 * a.lower[1:], rtol=1e-8)
-    np.testing.assert_allclose(b.lower[1:], -1e6 * a.upper[1:], rtol=1e-8)
+@pytest.mark.parametrize("unit", [-1e6, 1e-9, 1e9])
+@pytest.mark.parametrize(
+    "build", [sg.QKLMS, lambda: sg.Standardize(sg.KRLST()), lambda: sg.Standardize(sg.QKLMS())], ids=["", "S", "SQ"]
+)
+def test_the_units_of_the_target_do_not_matter(build, unit):
+    X, y = wrong_model_data(200)
+    y[:2], y[2:] = 0.0, y[2:] + 30.0  # at first there is no unit at all
+    ends = [sg.Calibrated(build()).track(X, factor * y).interval() for factor in (1.0, unit)]
+    expected = unit * np.sort(np.sign(unit) * np.array(ends[0]), axis=0) * np.sign(unit)
+    np.testing.assert_allclose(ends[1], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("build", [sg.Standardize(sg.KRLST()), sg.QKLMS()], ids=["Standardize", "QKLMS"])
+def test_before_a_unit_is_known_nothing_is_claimed(build):
+    model = sg.Calibrated(build)
+    for p in (model.predict_one([0.0]), model.track(np.zeros((2, 1)), [5.0, 5.0])[0]):
+        assert p.interval() == (-np.inf, np.inf)
+        assert p.std == np.inf
+        assert (p.cdf(7.0), p.pit(-1e9), p.p_value(3.0)) == (0.5, 0.5, 1.0)
+        assert (p.quantile(0.3), p.quantile(0.9), p.crps(1.0), p.log_density(1.0)) == (-np.inf, np.inf, np.inf, -np.inf)
+    model.learn_many(np.zeros((3, 1)), [6.0, 4.0, 5.5])
+    assert np.isfinite(model.calibration.width)
+    assert np.isfinite(model.predict_one([0.0]).interval()).all()
 
 
 def test_before_any_data_the_interval_is_the_models_own():
@@ -236,12 +257,12 @@ def test_predictions_that_are_no_numbers_leave_no_trace():
     assert evaluate.coverage(y[250:], p.lower[250:], p.upper[250:]) == pytest.approx(0.9, abs=0.03)
 
 
-def test_an_exact_model_gets_narrow_intervals_and_recovers_when_noise_comes():
+def test_an_exact_model_claims_nothing_until_an_error_tells_the_unit():
     X = np.linspace(0, 1, 2000)[:, None]
     y = np.where(np.arange(2000) < 1000, 0.0, np.random.default_rng(0).normal(size=2000))
     p = sg.Calibrated(sg.QKLMS()).track(X, y)
-    assert np.all(np.isfinite(p.lower))
-    assert np.all(p.std > 0)
+    assert np.all(np.isinf(p.lower[:1001]))
+    assert np.all(np.isfinite(p.lower[1001:]))
     assert evaluate.coverage(y[1300:], p.lower[1300:], p.upper[1300:]) == pytest.approx(0.9, abs=0.03)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp import evaluate
 
 rng = np.random.default_rng(3)
 N, D = 300, 3
@@ -139,7 +140,20 @@ def test_constant_targets_are_safe():
     model = sg.Standardize(sg.KRLST(), warmup=50)
     p = model.track(X, np.full(N, 12.5))
     np.testing.assert_array_equal(p.mean[1:], 12.5)
-    assert np.all(np.isfinite(p.std))
+    assert np.all(np.isinf(p.std[:50]))  # no scale is known
+    assert np.all(np.isfinite(p.std[50:]))
+
+
+def test_before_two_targets_differ_the_variance_is_infinite():
+    model = sg.Standardize(sg.KRLST(outputs="separate"))
+    targets = np.column_stack([[3.0, 3.0, 4.0, 5.0, 6.0], [np.nan, 2.0, np.nan, 1.0, 0.0]])
+    p = model.track(np.arange(5.0), targets)
+    np.testing.assert_array_equal(np.isinf(p.variance), [[1, 1], [1, 1], [1, 1], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(p.mean[:4], [[0, 0], [3, 0], [3, 2], [3, 2]])
+    np.testing.assert_array_equal(p.noise[:4], 0.0)
+    scores = evaluate.scores_of(p, targets)
+    assert scores.rows == 1
+    assert np.isfinite(scores.nlpd)
 
 
 def test_numbers_of_any_size_are_safe():

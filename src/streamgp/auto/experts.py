@@ -29,7 +29,7 @@ from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows,
 from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
@@ -198,16 +198,17 @@ class Experts(Staged):
         unscaled = np.isnan(raw.variance + raw.noise) & ~unknown & (prediction.mean != 0.0)
         if not (unknown | unscaled).any():
             return prediction
-        scale = np.where(unscaled, np.abs(prediction.mean), 1.0)
-        mean = np.where(unknown, 0.0, prediction.mean)
+        mean, size = np.where(unknown, 0.0, prediction.mean), np.abs(prediction.mean)
+        half = np.where(unknown, np.inf, gaussian_reach(prediction.level) * size)
+        changed = unknown | unscaled
         lower, upper = (
-            np.where(unknown, nothing, mean + scale * (part - mean))
-            for nothing, part in ((-np.inf, prediction.lower), (np.inf, prediction.upper))
+            np.where(changed, mean - half, prediction.lower),
+            np.where(changed, mean + half, prediction.upper),
         )
         (variance, noise), (own, own_noise) = (
-            (np.where(unknown, np.inf, scale**2 * p.variance), np.where(unknown, 0.0, scale**2 * p.noise))
-            for p in (prediction, raw)
+            (np.where(unknown, np.inf, p.variance), np.where(changed, 0.0, p.noise)) for p in (prediction, raw)
         )
+        variance = np.where(unscaled, size**2, variance)
         return CalibratedPrediction(
             mean, variance, noise, lower, upper, prediction.level, Prediction(mean, own, own_noise), prediction.shape
         )

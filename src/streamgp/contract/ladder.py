@@ -173,7 +173,7 @@ def quantile(scores: Array, errors: Array, tails: Array, score: float) -> float:
     if score > scores[last] and tails[UPPER + 1] > 0.0:
         return float(errors[last] + tails[UPPER + 1] * reached(tails[UPPER], ndtr(-score) / ndtr(-scores[last])))
     k = piece(scores, score)
-    if np.isinf(errors[k + 1] - errors[k]):  # nothing is claimed
+    if not np.isfinite(errors[k + 1] - errors[k]):  # nothing is claimed
         return 0.0 if score == 0.0 else math.copysign(np.inf, score)
     share = (score - scores[k]) / (scores[k + 1] - scores[k])
     return float(errors[k] + share * (errors[k + 1] - errors[k]))
@@ -201,8 +201,10 @@ def shrunk(xi: float, t: float, power: float) -> float:
 
 @compiled
 def squared_below(scores: Array, errors: Array, tails: Array, error: float) -> float:
-    """The integral of the squared cdf up to an error."""
+    """The integral of the squared cdf up to an error; infinite where nothing is claimed."""
     last = errors.size - 1
+    if np.isinf(errors[last] - errors[0]):
+        return np.inf
     xi, sigma = tails[LOWER], tails[LOWER + 1]
     if sigma > 0.0:
         total = ndtr(scores[0]) ** 2 * sigma / (2.0 - xi)

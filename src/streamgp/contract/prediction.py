@@ -228,7 +228,7 @@ class CalibratedPrediction(Prediction[Values]):
         upper: Values,
         level: float,
         raw: Prediction,
-        shape: tuple[Values, ...] = (),
+        shape: Sequence[Values] | FloatArray = (),
         *,
         ticket: Any = None,
         surprise: Any = None,
@@ -298,7 +298,9 @@ class CalibratedPrediction(Prediction[Values]):
         ratios, tails = shape[:-4], shape[-4:].copy()
         tails[1] = np.maximum(tails[1] * below, LEAST_DEVIATION)
         tails[3] = np.maximum(tails[3] * above, LEAST_DEVIATION)
-        return Ladder(_ladder_scores(self.level), np.where(ratios < 0.0, below, above) * ratios, tails)
+        reach = np.where(ratios < 0.0, below, above)
+        errors = np.multiply(reach, ratios, out=np.zeros_like(reach), where=ratios != 0.0)  # reach may be infinite
+        return Ladder(_ladder_scores(self.level), errors, tails)
 
     def _side(self, error: FloatArray) -> FloatArray:
         """The standard deviation on the side of an error; rounding may leave none beside a large mean."""

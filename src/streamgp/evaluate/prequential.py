@@ -20,7 +20,7 @@ class Scores(NamedTuple):
 
     Args:
         prediction: of every row, the skipped ones too.
-        rows: rows that are scored and have a target.
+        rows: rows that are scored and have a target; none for which the model claims nothing (an infinite variance).
         rmse: root of the mean squared error, in units of the target.
         nlpd: mean negative log predictive density; NaN, as all that follow, for models without a variance.
         coverage: share of the targets inside their intervals.
@@ -66,7 +66,8 @@ def prequential(model: StreamModel, X: Any, Y: Any, level: float = 0.9, skip: in
 
 def scores_of(prediction: Prediction, Y: Any, level: float = 0.9, skip: int = 0, window: int = 1000) -> Scores:
     """Return the scores of predictions made along a stream; the arguments are those of :func:`prequential`."""
-    y, later = numbers(Y, "Y")[skip:], prediction[skip:]
+    later = prediction[skip:]
+    y = np.where(np.isinf(later.std), np.nan, numbers(Y, "Y")[skip:])
     known = ~np.isnan(y)
     rows = int(known.reshape(len(y), -1).any(1).sum())
     if np.all(np.isnan(later.std)):

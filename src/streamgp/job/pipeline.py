@@ -161,8 +161,10 @@ class Pipeline(ReadableRun):
         """A MeasuredPrediction in columns, with the surprises and kinds of alarms of the rows, (2, n), if any."""
         p, measured = prediction.own, prediction.yardsticks
         density, pit = p._ladder.scored(y[:, None] - p.mean)
-        columns = p.mean, p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
-        mean, lower, upper, std, density, raw_lower, raw_upper, pit = (column[:, 0] for column in columns)
+        columns = p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
+        if np.isinf(p.std).any():  # before a scale is known there is nothing to write or to score
+            columns = tuple(np.where(np.isinf(p.std), np.nan, column) for column in columns)
+        mean, lower, upper, std, density, raw_lower, raw_upper, pit = (column[:, 0] for column in (p.mean, *columns))
         p_value = alarm = None
         if judged is not None and self._alarms is not None:
             p_value, alarm = np.exp(-judged[0]), words(judged[1]).tolist()

@@ -62,10 +62,10 @@ class RunningScores:
         )
         self._waiting, self._rows_waiting = [], 0
         usable = np.logical_and.accumulate(np.isfinite(yardsticks), axis=1)
-        known = np.isfinite(mean) & np.isfinite(y)
+        known = np.isfinite(mean) & np.isfinite(y) & ~np.isnan(lower)
         part, first = (row > START_UP).astype(np.int64), usable.sum(axis=1)
         table = [
-            counted(y, mean, lower, upper, density),
+            counted(y, mean, lower, upper, density, known=known),
             # a model without a variance has no interval of its own, and the first rows have no scale
             counted(y, mean, raw, raw_upper, known=known & ~np.isnan(raw)),
             *(counted(y, column, known=known & says) for column, says in zip(yardsticks.T, usable.T, strict=True)),

@@ -153,6 +153,7 @@ class Calibrated(StackableWrapper):
         sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size}
         self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
         self._numbers.state.trackers[:] = self._plan["log_z"]
+        self._numbers.state.losses[:, :, 0] = conformal.OWN_LOSS
         self._numbers.work.rates[:] = self._rates
         self._start_shape()
         self._one, self._bounds = Row.empty(), np.empty((self._parts, 1, 1))

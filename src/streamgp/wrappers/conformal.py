@@ -31,8 +31,10 @@ RELATIVE, ABSOLUTE = range(2)
 # The mean of the root of |z| of a standard Gaussian z, 2^(1/4) gamma(3/4) / sqrt(pi).
 MEAN_ROOT = 0.8222089612166868
 # At the start the scale of the errors is the square of the mean of their roots over about so many rows: neither a few
-# errors of nearly 0 nor a wild one decide it.
-START = 20.0
+# errors of nearly 0 nor a wild one decide it. After n errors bounds lie e^(1 / n) times as far out: it is not certain.
+START = 10.0
+# The model's own interval, which no error has placed, begins so many average losses behind.
+OWN_LOSS = 10.0
 # Steps begin at this over the number of rows and shrink to a tracker's own rate.
 FIRST_STEP = 3.0
 # Few errors say little of their tails: at n rows the share that is to lie beyond an end is n / (n + CAUTION) of the one
@@ -131,7 +133,8 @@ def calibrate(
 ) -> None:
     """Bounds, variances, noises, quantiles and tails of predictions into out, (parts, n, p); then their errors count.
 
-    The bounds of predictions that were issued earlier are read from out, not written.
+    They are infinite while neither the model nor an error has told in what unit they would be. The bounds of
+    predictions that were issued earlier are read from out, not written.
     """
     records, buffers = borrowed(records), borrowed(buffers)
     lower, upper, total_variance, total_noise = out[0], out[1], out[2], out[3]
@@ -147,6 +150,9 @@ def calibrate(
                 log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
                 if issued:
                     below, above = mu - lower[t, j], upper[t, j] - mu
+                elif not usable and kind_rows[j, ABSOLUTE] == 0.0:  # no unit is known
+                    below = above = np.inf
+                    lower[t, j], upper[t, j] = -np.inf, np.inf
                 else:
                     below = distance(m, f, j, 0, usable, log_deviation)
                     above = distance(m, f, j, 1, usable, log_deviation)
@@ -159,11 +165,15 @@ def calibrate(
                 tell_shape(m, f, j, out[4:, t, j])
                 if np.isnan(Y[t, j]) or not np.isfinite(mu):
                     continue
-                error = min(max(Y[t, j] - mu, -FAR), FAR)
-                tally_row(m, f, j, error, below, above, usable, log_deviation)
-                known = usable or kind_rows[j, ABSOLUTE] > 0.0  # or else the bounds were in no unit at all
+                error, bounded = min(max(Y[t, j] - mu, -FAR), FAR), np.isfinite(below + above)
+                if bounded:
+                    tally_row(m, f, j, error, below, above, usable, log_deviation)
+                elif np.isinf(s):  # the model knew as little: how it errs later, this error does not tell
+                    continue
                 start(m, f, j, error, usable, log_deviation)
-                if known and kind_rows[j, ABSOLUTE] > 0.0:
+                if not bounded:
+                    continue
+                if kind_rows[j, ABSOLUTE] > 0.0:
                     learn_shape(m, f, j, error / max(below if error < 0.0 else above, TINY))
                     learn(m, f, j, 0, -error, below, usable, log_deviation)
                     learn(m, f, j, 1, error, above, usable, log_deviation)
@@ -176,7 +186,7 @@ def distance(m: Record, f: Array, j: int, side: int, usable: bool, log_deviation
     trackers, losses = block(f, m.at.trackers, j)[side], block(f, m.at.losses, j)[side]
     log_unit, corrected = vector(f, m.at.log_unit)[j], matrix(f, m.at.corrected)[j, side]
     relative = (trackers.size + 1) // 2  # the raw one and those over the deviation come first
-    absolute = matrix(f, m.at.kind_rows)[j, ABSOLUTE] > 0.0 or not usable
+    absolute = matrix(f, m.at.kind_rows)[j, ABSOLUTE] > 0.0
     least = np.inf
     for k in range(trackers.size):
         if (usable if k < relative else absolute) and losses[k] < least:
@@ -233,7 +243,7 @@ def start(m: Record, f: Array, j: int, error: float, usable: bool, log_deviation
         reached = size - (log_deviation if kind == RELATIVE else log_unit[j])
         root = np.exp(0.5 * min(reached, 2.0 * LOG_FAR))
         root_size[kind] += (root - root_size[kind]) / min(kind_rows[kind], START)
-        place = 2.0 * np.log(root_size[kind] / MEAN_ROOT) + m.plan.log_z
+        place = 2.0 * np.log(root_size[kind] / MEAN_ROOT) + m.plan.log_z + 1.0 / kind_rows[kind]
         for side in range(2):
             for k in range(count):
                 trackers[side, 1 + kind * count + k] = min(max(place, -FARTHEST), FARTHEST)

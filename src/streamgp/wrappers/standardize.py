@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
@@ -155,11 +156,12 @@ class Standardize(StackableWrapper, Mapped):
         return result
 
     def _affine(self, X: FloatArray) -> Affine:
-        models, starts = self._lanes
-        shift, scale = (self._stacked[name][models] for name in ("target_shift", "target_scale"))
-        if self._lanes is ALONE:
-            return Affine(shift[0], scale[0])
-        return Affine(*(np.repeat(each, np.diff(starts), axis=0) for each in (shift, scale)))
+        names = "target_shift", "target_scale"
+        return Affine(*(self._by_row(self._stacked[name][self._lanes.models]) for name in names))
+
+    def _by_row(self, each: np.ndarray) -> np.ndarray:
+        """What each model has, (models, p), for each of its rows; of a single model one row stands for all."""
+        return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
         if type(prediction) is not Prediction:
@@ -169,7 +171,26 @@ class Standardize(StackableWrapper, Mapped):
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
         result = np.empty((3, *mean.shape))
         scaling.from_standard(*self._lanes, mean, variance, noise, shift, scale, result)
+        if self._observes == "numbers" and not self._warm().all():
+            # In no unit nothing can be claimed; NaN, the variance of models that have none, stays.
+            unknown = np.broadcast_to(self._by_row(~self._scaled()), mean.shape)
+            result[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), result[0])
+            result[1][unknown] += np.inf
+            result[2][unknown] *= 0.0
         return Prediction(result[0], result[1], result[2])
+
+    def _scaled(self) -> NDArray[np.bool_]:
+        """Whether the targets differed when the units were taken, (models, p); after the warm-up this is supposed."""
+        models, kept = self._lanes.models, self._stacked["kept"][self._lanes.models, 0].tolist()
+        result = np.ones((len(models), self._stacked["targets"].shape[2]), dtype=bool)
+        for known, i, n in zip(result, models, kept, strict=True):
+            if n < self._warmup:
+                targets = self._stacked["targets"][i, : 1 << n.bit_length() >> 1]  # as at the last renewal
+                known[:] = center_and_spread(self._without_fill_values(targets).T)[1] > 0.0
+        return result
+
+    def _without_fill_values(self, targets: FloatArray) -> FloatArray:
+        return outliers.without_fill_values(targets, self._shared) if self._screens else targets
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
