@@ -64,8 +64,8 @@ class Health(NamedTuple):
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
             Standardize), and single broken readings of targets and inputs (see Auto). They are in the data, so they are
             not among the ``repairs``.
-        late_rows: rows whose targets came after those of later rows, of a model with a kernel over time within
-            ``Delayed``: they were learned at the time of the last of these; no repair.
+        late_rows: rows whose targets came too late for ``Delayed`` to learn them in the order of their times: they were
+            learned at the time of the last row; no repair.
         resets: times that a model of a fleet in single precision had to start again.
     """
 

@@ -68,17 +68,10 @@ class TimeGP(StreamModel):
         _refuse_inputs(d)
         before = None if self._d is None else self._numbers
         table, feature = temporal.tabulated(self._components)
-        symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
-        numbers = Numbers(temporal.LAYOUT, symbols, {"noise": self._noise})
-        state, work = numbers.state, numbers.work
-        state.covariance[:] = np.eye(feature.size)
-        state.clock[:] = np.nan
-        state.last_target[:] = np.nan
-        work.prepared[:] = np.nan
-        work.feature[:], work.table[:] = feature, table
+        numbers = _at_prior(table, feature, self._noise, p)
         if before is not None:  # rows have come, but no target
             numbers.counters["rows_seen"] = before.counters["rows_seen"]
-            state.clock[1] = before.state.clock[1]
+            numbers.state.clock[1] = before.state.clock[1]
         self._numbers = numbers
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -251,6 +244,30 @@ class TimeGP(StreamModel):
     @property
     def hyperparameters(self) -> dict[str, float | FloatArray]:
         return {"noise": self._noise} | hyperparameters(self._settings["time"])
+
+
+def _at_prior(table: FloatArray, feature: FloatArray, noise: float, p: int) -> Numbers:
+    """A posterior that has learned nothing, of blocks and features as compiled code reads them."""
+    symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
+    numbers = Numbers(temporal.LAYOUT, symbols, {"noise": noise})
+    state, work = numbers.state, numbers.work
+    state.covariance[:] = np.eye(feature.size)
+    state.clock[:] = np.nan
+    state.last_target[:] = np.nan
+    work.prepared[:] = np.nan
+    work.feature[:], work.table[:] = feature, table
+    return numbers
+
+
+def innovations(
+    table: FloatArray, feature: FloatArray, noise: float, times: FloatArray, Y: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """What the rows before do not tell of each of (n, p) targets, and its variance, (n,)."""
+    compile_now(temporal.run)
+    p = Y.shape[1]
+    numbers, out = _at_prior(table, feature, noise, p), np.empty((p + 1, len(Y)))
+    temporal.run(numbers.records, numbers.buffer, times, np.ascontiguousarray(Y), np.empty((0, 3)), out)
+    return Y - out[:p].T, out[p] + noise
 
 
 def _refuse_inputs(d: int) -> None:

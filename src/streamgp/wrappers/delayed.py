@@ -17,6 +17,7 @@ from streamgp.contract.prediction import Prediction, packed, unpacked
 from streamgp.contract.snapshot import SnapshotError, require
 from streamgp.contract.waiting import Waiting
 from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.replay import Log, Order
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 # Rows so far, which is the next ticket; rows that expired; the last row's ticket if it waits, or -1; whether nothing
@@ -24,6 +25,8 @@ from streamgp.wrappers.wrapper import Wrapper, joined
 COUNTERS = np.dtype([(name, np.int64) for name in ("rows", "expired", "newest", "fresh", "late")])
 
 LAYOUT = Layout(np.dtype([]), COUNTERS, {"last_x": "inputs", "last_y": "outputs"}, {})
+
+REPLAY = 100  # rows, with a kernel over time
 
 
 class Late(Wrapper):
@@ -33,6 +36,7 @@ class Late(Wrapper):
     _waiting: Waiting
     _numbers: Numbers
     _like: Prediction  # of no rows, of the kind that is kept
+    _parts: int  # numbers of one of its outputs
 
     # The state.
 
@@ -49,6 +53,7 @@ class Late(Wrapper):
         before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
         super()._start(d, p)
         self._like = self._within._empty()
+        self._parts = packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
         widths = self._widths(d, p)
@@ -64,11 +69,7 @@ class Late(Wrapper):
     def _widths(self, d: int, p: int) -> list[int]:
         """How many numbers a waiting row has: its inputs, what was issued, the memory, what was predicted, its time."""
         memory = [array.size for array in self._within._memory_arrays()]
-        return [d, self._within._issued_width(p), *memory, self._predicted_width(p), 1]
-
-    def _predicted_width(self, p: int) -> int:
-        """Numbers of what was predicted."""
-        return int(packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]) * p
+        return [d, self._within._issued_width(p), *memory, self._parts * p, 1]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | self._waiting.arrays()
@@ -94,7 +95,7 @@ class Late(Wrapper):
         """
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
         prediction, row = issued(self._within, X, _timed(None, at + ahead))
-        if not np.isnan(at):
+        if self._within._moment() is not None:
             self._within._note_time(at)
         row = np.concatenate([row, packed(prediction, self._numbers.state.last_y.size)[0], [at]])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
@@ -113,7 +114,7 @@ class Late(Wrapper):
     def _unpacked(self, rows: FloatArray) -> Prediction:
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
-        return unpacked(rows[:, -1 - self._predicted_width(p) : -1], self._like, p)
+        return unpacked(rows[:, -1 - self._parts * p : -1], self._like, p)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
@@ -182,7 +183,7 @@ def unresolved(
         The prediction, and what it takes to learn each row: its inputs, what was issued, and the memory before it.
     """
     prediction, issued = model._issue(X, conditions)
-    return prediction, np.hstack([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)])
+    return prediction, np.concatenate([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)], axis=1)
 
 
 def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
@@ -236,6 +237,11 @@ def _parts(model: StreamModel, row: FloatArray) -> tuple[FloatArray, FloatArray,
     return row[None, :d], row[None, d : d + width], row[d + width :]
 
 
+def _unissued(model: StreamModel, x: FloatArray, memory: FloatArray) -> FloatArray:
+    """A row, (1, d), as issued() returns it, of which nothing was issued."""
+    return np.concatenate([x[0], np.zeros(model._issued_width(model._p or 1)), memory])
+
+
 def _timed(conditions: FloatArray | None, at: float) -> FloatArray | None:
     """The conditions of one row, with its time where that is known."""
     if np.isnan(at):
@@ -270,9 +276,16 @@ class Delayed(Late):
     interval that was issued. To the model within the rows come in the order in which they are resolved; resolved at
     once, they leave it as ``learn_one`` does, to the last bit.
 
+    With ``replay`` they come in the order of their times or, where they have none, of their tickets: when a target
+    comes after those of later rows, the model goes back to a state from before its row, and learns it and the later
+    ones again.
+
     Args:
         model: the stream model within, which has learned nothing.
         pending: rows that can wait; one more, and the oldest expires.
+        replay: how many of the rows learned last a target may belong before, at least, and still be learned in order;
+            targets of older rows are learned now, and ``health.late_rows`` counts them. 0: all targets are learned as
+            they come. None: 100 if the model has a kernel over time, else 0.
 
     Example:
         >>> import streamgp as sg
@@ -283,14 +296,75 @@ class Delayed(Late):
         (1, 2, 19.8)
     """
 
-    def __init__(self, model: StreamModel, *, pending: int = 1000) -> None:
+    _log: Log | None = None  # None: targets are learned as they come
+
+    def __init__(self, model: StreamModel, *, pending: int = 1000, replay: int | None = None) -> None:
         self._wrap(model)
         self._places = whole("pending", pending)
+        looks_ahead = any(isinstance(one, Ahead) for one in model._family())
+        if replay is None:
+            replay = REPLAY if model._moment() is not None and not looks_ahead else 0
+        self._replay = whole("replay", replay, at_least=0)
+        if self._replay and looks_ahead:
+            raise ValueError(
+                f"replay={replay} learns rows again in order, but a row within Ahead is learned by the target of a "
+                "later one; use replay=0"
+            )
 
     def _fresh(self) -> list[StreamModel]:
         models = super()._fresh()
         models[0]._expect_late(0, self._places)
         return models
+
+    # The state.
+
+    def _prepare(self, shape: Shape) -> None:
+        super()._prepare(shape)
+        if self._replay:  # no target has come yet
+            self._log = self._blank_log()
+
+    def _blank_log(self) -> Log:
+        return Log.blank(self._replay, sum(self._logged_widths()), self._within)
+
+    def _logged_widths(self) -> list[int]:
+        """How many numbers a logged row has: what was issued, its target, its conditions, if at once, its order."""
+        p = self._p or 1
+        return [issued_width(self._within), p, NOISE + (1 if self._shared else p), 1, 2]
+
+    def _states(self) -> dict[str, StreamModel]:
+        """Earlier states of the model within, by their names in a snapshot."""
+        return {} if self._log is None else dict(zip(("earlier", "before"), self._log.states[::-1], strict=True))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | ({} if self._log is None else self._log.numbers.arrays())
+
+    def _all_arrays(self) -> dict[str, np.ndarray]:
+        named = super()._all_arrays()
+        for name, state in self._states().items():
+            named |= {f"{name}.{inner}": array for inner, array in state._all_arrays().items()}
+        return named
+
+    def _structure(self) -> dict[str, Any]:
+        named = super()._structure()
+        for name, state in self._states().items():
+            named |= {f"{name}.{inner}": value for inner, value in state._structure().items()}
+        return named
+
+    def _rebuild(self, structure: dict[str, Any]) -> None:
+        super()._rebuild(structure)
+        for name, state in self._states().items():
+            head = f"{name}."
+            state._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        if self._log is not None:
+            self._log.check_restored(self._d or 0)
+
+    def forget(self, factor: float) -> None:
+        super().forget(factor)
+        if self._log is not None:
+            self._log = self._log.cut(self._within)
 
     # Rows.
 
@@ -299,8 +373,8 @@ class Delayed(Late):
 
         Args:
             x: d numbers.
-            time: of the row, for a model with a kernel over time, which learns its target as of then; None: one after
-                the last row.
+            time: of the row, for a model with a kernel over time or a half-life, which learns its target as of then.
+                None: with a kernel over time one after the last row, with a half-life alone when the target comes.
 
         Returns:
             A Prediction with a ``ticket``, the row's number from 0.
@@ -315,6 +389,11 @@ class Delayed(Late):
             ticket = self.rows_seen
             return replace(self._shaped(self._put(X, self._own_time(conditions)), many=False), ticket=ticket)
 
+    def _own_time(self, conditions: FloatArray | None) -> float:
+        if conditions is not None and self._needs_time:
+            return float(conditions[0, TIME])
+        return super()._own_time(conditions)
+
     def resolve(self, ticket: int, y: Any, *, noise: Any = None, time: Any = None) -> Prediction:
         """Learn the target of a row that was issued, at the inputs as they were.
 
@@ -322,8 +401,8 @@ class Delayed(Late):
             ticket: of the prediction.
             y: a number, or p numbers; None, NaN, NA or masked: nothing is learned, and the ticket is closed.
             noise: variance of this observation's noise.
-            time: when the target came; models that forget by time live in the order of the targets. A model with a
-                kernel over time has the time of ``issue``.
+            time: when the target came, for a model with a half-life that learns it as of then. None: the time of
+                ``issue``, which is the only one that a model with a kernel over time takes.
 
         Returns:
             The Prediction that was issued of the row, by which to score it.
@@ -332,11 +411,11 @@ class Delayed(Late):
             raise KeyError(f"ticket {ticket} has not been issued; the next one will be {self.rows_seen}")
         waited = self._waiting[ticket]
         Y, scalar, given = inputs.target(y, self._shape.outputs, self._shape.scalar)
-        late, moment = False, self._within._moment()
-        if moment is not None:
-            if time is not None:
-                raise ValueError("with a kernel over time a row has the time at which it was issued: issue(x, time=t)")
-            late, time = bool(waited[-1] < moment.learned), np.fmax(waited[-1], moment.learned)
+        own = np.nan if time is not None else float(waited[-1])
+        if time is not None and self._within._moment() is not None:
+            raise ValueError("with a kernel over time a row has the time at which it was issued: issue(x, time=t)")
+        if not np.isnan(own):
+            time = np.fmax(own, self._learned())  # all but the order of the row is checked
         conditions = self._conditions(1, Y if given else None, noise=noise, time=time, many=False)
         known = self._shape.covers(given)
         with self._whole(known):
@@ -344,18 +423,130 @@ class Delayed(Late):
                 self._begin(waited[None, : self._d], Y, scalar, given, many=False)
             self._refuse_unfit(waited[None, : self._d], Y)
             prediction = self._unpacked(self._waiting[ticket][None])
-            self._take_out(ticket, self._screened(Y), conditions)
-            self._numbers.counters["late"] += late and given
+            self._take_out(ticket, self._screened(Y), _timed(conditions, own))
         return replace(self._shaped(prediction, many=False), ticket=ticket)
+
+    def _learned(self) -> float:
+        """The time of the last row learned, as far as it is known; NaN: it is not."""
+        if (moment := self._within._moment()) is not None:
+            return moment.learned
+        return np.nan if self._log is None else self._log.last.time
+
+    def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
+        given, learned, row = not np.isnan(Y).all(), self._learned(), self._waiting[ticket]
+        log = self._log_for(given)
+        late = behind = conditions is not None and bool(conditions[0, TIME] < learned)
+        if log is not None:
+            order = self._order(log, ticket, conditions, given)
+            late = order < log.last
+            if given and late and order > log.start:
+                self._learn_again(log, ticket, self._logged(row, Y, conditions, False, order), Y)
+                return False
+        if behind:  # the posterior cannot go back
+            conditions = _timed(conditions, learned)
+        at_once = super()._take_out(ticket, Y, conditions)
+        self._numbers.counters["late"] += given and late
+        if log is not None:
+            x, _, memory = _parts(self._within, row)
+            made = _unissued(self._within, x, memory) if at_once else row
+            self._note(log, made, Y, conditions, at_once, order)
+        return at_once
+
+    def _log_for(self, given: bool) -> Log | None:
+        """Where the next row is logged; it begins with the first target."""
+        if self._log is not None and self._log.is_blank:
+            if not given:
+                return None
+            self._log = self._blank_log()
+        return self._log
+
+    def _order(self, log: Log, number: int, conditions: FloatArray | None, given: bool) -> Order:
+        """What a row is ordered by; one that teaches nothing comes after the last one learned."""
+        time = conditions[0, TIME] if conditions is not None and given and self._has_times else np.nan
+        return Order(log.last.time if np.isnan(time) else float(time), number)
+
+    @property
+    def _has_times(self) -> bool:
+        """Whether rows are learned as of their times."""
+        return self._needs_time or self._within._moment() is not None
+
+    def _note(
+        self, log: Log, issued: FloatArray, Y: FloatArray, conditions: FloatArray | None, at_once: bool, order: Order
+    ) -> None:
+        """Log a row that the model within has learned last."""
+        row = self._logged(issued, Y, conditions, at_once, max(order, log.last))
+        self._log = log.appended(row, self._within)
+
+    def _logged(
+        self, issued: FloatArray, Y: FloatArray, conditions: FloatArray | None, at_once: bool, order: Order
+    ) -> FloatArray:
+        """A row as the log has it, (width,)."""
+        head, _, conditioned, *_ = self._logged_widths()
+        known = np.full(conditioned, np.nan)
+        if conditions is not None:
+            known[: conditions.shape[1]] = conditions[0]
+        return np.concatenate([issued[:head], Y[0], known, [at_once], order])
+
+    def _learn_again(self, log: Log, ticket: int, row: FloatArray, Y: FloatArray) -> None:
+        """Learn a row that waits before later ones; what is remembered stays as it is."""
+        present, moment = _memory(self._within), self._within._moment()
+        self._log, model = log.inserted(row, self._learn_logged)
+        _put_memory(model, present)
+        if moment is not None:
+            model._note_time(moment.seen)
+        self._within = model
+        self._waiting.resolve(self._waiting.place(ticket))
+        self._numbers.counters["fresh"] = 0
+        if ticket == self._numbers.count("newest"):
+            self._close(Y)
+
+    def _learn_logged(self, model: StreamModel, row: FloatArray) -> None:
+        issued, Y, conditions, at_once, _ = np.split(row[None], np.cumsum(self._logged_widths())[:-1], axis=1)
+        given = None if np.isnan(conditions).all() else conditions
+        learn_issued(model, issued[0], Y, given, last=True, unchanged=bool(at_once))
 
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report, conditions)
+        if self._log is None:
+            prediction = self._within._advance(X, Y, report, conditions)
+        else:
+            known = np.full((len(X), self._p or 1), np.nan) if Y is None else Y
+            prediction = self._advance_logging(self._log, X, known, report, conditions)
         self._numbers.counters["rows"] += len(X)
         self._numbers.state.last_x[:] = X[-1]
         self._close(Y)
         return prediction
+
+    def _advance_logging(
+        self, log: Log, X: FloatArray, Y: FloatArray, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
+        """Advance, and log the last rows, each with the memory before it."""
+        conditions, given = self._with_times(conditions, len(X)), [not np.isnan(y).all() for y in Y]
+        first = ([*given, True].index(True)) if log.is_blank else 0
+        first += log.skipped(len(X) - first)
+        predictions: list[Any] = []
+        if first:
+            predictions.append(self._within._advance(X[:first], Y[:first], report, part(conditions, 0, first)))
+            for t in np.flatnonzero(given[:first])[-1:].tolist():
+                log.passed(self._order(log, self.rows_seen + t, part(conditions, t, t + 1), True))
+        for t in range(first, len(X)):
+            x, y, own, memory = X[t : t + 1], Y[t : t + 1], part(conditions, t, t + 1), _memory(self._within)
+            noted = self._log_for(given[t])
+            predictions.append(self._within._advance(x, y, report, own))
+            if noted is not None:
+                order = self._order(noted, self.rows_seen + t, own, given[t])
+                self._note(noted, _unissued(self._within, x, memory), y, own, True, order)
+        return joined(predictions) if report else None
+
+    def _with_times(self, conditions: FloatArray | None, n: int) -> FloatArray | None:
+        """The conditions of rows that come now; with a kernel over time, all have their times."""
+        moment = self._within._moment()
+        if moment is None or (conditions is not None and not np.isnan(conditions[0, TIME])):
+            return conditions
+        timed = np.full((n, NOISE + 1), np.nan) if conditions is None else conditions.copy()
+        timed[:, TIME] = moment.one_later + np.arange(n)
+        return timed
 
     # Targets that come late by another way.
 
@@ -366,7 +557,12 @@ class Delayed(Late):
         return self._within._issue(X, conditions)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        given = not np.isnan(Y).all()
+        log, row = self._log_for(given), np.concatenate([X[0], issued[0], _memory(self._within)])
         self._within._resolve(X, Y, issued, conditions)
+        if log is not None:
+            order = self._order(log, self.rows_seen, conditions, given)
+            self._note(log, row, Y, conditions, False, order)
         self._numbers.counters["rows"] += len(X)
         self._numbers.counters["fresh"] = 0
 
