@@ -180,17 +180,22 @@ class Standardize(StackableWrapper, Mapped):
         return Prediction(result[0], result[1], result[2])
 
     def _scaled(self) -> NDArray[np.bool_]:
-        """Whether the targets differed when the units were taken, (models, p); after the warm-up this is supposed."""
-        models, kept = self._lanes.models, self._stacked["kept"][self._lanes.models, 0].tolist()
+        """Whether two targets had differed when units were taken, (models, p); after the warm-up they count as such."""
+        models, kept = self._lanes.models, self._stacked["kept"][self._lanes.models, 0]
         result = np.ones((len(models), self._stacked["targets"].shape[2]), dtype=bool)
-        for known, i, n in zip(result, models, kept, strict=True):
-            if n < self._warmup:
-                targets = self._stacked["targets"][i, : 1 << n.bit_length() >> 1]  # as at the last renewal
-                known[:] = center_and_spread(self._without_fill_values(targets).T)[1] > 0.0
+        for n in np.unique(kept[kept < self._warmup]):  # mostly one number
+            some, seen = kept == n, int(_power_above(n)) // 2  # as at the last renewal
+            targets = self._stacked["targets"][models[some], :seen]
+            clean = self._without_fill_values(targets.reshape(-1, targets.shape[2]), np.full(len(targets), seen))
+            result[some] = center_and_spread(np.moveaxis(clean.reshape(targets.shape), -2, -1))[1] > 0.0
         return result
 
-    def _without_fill_values(self, targets: FloatArray) -> FloatArray:
-        return outliers.without_fill_values(targets, self._shared) if self._screens else targets
+    def _without_fill_values(self, targets: FloatArray, counts: np.ndarray) -> FloatArray:
+        """Targets of models, so many of each; among the first ones fill values could not be told when they came."""
+        if not self._screens:
+            return targets
+        lanes = Lanes(np.arange(len(counts)), np.concatenate([[0], np.cumsum(counts)]))
+        return outliers.without_fill_values(targets, self._shared, lanes)
 
     def _screened(self, Y: FloatArray) -> FloatArray:
         return outliers.screened(self._stacked["screen"], Y, self._shared, self._lanes) if self._screens else Y
@@ -352,13 +357,10 @@ class Standardize(StackableWrapper, Mapped):
         whose, at = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
         rows: FloatArray = self._stacked["rows"][whose, at]
         targets: FloatArray = self._stacked["targets"][whose, at]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        if self._screens:  # fill values among the first targets could not be told when they came
-            known = ~np.isnan(targets)
-            targets = outliers.without_fill_values(targets, self._shared, Lanes(np.arange(len(models)), starts))
-            struck = np.add.reduceat(known & np.isnan(targets), starts[:-1], axis=0, dtype=float)
-            done = counts == self._warmup
-            self._stacked["screen"][models[done], :, outliers.REFUSED] += struck[done]
+        known, done = ~np.isnan(targets), counts == self._warmup
+        targets = self._without_fill_values(targets, counts)
+        struck = np.add.reduceat(known & np.isnan(targets), np.cumsum(counts) - counts, axis=0, dtype=float)
+        self._stacked["screen"][models[done], :, outliers.REFUSED] += struck[done]
         for n in np.unique(counts):  # mostly one number
             some = counts == n
             parts = (values[np.repeat(some, counts)].reshape(-1, n, values.shape[1]) for values in (rows, targets))
