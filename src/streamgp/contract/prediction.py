@@ -228,7 +228,7 @@ class CalibratedPrediction(Prediction[Values]):
         upper: Values,
         level: float,
         raw: Prediction,
-        shape: tuple[Values, ...] = (),
+        shape: Sequence[Values] | FloatArray = (),
         *,
         ticket: Any = None,
         surprise: Any = None,
