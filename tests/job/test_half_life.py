@@ -43,8 +43,9 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
         last = last if at == "?" else max(last, dt.datetime.fromisoformat(at).replace(tzinfo=dt.UTC).timestamp())
         times.append(last)
     X, y = np.array([[float(x)] for _, x, _ in rows]), np.array([float(y) for _, _, y in rows])
-    # The run builds the model anew at the end of its warm-up, in the units of the rows so far.
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=40)
+    # The model that joins at the end of the warm-up was built some rows before, in the units of the rows so far.
+    (units,) = (start for start, due in pipeline._staged._starts.items() if due == 40)
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=units)
     model.learn_many(X, y, time=times)
     at = np.linspace(-3, 3, 9)[:, None]
     np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
