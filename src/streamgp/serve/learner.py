@@ -85,14 +85,14 @@ class Noted(NamedTuple):
 
     drift: list[tuple[int, str]]
     alarms: list[tuple[int, str]]
-    count: int
+    alarms_so_far: int
     chosen: Chosen | None
 
     @classmethod
     def of(cls, pipeline: Pipeline, before: Noted | None = None) -> Noted:
         """Of a pipeline; alarms, each of which has a sentence, are written anew only if there are more."""
         count = sum(pipeline.alarm_counts.values())
-        alarms = before.alarms if before is not None and before.count == count else pipeline.alarms
+        alarms = before.alarms if before is not None and before.alarms_so_far == count else pipeline.alarms
         return cls(pipeline.drift, alarms, count, pipeline.chosen)
 
 
