@@ -3,7 +3,8 @@
 Writes benchmarks/results/forecasts.json and the table in docs/forecasts.md; with --render only the table, from the
 file. The laser and the load need the environment variable STREAMGP_DATA (docs/data.md).
 
-With m4, m4-weekly or m3-monthly instead: the series of these competitions (competitions.py).
+With m4, m4-weekly or m3-monthly instead: the series of these competitions (competitions.py). With gefcom: loads 24 hours
+ahead with the temperature (loads.py).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from streamgp.contract.freerun import Independent
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 import competitions  # noqa: E402
+import loads  # noqa: E402
 from calibration import command, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts.json"
@@ -188,5 +190,7 @@ def page_with(text: str, report: dict[str, Any]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in competitions.COMPETITIONS:
         competitions.command(sys.argv[1:])
+    elif sys.argv[1:2] == ["gefcom"]:
+        loads.command(sys.argv[1:])
     else:
         command(__doc__, measure, page_with, RESULTS, PAGE)

@@ -1,6 +1,8 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
 from streamgp import batch, data
+from streamgp.adapters.from_gpytorch import from_gpytorch
+from streamgp.adapters.from_sklearn import from_sklearn
 from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
 from streamgp.batch import SSGPR
@@ -129,6 +131,8 @@ __all__ = [
     "batch",
     "data",
     "from_bytes",
+    "from_gpytorch",
+    "from_sklearn",
     "grid",
     "kmeans",
     "load",

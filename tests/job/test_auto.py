@@ -94,10 +94,10 @@ def test_seasons_are_found_in_the_time_column(hours, seasons):
 def test_a_seasonal_signal_is_followed_by_its_season_before_anything_is_learned():
     day = np.random.default_rng(0).normal(size=24)
     start = np.datetime64("2024-01-01T00", "h")
-    moments = [str(start + np.timedelta64(i, "h")) for i in range(90)]
-    schema = recognize(Chunk({"at": moments, "y": ["1.5"] * 90}, list(range(90))), "y")
+    moments = [str(start + np.timedelta64(i, "h")) for i in range(80)]
+    schema = recognize(Chunk({"at": moments, "y": ["1.5"] * 80}, list(range(80))), "y")
     pipeline = Pipeline(schema, settings=SMALL | {"warmup": 1000})
-    said = taken(pipeline, np.zeros((90, len(schema.input_names))), np.tile(day, 4)[:90])
+    said = taken(pipeline, np.zeros((80, len(schema.input_names))), np.tile(day, 4)[:80])
     np.testing.assert_allclose(said["mean"][60:], said["observed"][60:], atol=0.1)
 
 

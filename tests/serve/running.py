@@ -23,9 +23,9 @@ JSON = {"Content-Type": "application/json"}
 
 
 @contextlib.contextmanager
-def in_process(folder, origins=(), host="127.0.0.1", **limits):
+def in_process(folder, origins=(), host="127.0.0.1", webhook="", **limits):
     """A client of a server in this process."""
-    service = Service(folder, Limits(**{"threads": 4} | limits))
+    service = Service(folder, Limits(**{"threads": 4} | limits), webhook=webhook)
     urls = []
     listening = listening_on(host, 0)
     server = server_of(service, listening, origins, urls.append)

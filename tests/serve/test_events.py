@@ -79,7 +79,7 @@ def test_an_abnormal_row_is_an_event_a_change_and_a_count(client):
     assert event["row"] == 301
     assert event["text"].startswith("alarm, one row: 60 observed, ")
     detail = client.get(path).json()
-    assert {"row": 301, "event": event["text"]} in detail["drift"]
+    assert {"row": 301, "event": event["text"], "kind": "alarm"} in detail["drift"]
     assert f'streamgp_alarms_total{{stream="strange"}} {detail["health"]["alarms"]}' in client.get("/metrics").text
 
 

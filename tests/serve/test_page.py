@@ -42,6 +42,12 @@ def http(server):
         yield client
 
 
+def enter(browser, selector, kind, text):
+    """As a person would, in a box of the page."""
+    box = f"document.querySelector('{selector}')"
+    browser.value(f"({box}.value = '{text}', {box}.dispatchEvent(new Event('{kind}')))")
+
+
 def until(browser, expression, wait=20.0):
     """The value of an expression as soon as it is true."""
     end = time.monotonic() + wait
@@ -116,6 +122,35 @@ def test_the_page_is_usable_with_a_screen_reader_and_on_a_phone(server, http, br
     browser.open(f"{server.url}/?list#/", 390)
     until(browser, f"{TEXT}.includes('boiler')")
     assert browser.value("document.documentElement.scrollWidth") <= 390
+    assert browser.troubles == []
+
+
+def test_a_forecast_goes_on_where_the_rows_end(server, http, browser):
+    http.put("/v1/streams/boiler", json=QUICK)
+    http.post("/v1/streams/boiler/rows", json=rows(60))
+    browser.open(f"{server.url}/?forecast#/stream/boiler", 1100)
+    until(browser, BAND)
+    enter(browser, ".ahead", "change", "24")
+    assert "inputs are not used" in until(browser, "document.querySelector('.assumed').innerText", wait=60)
+    assert "Forecast of row " in until(browser, f"{LABEL}.includes('Forecast') && {LABEL}")
+    assert browser.troubles == []
+
+
+def test_many_streams_are_searched_and_sorted(server, http, browser):
+    for number in range(60):
+        http.put(f"/v1/streams/pump-{number}", json=QUICK)
+    http.post("/v1/streams/pump-41/rows", json=rows(5))
+    browser.open(f"{server.url}/?many#/", 1100)
+    names = "[...document.querySelectorAll('tbody a')].map(one => one.textContent)"
+    until(browser, f"{names}.length === 50")
+    assert "more streams" in browser.value("document.querySelector('.more').innerText")
+    enter(browser, ".search", "input", "PUMP-4")
+    until(browser, f"{names}.length === 11")
+    enter(browser, ".order", "change", "rows")
+    assert browser.value(names)[:2] == ["pump-41", "pump-4"]
+    enter(browser, ".search", "input", "")
+    browser.value("document.querySelector('.all').click()")
+    until(browser, f"{names}.length >= 60")
     assert browser.troubles == []
 
 

@@ -371,8 +371,8 @@ def test_prior_mean_enters_predictions_and_is_asked_for_when_loading(tmp_path):
     np.testing.assert_array_equal(loaded.predict_many(Xs).mean, with_mean.predict_many(Xs).mean)
     with pytest.raises(ValueError, match="mean must return one finite number for each of the 1 rows"):
         sg.RecursiveGP(points, mean=lambda rows: np.nan * rows[:, 0]).predict_one(Xs[0])
-    with pytest.raises(TypeError, match="mean must be a function"):
-        sg.RecursiveGP(points, mean=3.0)
+    with pytest.raises(TypeError, match="mean must be a number, a function"):
+        sg.RecursiveGP(points, mean="slope")
 
 
 def test_inserted_points_change_no_prediction_at_the_old_ones_and_then_learn():

@@ -11,7 +11,7 @@ from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.staged import Chosen
-from streamgp.contract.conditions import NOISE
+from streamgp.contract.conditions import NOISE, Moment
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
@@ -32,8 +32,9 @@ class Auto(Quick):
     committee. It predicts from the second row on. Rows may be empty, ``()``, where the past is all there is. Several
     outputs each have a committee of their own.
 
-    Building and tuning take a second or so after row 20, after a tenth and three tenths of the warm-up and at its end;
-    the snapshot grows and shrinks there as members come and go.
+    Members join after row 20, after a tenth and three tenths of the warm-up and at its end; the snapshot grows and
+    shrinks there as they come and go. They are built and tuned in the background, from the first four fifths of these
+    rows: a row waits only if it is one after which members join that are not ready yet.
 
     Args:
         level: how much of the observations the interval is to hold, above 0 and below 1.
@@ -48,6 +49,7 @@ class Auto(Quick):
             number in seconds or a timedelta; None: any. It decides on members and their sizes by a fixed table of
             costs, not by the machine, so that results are the same everywhere (docs/models/auto.md).
         ahead: rows between a row and its target; ``Ahead`` sets it.
+        background: whether a thread builds and tunes members while rows are answered; the numbers are the same.
         candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
 
     Example:
@@ -80,6 +82,7 @@ class Auto(Quick):
         screen: bool = True,
         budget: Any = DEFAULT,
         ahead: int = 0,
+        background: bool = True,
         candidates: dict[str, Any] | None = None,
     ) -> None:
         if number("level", level, above=0) >= 1:
@@ -100,6 +103,7 @@ class Auto(Quick):
             "drift": switch("drift", drift),
             "screen": switch("screen", screen),
             "budget": None if budget is None else seconds(budget),
+            "background": switch("background", background),
             "candidates": given,
             "seasons": self._seasons,
         }
@@ -139,6 +143,9 @@ class Auto(Quick):
     def _check_restored(self) -> None:
         outliers.check(self._screen)
         super()._check_restored()
+
+    def _moment(self) -> Moment | None:
+        return super()._moment() if "time" in self._common["candidates"] else None
 
     def _expect_late(self, rows: int, pending: int) -> None:
         self._ahead = self._settings["ahead"] = rows

@@ -3,7 +3,8 @@
 Naive predictions exist at once, least squares from row 20. On the first hundred rows Gaussian processes are tuned, for
 the level of the target and for its change, with and without its past as inputs. At the end of the warm-up the better
 half is tuned again and stays; later those that have fallen behind leave. All of them are members of one committee,
-which never starts anew: whoever is better earns weight.
+which never starts anew: whoever is better earns weight. Members are built in the background from the first four fifths
+of these rows, and join one view after the other, so that no row waits for long.
 
 When errors grow beside those of the previous value, the stream may have changed. Then a new generation of processes
 learns only from the rows after the alarm and joins the committee; it stays if it errs less than the old ones. A false
@@ -12,6 +13,7 @@ alarm costs time and makes no prediction worse.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -23,7 +25,7 @@ from streamgp.auto import search
 from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
 from streamgp.auto.preceded import Preceded
-from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged
+from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
 from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
@@ -37,7 +39,6 @@ from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.drift import BINS, watch_beside
 from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import Wrapper
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
@@ -57,8 +58,26 @@ FAR_OUT, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # changes that are listed
 FROM = ", from row "  # in the names of later generations
 
-# What is done with the committee.
-Stage = Callable[[Committee, Rows], None]
+LINES: list[str] = []  # stands for least squares among the parts of a task
+
+
+# What is built, part by part, and what is done with the committee.
+Plan = Callable[[Committee, Rows], list[list[str]]]
+Change = Callable[[Committee], None]
+
+
+class Schedule(NamedTuple):
+    """What is done when.
+
+    Args:
+        changes: after how many rows.
+        starts: after how many rows what is built, and the row after which all of it is there.
+        rows: all of these rows.
+    """
+
+    changes: dict[int, Change]
+    starts: dict[int, tuple[Plan, int]]
+    rows: set[int]
 
 
 class View(NamedTuple):
@@ -89,7 +108,7 @@ class Clock(NamedTuple):
     refuted: int = 0
 
 
-REFUTED = Clock._fields.index("refuted")
+GENERATION, REFUTED = (Clock._fields.index(name) for name in ("generation", "refuted"))
 
 
 class Experts(Staged):
@@ -106,6 +125,7 @@ class Experts(Staged):
         drift: whether to look for changes.
         screen: whether fill values among the first targets are struck out.
         budget: the time that a row may take; None: any.
+        background: whether a thread builds members while rows are answered.
         candidates: settings of the candidates by name.
     """
 
@@ -128,20 +148,22 @@ class Experts(Staged):
         drift: bool,
         screen: bool,
         budget: Any,
+        background: bool,
         candidates: dict[str, Any],
     ) -> None:
         self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
-        self._candidates, self._budget = candidates, Budget.of(budget)
+        self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
         self.names: tuple[str, ...] = ()
         self.events: tuple[int, ...] = ()  # rows at which the stream changed
+        self._choice: Chosen | None = None  # what is to be chosen at the end of the warm-up
         # Recent squared errors and rows of the members when a generation joined.
         self._at_start: dict[str, list[float]] = {}
         # What is done after how many rows, and for which clock that is, before or after a choice.
-        self._planned: tuple[tuple[Clock, bool] | None, dict[int, Stage]] = (None, {})
+        self._planned: tuple[tuple[Clock, bool] | None, Schedule] = (None, Schedule({}, {}, set()))
         self._model = self._first(own + max(lags, 1))
         compile_now(watch_beside)
 
@@ -201,51 +223,73 @@ class Experts(Staged):
 
     def _set(self, **changes: int) -> None:
         self._clock[:] = self._now._replace(**changes)
+        self._next = -1
+
+    def _changes_after(self, row: int) -> float:
+        return min((at for at in (self._due, *self._schedule().rows) if at > row), default=np.inf)
 
     def _before_change(self, n: int) -> int:
-        seen = int(self._seen[0])
-        if n == 0:
-            return 0 if seen in self._stages() else 1
         # An alarm within these rows is answered at a row that comes after them.
-        watched = self._early - seen % self._early
-        return min([n, watched, *(stage - seen for stage in self._stages() if stage > seen)])
+        soonest = first_rows(min(self._early, self._warmup))
+        return min(super()._before_change(n), soonest - int(self._seen[0]) % soonest)
 
     def _may_fail(self) -> bool:
-        return self._before_change(2) == 1  # members have learned their first rows before they join
+        return self._changes_next()  # members have learned their first rows before they join
 
-    def _stages(self) -> dict[int, Stage]:
-        """What is done after how many rows."""
+    def _schedule(self) -> Schedule:
         clock = self._now
         if self._planned[0] != (clock, self.chosen is None):
-            self._planned = (clock, self.chosen is None), self._stages_of(clock)
+            self._planned = (clock, self.chosen is None), self._scheduled(clock)
         return self._planned[1]
 
-    def _stages_of(self, clock: Clock) -> dict[int, Stage]:
-        warmup, early = self._warmup, self._early
-        stages: dict[int, Stage] = {}
-        if (begin := clock.generation) >= 0:
+    def _scheduled(self, clock: Clock) -> Schedule:
+        warmup, early, begin = self._warmup, self._early, clock.generation
+        changes: dict[int, Change] = {}
+        starts: dict[int, tuple[Plan, int]] = {}
+        if begin >= 0:
+            stages: dict[int, tuple[Change, Plan | None, int]]
+            processes = self._note_start, self._plan_processes, FEWEST
             if begin == 0:
-                stages = {LINES_FROM: self._add_lines, early: self._add_processes}
-                stages[JUDGED * early] = self._add_processes  # with better hyperparameters
+                stages = {LINES_FROM: (self._note_start, self._plan_lines, 1), early: processes}
+                stages[JUDGED * early] = processes  # with better hyperparameters
             else:
-                stages = {begin + early: self._add_processes, begin + JUDGED * early: self._judge}
-            stages = {row: stage for row, stage in stages.items() if row < begin + warmup}
-            stages[begin + warmup] = self._choose
+                stages = {early: processes, JUDGED * early: (self._judge, None, 0)}
+            stages = {row: stage for row, stage in stages.items() if row < warmup}
+            before = 0
+            for row, (change, plan, least) in (stages | {warmup: (self._choose, self._plan_choice, FEWEST)}).items():
+                changes[begin + row] = change
+                if plan is not None:
+                    starts[begin + max(before, first_rows(row, least))] = plan, begin + row
+                before = row
         if self.chosen is not None:
             for times in MOST_PROCESSES:
                 if times > 1:
-                    stages.setdefault(clock.settled + times * warmup, partial(self._drop_worst, times=times))
-        return stages
+                    changes.setdefault(clock.settled + times * warmup, partial(self._drop_worst, times=times))
+        return Schedule(changes, starts, {*changes, *starts})
 
     def _change(self) -> None:
-        generation = self._now.generation
-        seen = int(self._seen[0])
-        rows = self._last_rows(seen - max(generation, 0))
-        if generation == 0:
+        self._model._revise(self._change_members)
+
+    def _change_members(self, committee: Committee) -> None:
+        seen, begin, schedule = int(self._seen[0]), self._now.generation, self._schedule()
+        self._let_join(committee, seen)
+        plan, due = schedule.starts.get(seen, (None, -1))
+        if seen in schedule.changes and due != seen:
+            schedule.changes[seen](committee)
+        if plan is not None and self._now.generation == begin:
+            if parts := plan(committee, self._rows_since(begin, seen)):
+                self._task, self._jobs = Task.until(due, seen, begin, parts), ()
+                self._let_join(committee, seen)
+            if due == seen:  # there are too few rows for any to wait
+                schedule.changes[seen](committee)
+
+    def _rows_since(self, begin: int, stop: int) -> Rows:
+        """Rows of a generation."""
+        rows = self._rows_between(begin, stop)
+        if begin == 0:
             made_up = min(max(self._lags, 1), max(len(rows.Y) - FEWEST, 1))
             rows.Y[:made_up] = np.nan  # their lags are
-        stage = self._stages()[seen]
-        self._model._revise(lambda committee: stage(committee, rows))
+        return rows
 
     # Changes of the stream.
 
@@ -255,16 +299,15 @@ class Experts(Staged):
         if not self._ahead and not self._targets[0]:  # up to the first target there is none
             known = np.flatnonzero(np.isfinite(y))
             previous[: known[0] + 1 if len(known) else len(y)] = np.nan
-        self._targets[0] += np.count_nonzero(np.isfinite(y))
+        self._targets[0] += np.isfinite(y).sum()
         if not self._drift:
             return
         start, seen, ranked = 0, int(self._seen[0]), self.chosen is not None
-        mean, y = np.ascontiguousarray(mean), np.ascontiguousarray(y)
+        mean, y, detector = np.ascontiguousarray(mean), np.ascontiguousarray(y), self._detector
         while True:  # errors after an alarm are ranked among themselves
-            clock = self._now
-            armed = clock.generation < 0 or seen >= clock.generation + JUDGED * self._early
-            rows = mean, previous, y, start
-            at = self._detector.watch_beside(*rows, FADING, self._unit, ranked=ranked, armed=armed)
+            generation = int(self._clock[GENERATION])
+            armed = generation < 0 or seen >= generation + JUDGED * self._early
+            at = detector.watch_beside(mean, previous, y, start, FADING, self._unit, ranked=ranked, armed=armed)
             if at < 0:
                 return
             start = at + 1
@@ -280,14 +323,15 @@ class Experts(Staged):
         generation = self._now.generation
         if generation > 0:
             self._detector.conclude(confirmed=generation in self.events)
+        self._task, self._jobs, self._choice = None, (), None
         self._set(generation=-1)
         self._detector.restart()
 
-    def _judge(self, committee: Committee, rows: Rows) -> None:
+    def _judge(self, committee: Committee) -> None:
         """Let the new generation go if all of it erred more of late than the others."""
         young = self._share(committee)
         if young > TOLERATED:
-            for name in self._processes():
+            for name in self._processes(self._now.generation):
                 self._retire(committee, name)
             self._end_generation()
         else:
@@ -297,7 +341,7 @@ class Experts(Staged):
         """The lowest error of the new generation beside that of all others, on the rows since it joined."""
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
-        young = [name for name in now if name in self._processes()]
+        young = [name for name in now if name in self._processes(self._now.generation)]
         if not young:
             return 1.0
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
@@ -319,9 +363,8 @@ class Experts(Staged):
 
     # Members.
 
-    def _processes(self) -> dict[str, tuple[View, str]]:
-        """Those that the present generation may have, by name."""
-        begin = self._now.generation
+    def _processes(self, begin: int) -> dict[str, tuple[View, str]]:
+        """Those that a generation may have, by name."""
         since = f"{FROM}{begin + 1}" if begin else ""
         return {
             _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
@@ -345,67 +388,80 @@ class Experts(Staged):
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
-    def _tuned(self, committee: Committee, names: list[str], rows: Rows) -> Iterator[tuple[str, StreamModel]]:
-        """Gaussian processes of this generation, with the hyperparameters of their families on these rows."""
-        found: dict[tuple[str, bool], FullGP | None] = {}
-        processes, X, y = self._processes(), rows.X, rows.Y[:, 0]
-        what = "tuning" if self._tune else "building"
-        self.doing(f"{what} {len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(y):,} rows")
+    def _works(self, task: Task) -> list[Callable[[], Any]]:
+        rows, committee, aside = self._rows_since(task.begin, task.start), self.committee, self._aside()
+        return [
+            partial(aside._built, list(names), task.begin, self._like(committee, names, task.begin), rows)
+            for names in task.parts
+        ]
+
+    def _built(
+        self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
+    ) -> list[tuple[str, StreamModel]]:
+        """Members that have learned these rows; nothing of this model changes."""
+        members = list(self._tuned(names, begin, known, rows) if names else self._lines(len(rows.Y)))
+        for _, member in members:
+            member.learn_many(rows.X, rows.Y[:, 0], time=rows.time)
+        return members
+
+    def _tuned(
+        self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
+    ) -> Iterator[tuple[str, StreamModel]]:
+        """Gaussian processes of a generation that see the same, with the hyperparameters of their families."""
+        found: dict[bool, FullGP | None] = {}
+        processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
         for name in names:
             view, kind = processes[name]
             columns = list(range(X.shape[1])) if view.columns is None else view.columns
             model = self._candidate(kind, len(columns))
             if self._tune and np.count_nonzero(~np.isnan(y)) >= FEWEST:
-                key = view.label, kind in ROBUST
-                if key not in found:
+                robust = kind in ROBUST
+                if robust not in found:
                     target = y - X[:, self._own] if view.change else y
-                    if kind in ROBUST:  # the search itself is not robust
+                    if robust:  # the search itself is not robust
                         target = np.where(_outliers(rows), np.nan, target)
-                    start = self._candidate(kind if kind in ROBUST else "KRLST", len(columns))
-                    known = self._like(committee, view)
-                    found[key] = search.exact(start, known, np.ascontiguousarray(X[:, columns]), target)
-                batch = found[key]
+                    start = self._candidate(kind if robust else "KRLST", len(columns))
+                    found[robust] = search.exact(start, known, np.ascontiguousarray(X[:, columns]), target)
+                batch = found[robust]
                 model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
 
     def _candidate(self, kind: str, d: int) -> StreamModel:
         return candidate(kind, d, self._candidates, self._budget.sizes)
 
-    def _like(self, committee: Committee, view: View) -> StreamModel | None:
-        """A member of this generation with the same kernel that sees the same: a search goes on from what it has."""
-        processes, given = self._processes(), committee._settings["models"]
+    def _like(self, committee: Committee, names: Sequence[str], begin: int) -> StreamModel | None:
+        """A member with the same kernel that sees the same as these: a search goes on from what it has."""
+        processes, given = self._processes(begin), committee._settings["models"]
         for name, member in zip(self.names, given, strict=True):
             seen, kind = processes.get(name, (None, ""))
-            if seen == view and CANDIDATES[kind].family == "kernel":
-                while isinstance(member, Wrapper):
-                    member = member._pristine
-                return member  # type: ignore[no-any-return]
+            if names and seen == processes[names[0]][0] and CANDIDATES[kind].family == "kernel":
+                return innermost(member)
         return None
 
-    def _renew(self, committee: Committee, members: Iterator[tuple[str, StreamModel]], rows: Rows) -> None:
-        """Let members learn the rows so far; each takes the place of the one of its name, if there is one."""
-        for name, member in members:
-            member.learn_many(rows.X, rows.Y[:, 0], time=rows.time)
-            if name in self.names:
-                committee.replace(self.names.index(name), member)
-            else:
-                committee.add(member)
-                self.names = (*self.names, name)
+    def _let_join(self, committee: Committee, seen: int) -> None:
+        """Take over members that are due; each takes the place of the one of its name, if there is one."""
+        while self._due == seen:
+            built, since = self._taken()
+            for name, member in built:
+                if name in self.names:
+                    at = self.names.index(name)
+                    committee.replace(at, member)
+                else:
+                    at, self.names = len(self.names), (*self.names, name)
+                    committee.add(member)
+                if len(since.Y):
+                    committee._models[at].learn_many(since.X, since.Y[:, 0], time=since.time)
 
-    def _add_lines(self, committee: Committee, rows: Rows) -> None:
-        """Add least squares, or renew it in new units."""
-        self._renew(committee, self._lines(len(rows.Y)), rows)
+    def _plan_lines(self, committee: Committee, rows: Rows) -> list[list[str]]:
+        """Least squares."""
+        return [LINES]
 
-    def _add_processes(self, committee: Committee, rows: Rows) -> None:
-        """Add Gaussian processes."""
-        if self._now.generation == 0:
-            self._add_lines(committee, rows)
-        processes = self._processes()
+    def _plan_processes(self, committee: Committee, rows: Rows) -> list[list[str]]:
+        """All Gaussian processes that may be worth a trial."""
+        processes = self._processes(self._now.generation)
         if not _has_outliers(rows):
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if kind not in ROBUST}
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
-            for name in [name for name in self.names if FROM in name and name not in self.chosen.names]:
-                self._retire(committee, name)  # of a generation that another change has overtaken
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {
                 view.label
@@ -414,12 +470,33 @@ class Experts(Staged):
                 if _named(kind, view) in stayed
             }
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
-        self._renew(committee, self._tuned(committee, list(processes), rows), rows)
+        return self._parts(list(processes), rows)
+
+    def _parts(self, names: list[str], rows: Rows) -> list[list[str]]:
+        """Names of processes, those of one view together; the first generation renews least squares, too."""
+        begin = self._now.generation
+        processes = self._processes(begin)
+        if names:
+            what = f"{len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(rows.Y):,} rows"
+            self.doing(f"{'tuning' if self._tune else 'building'} {what}")
+        parts: dict[str, list[str]] = {}
+        for name in names:
+            parts.setdefault(processes[name][0].label, []).append(name)
+        return [*([LINES] if begin == 0 else []), *parts.values()]
+
+    def _note_start(self, committee: Committee) -> None:
+        """All members of a generation have joined."""
+        if self.chosen is not None:
+            present = self._processes(self._now.generation)
+            for name in self.names:
+                if FROM in name and name not in self.chosen.names and name not in present:
+                    self._retire(committee, name)  # of a generation that another change has overtaken
         self._at_start = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
 
-    def _choose(self, committee: Committee, rows: Rows) -> None:
-        """Of all processes keep those with the lowest errors; tune those of this generation on all of its rows."""
-        processes = self._processes()
+    def _plan_choice(self, committee: Committee, rows: Rows) -> list[list[str]]:
+        """Of all processes those with the lowest errors are to stay; those of this generation are tuned once more."""
+        begin = self._now.generation
+        processes = self._processes(begin)
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         old = [] if self.chosen is None else self.chosen.names
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
@@ -427,25 +504,29 @@ class Experts(Staged):
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
         order = order or [name for name in processes if name not in robust]  # no earlier row at which one joined
         stay = self._affordable(committee, order, 1)
-        gone = [name for name in order if name not in stay]
-        if self._now.generation == 0 and _has_outliers(rows):
+        if begin == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
-        for name in gone:
-            self._retire(committee, name)
-        tuned = [name for name in stay if name in processes]
-        if self._now.generation == 0:
-            self._add_lines(committee, rows)
-        else:
-            tuned = tuned[:RETUNED]
-            self._report_if_better(self._share(committee))
-        self._renew(committee, self._tuned(committee, tuned, rows), rows)
+        tuned = [name for name in stay if name in processes][: None if begin == 0 else RETUNED]
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
-        self.chosen = Chosen(stay, "", reason, scores)
-        self._set(settled=self._now.generation)
+        self._choice = Chosen(stay, "", reason, scores)
+        return self._parts(tuned, rows)
+
+    def _choose(self, committee: Committee) -> None:
+        """Let all processes go but those that are to stay."""
+        generation, choice = self._now.generation, self._choice
+        if choice is None:
+            raise SnapshotError("the snapshot does not have the choice that is due after its next rows")
+        for name in (*([] if self.chosen is None else self.chosen.names), *self._processes(generation)):
+            if name not in choice.names:
+                self._retire(committee, name)
+        if generation > 0:
+            self._report_if_better(self._share(committee))
+        self.chosen = choice._replace(names=[name for name in choice.names if name in self.names])
+        self._set(settled=generation)
         self._end_generation()
 
-    def _drop_worst(self, committee: Committee, rows: Rows, times: int) -> None:
+    def _drop_worst(self, committee: Committee, times: int) -> None:
         """Let the processes go that have erred most over about the last thousand rows."""
         if self.chosen is None:
             return
@@ -494,15 +575,20 @@ class Experts(Staged):
     def _structure(self) -> dict[str, Any]:
         started = [[name, *pair] for name, pair in self._at_start.items()]
         own = {"names": list(self.names), "events": list(self.events), "at_start": started}
+        own["choice"] = None if self._choice is None else self._choice.written()
         return own | super()._structure()
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
         super()._rebuild(structure)
         self.names = tuple(str(name) for name in structure["names"])
         self.events = tuple(int(row) for row in structure["events"])
+        self._choice = Chosen.read(structure["choice"])
         self._at_start = {str(name): [float(squares), float(rows)] for name, squares, rows in structure["at_start"]}
         if len(self.committee._models) != len(self.names):
             raise SnapshotError("the snapshot does not name all members of its committee")
+        task = self._task
+        if task is not None and not {*itertools.chain(*task.parts)} <= self._processes(task.begin).keys():
+            raise SnapshotError(f"the snapshot builds members that Auto does not have: {task.parts}")
 
     def _check_restored(self) -> None:
         require("unit", self._unit, at_least=0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from streamgp.auto import background
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.conditions import TIME, part
@@ -21,11 +22,13 @@ from streamgp.settings import FloatArray
 from streamgp.tuning.tune import NoEvidenceError, fit_prefix
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import joined
+from streamgp.wrappers.wrapper import Wrapper, joined
 
 FEWEST = 30  # rows from which hyperparameters can be found at all
 TUNED_ROWS = 500  # most rows that count for hyperparameters: a search takes seconds
 ITERATIONS = 40  # of that search
+# What is to change after some rows is built from the first four fifths of them while the others are answered.
+BUILT_FROM = 0.8
 
 
 class Chosen(NamedTuple):
@@ -48,6 +51,18 @@ class Chosen(NamedTuple):
         """For people."""
         return " + ".join(self.names)
 
+    def written(self) -> list[Any]:
+        """As a snapshot has it."""
+        return [*self[:3], [list(pair) for pair in self.scores.items()]]
+
+    @classmethod
+    def read(cls, written: Any) -> Chosen | None:
+        """What written() returned, or None."""
+        if written is None:
+            return None
+        names, model, reason, scores = written
+        return cls(names, model, reason, {str(name): float(score) for name, score in scores})
+
 
 class Rows(NamedTuple):
     """The last rows.
@@ -65,8 +80,39 @@ class Rows(NamedTuple):
     missed: FloatArray
 
 
+class Task(NamedTuple):
+    """What is being built from the rows so far, part by part.
+
+    Args:
+        start: the row after which it began.
+        begin: the row after which the rows begin that it is built from.
+        dues: rows after which the parts that are still to come are taken over, one after each.
+        parts: those parts, by names.
+    """
+
+    start: int
+    begin: int
+    dues: tuple[int, ...]
+    parts: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def until(cls, due: int, start: int, begin: int, parts: Sequence[Sequence[str]]) -> Task:
+        """Parts that are taken over one after the other, the last one after the row that is due."""
+        dues = tuple(start + (i + 1) * (due - start) // len(parts) for i in range(len(parts)))
+        return cls(start, begin, dues, tuple(tuple(names) for names in parts))
+
+    @property
+    def rest(self) -> Task | None:
+        """Without the first part; None: nothing is left."""
+        return self._replace(dues=self.dues[1:], parts=self.parts[1:]) if self.parts[1:] else None
+
+
 class Staged(Quick):
-    """A stream model that keeps its last rows, and is built anew or changed after some of them."""
+    """A stream model that keeps its last rows, and is built anew or changed after some of them.
+
+    What takes long is built in the background from the rows up to one row, and taken over after a later one, with
+    what came in between: the numbers are the same however long it takes.
+    """
 
     _bounded = True
     _model: Calibrated  # that predicts
@@ -75,6 +121,10 @@ class Staged(Quick):
     _kept: FloatArray
     _seen: np.ndarray  # (1,) rows so far
     chosen: Chosen | None = None
+    _background: bool = True  # whether a thread builds; if not, it is done when it is due
+    _task: Task | None = None  # what is being built
+    _jobs: tuple[background.Job[Any], ...] = ()  # its parts; none before the thread has them
+    _next: float = -1  # the next row after which something changes; -1: not known at present
     doing: Callable[[str], None] = staticmethod(lambda _: None)  # told what takes seconds
 
     # What a staged model has to provide.
@@ -84,12 +134,16 @@ class Staged(Quick):
         """What predicts from the first row on."""
 
     @abc.abstractmethod
-    def _before_change(self, n: int) -> int:
-        """How many of the next n rows come before something may change."""
+    def _changes_after(self, row: int) -> float:
+        """The first row after this one after which something changes."""
 
     @abc.abstractmethod
     def _change(self) -> None:
         """Change what is due after the rows so far."""
+
+    @abc.abstractmethod
+    def _works(self, task: Task) -> list[Callable[[], Any]]:
+        """How each part of a task is built, in a thread that sees no change of this model."""
 
     def _watch(self, X: FloatArray, y: FloatArray, mean: FloatArray) -> None:
         """See rows, their targets and what was predicted of them, before they are kept."""
@@ -102,6 +156,7 @@ class Staged(Quick):
             self._model, self._seen = self._first(d), np.zeros(1, dtype=np.int64)
         else:  # rows have come, but no target
             kept[:, : d + 1] = self._kept[:, : d + 1]
+            self._jobs = ()
         self._kept = kept
         self._model._prepare(Shape(d, p, scalar=False, certain=True))
 
@@ -119,8 +174,21 @@ class Staged(Quick):
             start = stop
         return self._said(joined(predictions)) if report else None
 
+    def _next_change(self) -> float:
+        """The next row after which something changes."""
+        if self._next < 0:
+            self._next = self._changes_after(int(self._seen[0]))
+        return self._next
+
+    def _before_change(self, n: int) -> int:
+        """How many of the next n rows come before something may change."""
+        return int(min(n, self._next_change() - int(self._seen[0])))
+
+    def _changes_next(self) -> bool:
+        return int(self._seen[0]) + 1 == self._next_change()
+
     def _may_fail(self) -> bool:
-        return self._before_change(2) == 1 or super()._may_fail()
+        return self._changes_next() or super()._may_fail()
 
     def _quick(self) -> bool:
         return self._d is not None and not self._may_fail() and self._model._quick()
@@ -136,7 +204,7 @@ class Staged(Quick):
 
     def _keep(self, X: FloatArray, Y: FloatArray | None, mean: FloatArray, conditions: FloatArray | None) -> None:
         """Keep rows that were predicted and learned; change what is due after them."""
-        n = len(X)
+        n, due = len(X), self._next_change()
         targets = np.full_like(mean, np.nan) if Y is None else Y
         self._watch(X, targets[:, 0], mean[:, 0])
         last, kept, (d, p) = int(self._seen[0]) + n, min(n, self._room), (X.shape[1], mean.shape[1])
@@ -147,13 +215,38 @@ class Staged(Quick):
         self._kept[where, d + 1 : d + 1 + p] = targets[n - kept :]
         self._kept[where, d + 1 + p :] = (targets - mean)[n - kept :]
         self._seen[0] = last
-        if self._before_change(0) == 0:
+        if last == due:
             self._change()
+            self._next = -1
+        if self._task is not None and self._background and not self._jobs:
+            self._jobs = background.started(self._works(self._task))
 
-    def _last_rows(self, n: int) -> Rows:
-        """The last n rows that are kept, oldest first."""
-        seen, d, p = int(self._seen[0]), self._d or 0, self._p or 1
-        kept = self._kept[np.arange(seen - min(n, seen, self._room), seen) % self._room]
+    @property
+    def _due(self) -> int:
+        """The row after which the next part of what is being built is taken over; -1: there is none."""
+        return -1 if self._task is None else self._task.dues[0]
+
+    def _taken(self) -> tuple[Any, Rows]:
+        """The next part of what is being built, and the rows since it began, which it has not learned."""
+        task: Any = self._task
+        try:
+            built = self._jobs[0].result() if self._jobs else self._works(task)[0]()
+        except Exception as error:
+            error.add_note(f"{type(self).__name__} met this when it built models from its first {task.start:,} rows.")
+            raise
+        self._task, self._jobs = task.rest, self._jobs[1:]
+        return built, self._rows_between(task.start, int(self._seen[0]))
+
+    def _aside(self) -> Self:
+        """The same model for another thread, which does not see what becomes of this one."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def _rows_between(self, start: int, stop: int) -> Rows:
+        """Rows that came after so many, as far as they are kept, oldest first."""
+        d, p, start = self._d or 0, self._p or 1, max(start, int(self._seen[0]) - self._room)
+        kept = self._kept[np.arange(start, stop) % self._room]
         X, time, targets, missed = kept[:, :d], kept[:, d], kept[:, d + 1 : d + 1 + p], kept[:, d + 1 + p :]
         return Rows(X, targets.copy(), time if self._needs_time else None, missed)
 
@@ -188,19 +281,19 @@ class Staged(Quick):
         return {"kept": self._kept, "seen": self._seen}
 
     def _structure(self) -> dict[str, Any]:
-        chosen = None if self.chosen is None else [self.chosen.names, self.chosen.model, self.chosen.reason]
-        scores = {} if self.chosen is None else self.chosen.scores
-        own = {"model": self._model.clone(), "chosen": chosen, "scores": [list(pair) for pair in scores.items()]}
+        own = {"model": self._model.clone(), "chosen": None if self.chosen is None else self.chosen.written()}
+        own["task"] = None if self._task is None else list(self._task)
         return own | super()._structure()
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
-        model, chosen = structure["model"], structure["chosen"]
+        model = structure["model"]
         if not isinstance(model, Calibrated):
             raise SnapshotError(f"the snapshot's model must be a Calibrated one; it is {model!r}")
         self._model = model
         self._model._prepare(self._model_shape())
-        scores = {str(name): float(score) for name, score in structure["scores"]}
-        self.chosen = None if chosen is None else Chosen(chosen[0], chosen[1], chosen[2], scores)
+        self.chosen = Chosen.read(structure["chosen"])
+        self._next = -1
+        self._task = None if structure["task"] is None else _task_of(*structure["task"])
         super()._rebuild(structure)
 
     def _model_shape(self) -> Shape:
@@ -208,6 +301,8 @@ class Staged(Quick):
 
     def _check_restored(self) -> None:
         require("rows seen", self._seen, at_least=0)
+        if self._task is not None:
+            require("rows seen", self._seen, at_least=self._task.start, at_most=self._due - 1)
         super()._check_restored()
 
     def _empty(self) -> Prediction:
@@ -250,6 +345,27 @@ class Staged(Quick):
     @property
     def last_change(self) -> Change:
         return self._shown().last_change
+
+
+def _task_of(start: Any, begin: Any, dues: Any, parts: Any) -> Task:
+    """A task as a snapshot has it, in lists."""
+    names = tuple(tuple(str(name) for name in part) for part in parts)
+    task = Task(int(start), int(begin), tuple(int(due) for due in dues), names)
+    if not task.dues or len(task.dues) != len(names) or not 0 <= task.begin <= task.start <= min(task.dues):
+        raise SnapshotError(f"the snapshot's task cannot be of a stream: {task}")
+    return task
+
+
+def innermost(model: StreamModel) -> StreamModel:
+    """The model in the middle of wrappers, as they were given it."""
+    while isinstance(model, Wrapper):
+        model = model._pristine
+    return model
+
+
+def first_rows(n: int, least: int = FEWEST) -> int:
+    """Of n rows, how many what changes after them is built from; at least so many, where there are as many."""
+    return min(n, max(least, int(BUILT_FROM * n)))
 
 
 def hyperparameters(model: StreamModel, X: FloatArray, Y: FloatArray) -> FullGP | SSGPR | None:

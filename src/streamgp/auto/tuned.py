@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
-from streamgp.auto.staged import FEWEST, Chosen, Staged, hyperparameters
+from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, hyperparameters, innermost
 from streamgp.contract.model import Health, StreamModel
 from streamgp.settings import FloatArray, number, switch, whole
 from streamgp.tuning.tune import with_hyperparameters
@@ -20,8 +23,9 @@ class Tuned(Staged):
     """A stream model in standard units, calibrated, and tuned on its first rows.
 
     It predicts from the first row on with the hyperparameters it was given. After a fifth of the warm-up, and again at
-    its end, hyperparameters are found by the evidence of the rows so far, and a new model learns these rows. With
-    ``drift`` it notices when its errors grow, and forgets.
+    its end, a new model takes over that has learned all rows so far. Its hyperparameters are found by the evidence of
+    the first four fifths of them, in the background while the others are answered. With ``drift`` it notices when its
+    errors grow, and forgets.
 
     Args:
         model: the stream model, which has learned nothing, for inputs and targets in standard units.
@@ -31,6 +35,7 @@ class Tuned(Staged):
         drift: whether to look for changes, if the model can forget.
         screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize).
         made_up: first rows whose inputs are not to be built upon, such as lags from before the first target.
+        background: whether a thread tunes while rows are answered; the numbers are the same.
 
     Example:
         >>> import numpy as np
@@ -54,6 +59,7 @@ class Tuned(Staged):
         drift: bool = True,
         screen: bool = True,
         made_up: int = 0,
+        background: bool = True,
     ) -> None:
         if not isinstance(model, StreamModel) or model.rows_seen:
             raise TypeError(f"model must be a stream model such as KRLST() that has learned nothing; got {model!r}")
@@ -61,7 +67,10 @@ class Tuned(Staged):
         self._level = number("level", level, above=0)
         self._warmup = self._room = whole("warmup", warmup, at_least=10)
         self._tune, self._drift, self._made_up = tune, drift, whole("made_up", made_up, at_least=0)
-        self._stages = max(10, warmup // EARLY), warmup
+        self._background = switch("background", background)
+        early = max(10, warmup // EARLY)
+        # After how many rows a model is built that takes over after how many.
+        self._starts = {first_rows(early): early, max(early, first_rows(warmup)): warmup}
         self._needs_time, self._shared, self._observes = model._needs_time, model._shared, model._observes
         self._without_inputs, self._feeds_itself = model._without_inputs, model._feeds_itself
         self._screens = switch("screen", screen) and self._observes == "numbers"
@@ -86,7 +95,7 @@ class Tuned(Staged):
         return super().health._replace(fill_values=0 if self._d is None else outliers.refused(self._screen))
 
     def _first(self, d: int) -> Calibrated:
-        return self._wrapped(self._prototype.clone(), self._stages[0])
+        return self._wrapped(self._prototype.clone(), max(10, self._warmup // EARLY))
 
     def _wrapped(self, model: StreamModel, first_rows: int) -> Calibrated:
         """A model for rows as they come, in the units of the first rows."""
@@ -95,25 +104,43 @@ class Tuned(Staged):
             whole = DriftAware(whole)
         return Calibrated(whole, level=self._level)
 
-    def _before_change(self, n: int) -> int:
-        seen = int(self._seen[0])
-        if n == 0:
-            return 0 if seen in self._stages else 1
-        return min([n, *(stage - seen for stage in self._stages if stage > seen)])
+    def _changes_after(self, row: int) -> float:
+        return min((at for at in (self._due, *self._starts) if at > row), default=np.inf)
 
     def _change(self) -> None:
-        """Build the model anew on the rows so far."""
-        rows = self._last_rows(self._warmup)
+        """Build the model anew on the rows so far, or let it take the place of the old one."""
+        seen = int(self._seen[0])
+        self._exchange(seen)
+        if seen in self._starts:
+            if self._tune:
+                self.doing(f"tuning {type(self._prototype).__name__} on {seen:,} rows")
+            self._task, self._jobs = Task.until(self._starts[seen], seen, 0, [()]), ()
+            self._exchange(seen)
+
+    def _exchange(self, seen: int) -> None:
+        """Take over a model that is due."""
+        if self._due == seen:
+            built, since = self._taken()
+            self._model = built.copy()
+            if len(since.Y):
+                self._model.learn_many(since.X, since.Y, time=since.time)
+            if seen == self._warmup:
+                process = innermost(self._model)
+                self.chosen = Chosen([type(process).__name__], repr(process), "as requested", {})
+
+    def _works(self, task: Task) -> list[Callable[[], Calibrated]]:
+        return [partial(self._aside()._built, self._rows_between(task.begin, task.start))]
+
+    def _built(self, rows: Rows) -> Calibrated:
+        """A model with hyperparameters of these rows, which has learned them."""
         # Made-up lags are enough for a first guess, but not to be built upon.
         if len(rows.Y) - self._made_up >= FEWEST:
             rows.Y[: self._made_up] = np.nan
         built = self._prototype.clone()
         if self._tune and np.count_nonzero(~np.isnan(rows.Y).any(axis=1)) >= FEWEST:
-            self.doing(f"tuning {type(built).__name__} on {len(rows.Y):,} rows")
             batch = hyperparameters(built, rows.X, rows.Y)
             built = built if batch is None else with_hyperparameters(built, batch)
-        if len(rows.Y) == self._warmup:
-            self.chosen = Chosen([type(built).__name__], repr(built), "as requested", {})
-        self._model = self._wrapped(built, len(rows.Y))
-        self._model._prepare(self._model_shape())
-        self._model.learn_many(rows.X, rows.Y, time=rows.time)
+        model = self._wrapped(built, len(rows.Y))
+        model._prepare(self._model_shape())
+        model.learn_many(rows.X, rows.Y, time=rows.time)
+        return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +10,13 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 
 from streamgp.batch.model import KernelModel
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
-from streamgp.settings import FloatArray
+from streamgp.process.mean import MeanSetting, values
+from streamgp.recipes.soh2014 import SOGP
+from streamgp.settings import FloatArray, whole
 from streamgp.vocabulary import Jitter, OneNoise, ShortLengthscale, ShortVariance
+
+WORTH_SAYING = 1e-6  # of the targets' standard deviation, and of the width of error bars
+COMPARED = 500  # rows, evenly spread, at which a stream model is compared with the exact one
 
 
 class Exact(NamedTuple):
@@ -73,8 +79,48 @@ class FullGP(KernelModel):
         variance: ShortVariance = None,
         noise: OneNoise = 0.01,
         jitter: Jitter = 0.0,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(kernel, lengthscale, variance, noise, jitter)
+        self._mean = mean
+
+    def _prior(self, X: FloatArray) -> FloatArray:
+        """The prior mean of rows, (n, 1) or (n, p)."""
+        return np.zeros((len(X), 1)) if self._mean is None else values(self._mean, X, self._outputs)
+
+    def online(self, capacity: int | None = None) -> SOGP:
+        """Return a stream model with the same prior and the same posterior, which keeps learning.
+
+        Args:
+            capacity: most basis points; None: room for every row of the fit, and none more. With less than that the
+                scores of the basis points decide which stay, and a warning says what it costs.
+        """
+        solution = self._learned()
+        X: FloatArray = solution.X
+        if X.ndim == 3:
+            raise ValueError(
+                "a model fitted to windows has no rows to go on from: build a SOGP(depth=...) of its kernel"
+            )
+        Y = solution.L @ solution.z + self._prior(X)
+        room = len(X) if capacity is None else whole("capacity", capacity)
+        settings = {"noise": solution.noise, "jitter": self._jitter, "mean": self._mean}
+        model = SOGP(solution.kernel, capacity=room, novelty=0.0, **settings)
+        model.learn_many(X, Y[:, 0] if self._scalar else Y)
+        self._say_loss(model, X)
+        return model
+
+    def _say_loss(self, model: SOGP, X: FloatArray) -> None:
+        at = X[np.unique(np.linspace(0, len(X) - 1, COMPARED).astype(int))]
+        exact, kept = self.predict(at), model.predict_many(at)
+        off = float(np.sqrt(np.mean((kept.mean - exact.mean) ** 2) / np.var(exact.mean))) if len(at) > 1 else 0.0
+        wider = float(np.sqrt(np.mean(kept.std**2) / np.mean(exact.std**2)))
+        if model.size < len(X) and max(off, abs(wider - 1.0)) > WORTH_SAYING:
+            warnings.warn(
+                f"{model.size} of {len(X)} rows stay as basis points: at the rows of the fit the means differ from the "
+                f"exact ones by {off:.2g} of their standard deviation, and the error bars are {wider:.4g} times as "
+                "wide. A larger capacity keeps more",
+                stacklevel=3,
+            )
 
     def prior_variance(self, kernel: Kernel | None = None) -> float:
         """Return the prior variance of the function, averaged over the rows that were fitted.
@@ -86,7 +132,7 @@ class FullGP(KernelModel):
         return float(np.mean((solution.kernel if kernel is None else kernel).diagonal(solution.X)))
 
     def _solve(self, values: FloatArray, free: FloatArray, X: FloatArray, Y: FloatArray) -> Exact:
-        return solve(*self._bound(values, X), self._jitter, X, Y)
+        return solve(*self._bound(values, X), self._jitter, X, Y - self._prior(X))
 
     def _gradient(self, solution: Exact, X: FloatArray, Y: FloatArray) -> FloatArray:
         return gradient(solution, self._jitter)
@@ -94,4 +140,4 @@ class FullGP(KernelModel):
     def _predict(self, solution: Exact, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, V = project(solution, X)
         prior = (1.0 + self._jitter) * solution.kernel.diagonal(X)
-        return mean, np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)
+        return mean + self._prior(X), np.clip(prior - np.sum(V * V, axis=0), 0.0, prior)

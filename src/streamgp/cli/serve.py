@@ -35,6 +35,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
+    webhook: Annotated[str, typer.Option(metavar="URL", help="Where each alarm is posted to, as JSON.")] = "",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
@@ -50,6 +51,7 @@ def serve(
             limits,
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
+            webhook=webhook,
         )
 
 

@@ -282,16 +282,16 @@ def packed(prediction: Prediction, p: int) -> FloatArray:
     parts: list[FloatArray] = []
 
     def keep(part: FloatArray) -> FloatArray:
-        parts.append(np.broadcast_to(part, (len(part), p)))
+        parts.append(part if part.shape[1] == p else np.repeat(part, p, axis=1))
         return part
 
     prediction._bare()._each(keep)
-    return np.hstack(parts)
+    return np.concatenate(parts, axis=1)
 
 
 def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:
     """The prediction of which packed() gave these numbers, of the same kind as another one."""
-    parts = iter(np.split(numbers, numbers.shape[1] // p, axis=1))
+    parts = (numbers[:, start : start + p] for start in range(0, numbers.shape[1], p))
     return like._each(lambda _: np.ascontiguousarray(next(parts)))
 
 

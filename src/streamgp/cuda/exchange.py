@@ -61,6 +61,7 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
         "forgetting other than by rows and back to the prior": model._needs_time or model._forgetting.injects,
         "adapt=": model._adapt is not None,
         "estimate_power=True": model._estimate_power,
+        "mean=": model._mean is not None,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
         "noise=0": model._least_squares,
         f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (

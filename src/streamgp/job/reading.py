@@ -70,7 +70,7 @@ class ReadableRun:
     def is_calm(self, rows: int) -> bool:
         """Whether so many more rows are learned without anything being built, tuned or learned again."""
         look = self.screening.next_look(self.rows)
-        return self._staged._before_change(rows + 1) > rows and not 0 < look <= rows
+        return self._staged._next_change() > self._staged.rows_seen + rows and not 0 < look <= rows
 
     @property
     def chosen(self) -> Chosen | None:

@@ -1,6 +1,6 @@
 """Covariance functions: values that add and multiply, evaluated and differentiated by one compiled program."""
 
-from streamgp.kernels.algebra import Kernel, KernelSetting, Product, Sum
+from streamgp.kernels.algebra import Kernel, KernelSetting, Product, Sum, scaled
 from streamgp.kernels.recursive import RecursiveSquaredExponential
 from streamgp.kernels.stationary import (
     Constant,
@@ -27,4 +27,5 @@ __all__ = [
     "Sum",
     "Trend",
     "described_kernel",
+    "scaled",
 ]

@@ -284,6 +284,16 @@ class Constant(LeafKernel):
         return [("variance", self.variance)]
 
 
+def scaled(kernel: Kernel, factor: float) -> Kernel:
+    """The kernel times a number, which goes into its variances."""
+    if isinstance(kernel, Sum):
+        return Sum(scaled(kernel.left, factor), scaled(kernel.right, factor))
+    if isinstance(kernel, Product):
+        return Product(scaled(kernel.left, factor), kernel.right)
+    leaf: Any = kernel
+    return kernel.replaced(variance=factor * leaf.variance)
+
+
 def _checked(name: str, value: Any) -> Kernel:
     if not isinstance(value, Kernel):
         raise TypeError(f"{name} must be a kernel such as SquaredExponential(lengthscale=1.0); got {value!r}")

@@ -25,6 +25,7 @@ from streamgp.kernels.temporal import COORDINATES, BesideInputs, components
 from streamgp.kernels.temporal import hyperparameters as temporal_hyperparameters
 from streamgp.linalg import triangular
 from streamgp.process import features as feature_kinds
+from streamgp.process import mean as prior_mean
 from streamgp.process import memory as memory_part
 from streamgp.process import observation, slopes, stream, temporal
 from streamgp.process.adapt import sngd
@@ -35,6 +36,7 @@ from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws, Function, Pasts
 from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting, chosen
 from streamgp.process.likelihood import refuse as refuse_targets
+from streamgp.process.mean import Mean, MeanSetting
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
@@ -104,8 +106,9 @@ class OnlineGP(MemoryModel):
             ),
         ] = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
-        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time)
+        self._compose(features, memory, noise, budget, forgetting, adapt, outputs, form, likelihood, time, mean)
 
     _batch = 1
     _estimate_power = False
@@ -125,6 +128,7 @@ class OnlineGP(MemoryModel):
         form: str | None = None,
         likelihood: Likelihood | None = None,
         time: Kernel | None = None,
+        mean: Mean | None = None,
     ) -> None:
         """Check the parts against each other and compile the layout."""
         self._likelihood = chosen(noise, likelihood)
@@ -171,6 +175,9 @@ class OnlineGP(MemoryModel):
             )
         if self._factored and fades:
             raise ValueError('form="cholesky" cannot go back to the prior; use Injection(...) or form="covariance"')
+        self._mean = mean
+        if mean is not None:
+            self._check_mean()
         self._adapt = None if adapt is None else _part("adapt", adapt, SNGD, "SNGD(interval=25)")
         self._one_step = self._adapt is None
         if self._adapt is not None:
@@ -206,6 +213,13 @@ class OnlineGP(MemoryModel):
         for why, is_so in cannot.items():
             if is_so:
                 raise ValueError(f"{why} with likelihood={self._likelihood!r}")
+
+    def _check_mean(self) -> None:
+        self._direct = False
+        if self._likelihood.targets != "numbers":
+            raise ValueError(f"mean is taken from the targets, and {self._likelihood.targets} have none: use mean=None")
+        if self._memory.feeds_back:
+            raise ValueError("feedback puts targets into the reservoir, not what is above the mean: use feedback=None")
 
     def _check_temporal(self) -> None:
         """A kernel over time needs a covariance between its coordinates and the weights, row by row."""
@@ -373,6 +387,9 @@ class OnlineGP(MemoryModel):
     ) -> Prediction | None:
         if Y is not None and self._observes != "numbers":
             self._refuse_targets(Y, many=len(X) > 1)
+        prior = self._prior_mean(X)
+        if Y is not None and prior is not None:
+            Y = Y - prior
         out = np.empty((len(self._no_predictions), len(X))) if report else self._no_predictions
         targets = self._no_targets if Y is None else Y
         given = self._no_conditions if conditions is None else conditions
@@ -383,7 +400,14 @@ class OnlineGP(MemoryModel):
             status, lane, at = run(records, buffers, *lanes, X, targets, given, out, lane, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return self._prediction(out) if report else None
+        return self._above(prior, self._prediction(out)) if report else None
+
+    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
+        return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
+
+    def _above(self, prior: FloatArray | None, prediction: Prediction) -> Prediction:
+        # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
+        return prediction if prior is None else prediction._moved(prior, 1.0)
 
     def _refuses_free_run(self) -> str:
         if not math.isnan(self._likelihood.noise_ratio):
@@ -442,6 +466,10 @@ class OnlineGP(MemoryModel):
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        return self._above(self._prior_mean(X), self._predict_function(X, conditions))
+
+    def _predict_function(self, X: FloatArray, conditions: FloatArray | None) -> Prediction:
+        """What the process adds to the prior mean."""
         out = self._room_for(len(X))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         given = self._no_conditions if conditions is None else conditions
@@ -462,11 +490,14 @@ class OnlineGP(MemoryModel):
         slopes.run(self._numbers.records, self._numbers.buffers, X, given, out, by_mean, by_variance)
         if not self.has_variance:
             by_variance[:] = np.nan
-        return self._with_components(out)._with_gradients(by_mean, by_variance)
+        if callable(self._mean):
+            by_mean += prior_mean.slopes(self._mean, X, p)
+        return self._above(self._prior_mean(X), self._with_components(out))._with_gradients(by_mean, by_variance)
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
-        if not isinstance(kernel, SquaredExponential) or self._recalls_rows() or not (gaussian and self.has_variance):
+        exact = isinstance(kernel, SquaredExponential) and not (self._recalls_rows() or callable(self._mean))
+        if kernel is None or not (exact and gaussian and self.has_variance):
             return super()._uncertain(X, P, conditions)
         function, d = Function(self), X.shape[1]
         named = kernel.hyperparameters(self._state.parameters, d)
@@ -475,7 +506,8 @@ class OnlineGP(MemoryModel):
             M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
         times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
         mean, total = moments(function, X[0], P, M, variance, times)
-        return Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
+        prediction = Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
+        return self._above(self._prior_mean(X), prediction)
 
     def _room_for(self, n: int) -> FloatArray:
         """Room for the predictions of n rows, and for their components."""
@@ -505,13 +537,16 @@ class OnlineGP(MemoryModel):
         return p, (len(self._no_predictions) - p) // 2
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        return Draws(self, count, steps)
+        within, mean = Draws(self, count, steps), self._mean
+        return within if mean is None else prior_mean.Above(within, lambda X: prior_mean.values(mean, X, self._p or 1))
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
             return super()._joint(X)
         times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
-        return Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times))
+        joint = Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times))
+        prior = self._prior_mean(X)
+        return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
 
     def _later(self, times: FloatArray) -> FloatArray:
         """Times at which to predict: NaN is one after the last row."""

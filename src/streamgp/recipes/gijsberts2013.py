@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
+from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -58,6 +59,7 @@ class ISSGPR(OnlineGP):
             ),
         ] = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Fourier(
@@ -76,6 +78,7 @@ class ISSGPR(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
     @classmethod
@@ -116,6 +119,7 @@ class IRFRR(OnlineGP):
         outputs: Outputs = "shared",
         order: SpectralOrder = None,
         orthogonal: Orthogonal = False,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Fourier(
@@ -131,4 +135,5 @@ class IRFRR(OnlineGP):
             noise=noise,
             form=form,
             outputs=outputs,
+            mean=mean,
         )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from streamgp.contract.freerun import Mapped, Step, Trajectories
-from streamgp.contract.joint import JointPrediction
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.saved import Shape
 from streamgp.kernels import KernelSetting, SquaredExponential, described_kernel
 from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Basis
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
-from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.mean import MeanSetting
+from streamgp.process.onlinegp import SLACK, Adapt, OnlineGP
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
 
@@ -43,14 +42,7 @@ class RecursiveGP(OnlineGP):
         noise: Noise = DEFAULT_NOISE,
         likelihood: LikelihoodSetting = None,
         jitter: Jitter = 0.0,
-        mean: Annotated[
-            Callable[[FloatArray], Any] | None,
-            Setting(
-                "prior mean, a function of (n, d) rows that returns n numbers; None: 0; it is not saved: "
-                "load(path, mean=f)",
-                "unit of the target",
-            ),
-        ] = None,
+        mean: MeanSetting = None,
         batch: Annotated[
             int,
             Setting(
@@ -64,12 +56,6 @@ class RecursiveGP(OnlineGP):
         adapt: Adapt = None,
         time: BesideInputs = None,
     ) -> None:
-        if mean is not None and not callable(mean):
-            raise TypeError(f"mean must be a function of (n, d) rows or None; got {mean!r}")
-        if mean is not None and likelihood is not None and likelihood.targets != "numbers":
-            raise ValueError(f"mean is taken from the targets, and {likelihood.targets} have none: use mean=None")
-        self._mean = mean
-        self._direct = mean is None
         self._batch = batch
         kernel = described_kernel(kernel, lengthscale=lengthscale, variance=variance)
         self._compose(
@@ -80,6 +66,7 @@ class RecursiveGP(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
     def insert(self, points: Any) -> None:
@@ -108,55 +95,37 @@ class RecursiveGP(OnlineGP):
             grown._numbers.counters["points"] = len(old) + len(new)
         self.__dict__.update(grown.__dict__)
 
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        prior = self._prior_mean(X)
-        prediction = super()._advance(X, Y if Y is None or prior is None else Y - prior, report, conditions)
-        return self._above(prior, prediction)
+    def start_from(self, mean: Any, covariance: Any) -> None:
+        """Take over what is known of the function at the basis points, in place of all that was learned.
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        prediction = self._above(self._prior_mean(X), super()._predict(X, conditions))
-        assert prediction is not None
-        return prediction
-
-    def _above(self, prior: FloatArray | None, prediction: Prediction | None) -> Prediction | None:
-        # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
-        if prior is None or prediction is None:
-            return prediction
-        return prediction._moved(prior, 1.0)
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        within = super()._trajectories(count, steps)
-        return within if self._mean is None else _Above(within, self)
-
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        joint, prior = super()._joint(X, conditions), self._prior_mean(X)
-        return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
-
-    def _prior_mean(self, X: FloatArray) -> FloatArray | None:
-        if self._mean is None:
-            return None
-        values = np.asarray(self._mean(X.copy()), dtype=np.float64)
-        if values.shape not in ((len(X),), (len(X), 1), (len(X), self._p)) or not np.all(np.isfinite(values)):
+        Args:
+            mean: (m,) means of the function there.
+            covariance: (m, m) their covariance.
+        """
+        points = self._features.points
+        assert points is not None
+        m = len(points)
+        known, S = np.asarray(mean, dtype=np.float64), real_matrix("covariance", covariance, f"({m}, {m})")
+        if known.shape != (m,) or S.shape != (m, m):
             raise ValueError(
-                f"mean must return one finite number for each of the {len(X)} rows; "
-                f"got an array of shape {values.shape}"
+                f"mean must have shape ({m},) and covariance ({m}, {m}), as there are {m} basis points; got "
+                f"{known.shape} and {S.shape}"
             )
-        return values.reshape(len(X), -1)
-
-
-class _Above(Mapped):
-    """Trajectories above the prior mean."""
-
-    def __init__(self, within: Trajectories, model: RecursiveGP) -> None:
-        super().__init__(within)
-        self._model = model
-
-    def _map(self, X: FloatArray, step: Step) -> tuple[FloatArray, FloatArray, FloatArray]:
-        prior = self._model._prior_mean(X)
-        assert prior is not None
-        return np.broadcast_to(prior, step.mean.shape), np.ones(1), step.noise
+        fresh = self.clone()
+        fresh._prepare(Shape(points.shape[1], 1, scalar=True, certain=True))
+        prior, R = fresh._prior_mean(points), fresh._state.factor
+        # Whitened values w = R^-T f(B).
+        fresh._state.mu[:, 0] = solve_triangular(R, known if prior is None else known - prior[:, 0], trans="T")
+        half = solve_triangular(R, S, trans="T")
+        S = solve_triangular(R, half.T, trans="T")
+        values, vectors = np.linalg.eigh(0.5 * (S + S.T))
+        if values[0] < -SLACK or values[-1] > 1.0 + SLACK:
+            raise ValueError(
+                "covariance must lie between 0 and the prior's, which data can only narrow; in units of the prior its "
+                f"variances are from {values[0]:.3g} to {values[-1]:.3g}"
+            )
+        fresh._state.covariance[0] = np.tril(vectors * np.clip(values, 0.0, 1.0) @ vectors.T)
+        self.__dict__.update(fresh.__dict__)
 
 
 def grid(low: Any, high: Any, points: Any) -> FloatArray:

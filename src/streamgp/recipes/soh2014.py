@@ -10,6 +10,7 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Linear
 from streamgp.process.forgetting import Injection, forgetting_of
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
+from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import ReservoirSetting, Window, described_reservoir
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -73,6 +74,7 @@ class SOGP(OnlineGP):
         outputs: Outputs = "shared",
         adapt: Adapt = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
@@ -83,6 +85,7 @@ class SOGP(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
 
@@ -123,6 +126,7 @@ class OESGP(OnlineGP):
         outputs: Outputs = "shared",
         adapt: Adapt = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),
@@ -142,6 +146,7 @@ class OESGP(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
 
@@ -182,6 +187,7 @@ class OIESGP(OnlineGP):
         outputs: Outputs = "shared",
         adapt: Adapt = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(
@@ -201,6 +207,7 @@ class OIESGP(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
 
@@ -237,6 +244,7 @@ class RLSESN(OnlineGP):
         feedback: Feedback = None,
         seed: Seed = 0,
         outputs: Outputs = "shared",
+        mean: MeanSetting = None,
     ) -> None:
         # [soh2014] Eq. (6) has noise 1; with noise s and P = s I / delta the means are the same.
         self._compose(
@@ -254,4 +262,5 @@ class RLSESN(OnlineGP):
             noise=noise,
             forgetting=forgetting_of(Injection, forgetting, half_life, default=1.0),
             outputs=outputs,
+            mean=mean,
         )

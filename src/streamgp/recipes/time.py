@@ -12,6 +12,7 @@ from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
 from streamgp.contract.joint import JointPrediction
+from streamgp.contract.lanes import ALONE
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Stackable
@@ -69,17 +70,10 @@ class TimeGP(Stackable):
         _refuse_inputs(d)
         before = None if self._d is None else self._numbers
         table, feature = temporal.tabulated(self._components)
-        symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
-        numbers = Numbers(temporal.LAYOUT, symbols, {"noise": self._noise})
-        state, work = numbers.state, numbers.work
-        state.covariance[:] = np.eye(feature.size)
-        state.clock[:] = np.nan
-        state.last_target[:] = np.nan
-        work.prepared[:] = np.nan
-        work.feature[:], work.table[:] = feature, table
+        numbers = _at_prior(table, feature, self._noise, p)
         if before is not None:  # rows have come, but no target
             numbers.counters["rows_seen"] = before.counters["rows_seen"]
-            state.clock[1] = before.state.clock[1]
+            numbers.state.clock[1] = before.state.clock[1]
         self._numbers = numbers
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -248,6 +242,31 @@ class TimeGP(Stackable):
 def _times(conditions: FloatArray | None, n: int) -> FloatArray:
     """The times of rows, NaN where they come one after the last."""
     return np.full(n, np.nan) if conditions is None else np.ascontiguousarray(conditions[:, TIME])
+
+
+def _at_prior(table: FloatArray, feature: FloatArray, noise: float, p: int) -> Numbers:
+    """A posterior that has learned nothing, of blocks and features as compiled code reads them."""
+    symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
+    numbers = Numbers(temporal.LAYOUT, symbols, {"noise": noise})
+    state, work = numbers.state, numbers.work
+    state.covariance[:] = np.eye(feature.size)
+    state.clock[:] = np.nan
+    state.last_target[:] = np.nan
+    work.prepared[:] = np.nan
+    work.feature[:], work.table[:] = feature, table
+    return numbers
+
+
+def innovations(
+    table: FloatArray, feature: FloatArray, noise: float, times: FloatArray, Y: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """What the rows before do not tell of each of (n, p) targets, and its variance, (n,)."""
+    compile_now(temporal.run)
+    p = Y.shape[1]
+    numbers, out = _at_prior(table, feature, noise, p), np.empty((p + 1, len(Y)))
+    own = np.empty((0, NOISE + 1))
+    temporal.run(numbers.records, numbers.buffers, *ALONE, times, np.ascontiguousarray(Y), own, out)
+    return Y - out[:p].T, out[p] + noise
 
 
 def _refuse_inputs(d: int) -> None:

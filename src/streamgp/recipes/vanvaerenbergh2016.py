@@ -10,6 +10,7 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis
 from streamgp.process.forgetting import BackToPrior, Injection, forgetting_of
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
+from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting, one_of
@@ -69,12 +70,14 @@ class KRLS(OnlineGP):
                 "counts it as noise, so that a full dictionary does not become sure of what it cannot express"
             ),
         ] = "dtc",
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=novelty, absorb=absorb, evict="never"),
+            mean=mean,
         )
 
 
@@ -117,6 +120,7 @@ class KRLST(OnlineGP):
         ] = False,
         adapt: Adapt = None,
         time: BesideInputs = None,
+        mean: MeanSetting = None,
     ) -> None:
         self._estimate_power = bool(estimate_power)
         self._compose(
@@ -129,6 +133,7 @@ class KRLST(OnlineGP):
             adapt=adapt,
             outputs=outputs,
             time=time,
+            mean=mean,
         )
 
 
@@ -152,12 +157,14 @@ class SWKRLS(OnlineGP):
         capacity: Kept = 100,
         noise: Regularization = 0.01,
         depth: Depth = 1,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="oldest", removal="discard"),
+            mean=mean,
         )
 
 
@@ -181,10 +188,12 @@ class FBKRLS(OnlineGP):
         capacity: Kept = 100,
         noise: Regularization = 0.01,
         depth: Depth = 1,
+        mean: MeanSetting = None,
     ) -> None:
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance)),
             memory=Window(depth),
             noise=noise,
             budget=Budget(capacity, novelty=0.0, evict="error", removal="discard"),
+            mean=mean,
         )

@@ -11,11 +11,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,15 +23,18 @@ from msgspec import Struct
 
 from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
-from streamgp.serve import events
+from streamgp.serve import events, forecasts
 from streamgp.serve.events import Hub
+from streamgp.serve.forecasts import Asked as AskedForecast
+from streamgp.serve.forecasts import Forecasting, Series
 from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
 from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows, reservoirs
-from streamgp.serve.messages import SETTINGS, Health, RefusedError, encode
+from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
 from streamgp.serve.workplace import Workplace
 
 LOG = logging.getLogger("streamgp.serve")
+T = TypeVar("T")
 MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
@@ -67,7 +70,7 @@ class Call(Struct):
     """
 
     future: Any
-    call: Callable[[], bytes]
+    call: Callable[[], Any]
 
 
 class Done(NamedTuple):
@@ -94,15 +97,24 @@ class Hosted:
         journal: that keeps it.
         workplace: where it works, in one thread at a time.
         retain: rows that are kept one by one.
+        alarmed: told of alarms: the name of the stream, the row, a sentence.
     """
 
-    def __init__(self, kept: Kept, journal: Journal, workplace: Workplace, retain: int) -> None:
+    def __init__(
+        self,
+        kept: Kept,
+        journal: Journal,
+        workplace: Workplace,
+        retain: int,
+        alarmed: Callable[[str, int, str], None],
+    ) -> None:
         self.id, self.name, self.tag, self.seq = kept.id, kept.name, kept.tag, kept.seq
         self.settings = SETTINGS.decode(kept.settings)
-        self.hub = Hub()
+        self.hub, self.forecasting = Hub(), Forecasting()
         self.gone = False
         self.busy_seconds = 0.0
-        self._journal, self._workplace, self._retain = journal, workplace, retain
+        self.noticed: Counter[str] = Counter()  # kinds of notes, since the server started
+        self._journal, self._workplace, self._retain, self._alarmed = journal, workplace, retain, alarmed
         self._built = False
         self._learner: Learner | None = None
         self._queue: deque[Asked | Call] = deque()
@@ -128,7 +140,7 @@ class Hosted:
         """Have a request done; the future gets its answer when it is on disk."""
         return self._put(Asked(Future(), op, key, digest))
 
-    def call(self, call: Callable[[], bytes]) -> Future[bytes]:
+    def call(self, call: Callable[[], T]) -> Future[T]:
         """Have something else done in the stream's turn."""
         return self._put(Call(Future(), call))
 
@@ -140,7 +152,7 @@ class Hosted:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def _put(self, asked: Asked | Call) -> Future[bytes]:
+    def _put(self, asked: Asked | Call) -> Future[Any]:
         with self._lock:
             if self.gone:
                 raise unknown(self.name)
@@ -156,7 +168,7 @@ class Hosted:
             if not self._working:
                 self._working = True
                 self._begin()
-        future: Future[bytes] = asked.future
+        future: Future[Any] = asked.future
         return future
 
     def _begin(self) -> None:
@@ -399,6 +411,10 @@ class Hosted:
             self.recent.extend(one.outcome.points[:, 1].tolist())
             if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
                 self.hub.publish(one.seq, data)
+            for note in one.outcome.notes:
+                self.noticed[note.kind] += 1
+                if note.kind == "alarm":
+                    self._alarmed(self.name, note.row, note.text)
 
     def _answer(self, answers: list[tuple[Asked, bytes]]) -> None:
         for asked, answer in answers:
@@ -473,6 +489,13 @@ class Hosted:
             self.hub.publish(self.seq + 1, events.frame("health", health))
         return b""
 
+    def forecast(self, asked: AskedForecast) -> Series | ForecastAnswer:
+        """In the stream's turn: the forecast of its model, or what a model over time needs for one."""
+        learner = self._loaded()
+        series = Series(learner.past, learner.written)
+        found = None if learner.pipeline is None else forecasts.own(learner.pipeline, series, asked)
+        return series if found is None else found
+
     def snapshot(self) -> bytes:
         """In the stream's turn: the library's file."""
         pipeline = self._loaded().pipeline
@@ -497,6 +520,7 @@ class Hosted:
         self._journal.write(write).result()
         self._learner, self.settings, self.tag, self.seq = learner, learner.settings, learner.tag, seq
         self._saved, self._owed = seq, 0.0
+        self.forecasting = Forecasting()
         self.recent.clear()
         self.look()
         return b""

@@ -247,7 +247,7 @@ class Journal:
 
     def drift(self, stream: int) -> list[DriftEvent]:
         """Changes and alarms."""
-        return [DriftEvent(row, text) for _, kind, row, text in self.notes(stream) if kind in ("drift", "alarm")]
+        return [DriftEvent(row, text, kind) for _, kind, row, text in self.notes(stream) if kind in ("drift", "alarm")]
 
     def bytes(self) -> int:
         """How large the file is, and what is not in it yet."""

@@ -6,6 +6,7 @@ Hence the same requests lead to the same state, bit for bit; a snapshot and the 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
+from streamgp.serve.forecasts import KEPT
 from streamgp.serve.messages import (
     LONGEST_SETTING,
     PredictAnswer,
@@ -39,6 +41,7 @@ from streamgp.serve.messages import (
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest, whole
 from streamgp.tables.columns import EncodedRows, Schema, listed, recognize
+from streamgp.tables.dates import seconds
 from streamgp.tables.formats import LOOK
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -116,6 +119,8 @@ class Learner:
         self.pipeline: Pipeline | None = None
         self.young: list[Op] | None = []  # ops so far, while it is not settled what the columns are
         self.tickets = Tickets[FloatArray](pending_of(settings))
+        self.past = deque[tuple[float, float, float]](maxlen=KEPT)  # for forecasts; see forecasts.py
+        self.written = ""  # the last time, as it came
         self._issued = 0
         self._known: tuple[Pipeline, Noted] | None = None  # of the pipeline after its last rows
 
@@ -231,7 +236,7 @@ class Learner:
         predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
         answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
-        return answers, _points(pipeline.scored), self._notes(pipeline, before)
+        return answers, self._scored(pipeline.scored, pipeline.scored.time), self._notes(pipeline, before)
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
@@ -263,9 +268,19 @@ class Learner:
             results.append(TargetResult(target.ticket, status))
         points = NOTHING
         if waits:
-            points = _points(pipeline.resolve(np.array(waits), np.array(y), times))
+            points = self._scored(pipeline.resolve(np.array(waits), np.array(y), times), times)
             self._detach(pipeline)
         return Outcome(TargetsAnswer(results, len(waits), pipeline.rows), points, self._notes(pipeline, before))
+
+    def _scored(self, scored: PredictedRows, times: list[str] | None) -> FloatArray:
+        """Keep rows whose targets have come for forecasts; these rows as points."""
+        written = [""] * len(scored.row) if times is None else times
+        for row, text, y in zip(scored.row.tolist(), written, scored.observed.tolist(), strict=True):
+            moment = seconds(text) if text else None
+            self.past.append((row, math.nan if moment is None else moment, y))
+            if moment is not None:
+                self.written = text
+        return _points(scored)
 
     def _noted(self, pipeline: Pipeline) -> Noted:
         """The changes and the choice of models so far."""
@@ -331,8 +346,10 @@ class Learner:
             "closed": list(tickets.closed.items()),
             "issued": self._issued,
             "expired": tickets.expired,
+            "written": self.written,
         }
         tensors["waiting"] = np.array(list(tickets.rows.values()))
+        tensors["past"] = np.array(self.past).reshape(-1, 3)
         tensors["young"] = np.frombuffer(msgspec.msgpack.encode(self.young), dtype=np.uint8)
         return snapshot.packed(header, tensors)
 
@@ -347,6 +364,9 @@ class Learner:
         learner.young = YOUNG.decode(tensors["young"].tobytes())
         learner.tickets.rows = dict(zip(header["tickets"], tensors["waiting"].copy(), strict=True))
         learner.tickets.closed = dict(header["closed"])
+        if "past" in tensors:  # version 0.2 did not keep it
+            learner.past.extend(map(tuple, tensors["past"].tolist()))
+            learner.written = header["written"]
         learner._issued, learner.tickets.expired = header["issued"], header["expired"]
         return learner
 

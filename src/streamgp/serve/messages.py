@@ -127,10 +127,11 @@ class TargetsAnswer(Struct):
 
 
 class DriftEvent(Struct):
-    """Where the stream changed, and what came of it."""
+    """Where the stream changed, and what came of it; ``kind`` is "drift" or "alarm"."""
 
     row: int
     event: str
+    kind: str = "drift"
 
 
 class Scores(Struct):
@@ -177,6 +178,7 @@ class StreamBrief(Struct):
     coverage: float | None
     level: float
     doing: str
+    alarms: int
     recent: list[float | None]
 
 
@@ -230,6 +232,22 @@ class HistoryAnswer(Struct):
     upper: list[float | None]
     scores: list[ScoredRows]
     drift: list[DriftEvent]
+
+
+class ForecastAnswer(Struct):
+    """The targets of the next rows: their medians, and quantiles by level.
+
+    ``issued`` is the last row; ``time`` is null where rows have no times. ``model`` is the stream's own where it has a
+    kernel over time, otherwise "over time": one of the last targets alone. ``assumed`` says what of the inputs.
+    """
+
+    issued: int
+    row: list[int]
+    time: list[str] | None
+    median: list[float | None]
+    quantiles: dict[str, list[float | None]]
+    model: str
+    assumed: str
 
 
 class Healthz(Struct):

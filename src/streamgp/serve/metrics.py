@@ -86,6 +86,14 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         ("coverage", "gauge", "Share of targets inside their intervals."): lambda s: _score(s, "coverage"),
         ("tickets_waiting", "gauge", "Rows that wait for their targets."): lambda s: _of(s, "tickets", "waiting"),
         ("tickets_expired_total", "counter", "Rows that waited too long."): lambda s: _of(s, "tickets", "expired"),
+        ("rmse_previous_value", "gauge", "The same of the previous value as a prediction."): lambda s: _score(
+            s, "rmse_previous_value"
+        ),
+        ("scored_rows_total", "counter", "Rows whose targets have come."): lambda s: _score(s, "rows"),
+        ("squared_errors_total", "counter", "Sum of the squared errors of these rows."): _squared_errors,
+        ("drift_total", "counter", "Changes that a stream's models noticed, since the server started."): lambda s: (
+            s.noticed["drift"]
+        ),
         ("repairs_total", "counter", "Numerical repairs; see health."): lambda s: _of(s, "health", "repairs"),
         ("alarms_total", "counter", "Alarms of a stream, with the setting alarms."): lambda s: _of(
             s, "health", "alarms"
@@ -96,6 +104,10 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         for name, stream in streams:
             if (found := value(stream)) is not None:
                 yield _line(head[0], found, stream=name)
+    if service.webhook is not None:
+        yield from _head("webhook_total", "counter", "Alarms for the webhook, and attempts that were repeated.")
+        for result, number in service.webhook.counts.items():
+            yield _line("webhook_total", number, result=result)
     yield from _head("journal_bytes", "gauge", "Size of the file of the service.")
     yield _line("journal_bytes", service.journal.bytes())
     yield from _head("up", "gauge", "1 for every worker that can do its work.")
@@ -106,6 +118,11 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
 
 def _score(stream: Hosted, name: str) -> float | None:
     return _of(stream, "scores", name)
+
+
+def _squared_errors(stream: Hosted) -> float | None:
+    rows, rmse = _score(stream, "rows"), _score(stream, "rmse")
+    return None if rows is None or rmse is None else rows * rmse**2
 
 
 def _of(stream: Hosted, group: str, name: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from streamgp.serve.messages import NAME, ErrorAnswer
-from streamgp.serve.routes import LONGEST_KEY, Described
+from streamgp.serve.routes import LONGEST_KEY, Described, Parameter
 from streamgp.serve.rows import CSV, JSON, NDJSON
 from streamgp.version import __version__
 
@@ -78,9 +78,12 @@ def _parameters(route: Described) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if "{name}" in route.path:
         found.append({"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": NAME}})
-    for name, default, least, most in route.parameters:
-        schema = {"type": "integer", "minimum": least, "maximum": most, "default": default}
-        found.append({"name": name, "in": "query", "schema": schema})
+    for parameter in route.parameters:
+        schema: dict[str, Any] = {"type": "string", "default": parameter.default}
+        if isinstance(parameter, Parameter):
+            schema |= {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
+        described = {} if isinstance(parameter, Parameter) else {"description": parameter.meaning}
+        found.append({"name": parameter.name, "in": "query", "schema": schema} | described)
     if route.keyed:
         found.append(
             {

@@ -14,10 +14,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from streamgp.serve import events, history, metrics
+from streamgp.serve import events, forecasts, history, metrics
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import (
+    ForecastAnswer,
     Healthz,
     HistoryAnswer,
     PredictAnswer,
@@ -75,6 +76,20 @@ class Parameter(NamedTuple):
     most: int
 
 
+class TextParameter(NamedTuple):
+    """A parameter in the query that is text.
+
+    Args:
+        name: of it.
+        default: without it.
+        meaning: for people.
+    """
+
+    name: str
+    default: str
+    meaning: str
+
+
 class Described(NamedTuple):
     """A route.
 
@@ -100,7 +115,7 @@ class Described(NamedTuple):
     takes: Any = None
     gives: Any = None
     statuses: tuple[int, ...] = (200,)
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[Parameter | TextParameter, ...] = ()
     rows: bool = False
     keyed: bool = False
 
@@ -146,7 +161,7 @@ async def _body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
         ) from None
 
 
-async def _done(future: Future[bytes]) -> bytes:
+async def _done(future: Future[T]) -> T:
     return await asyncio.wrap_future(future)
 
 
@@ -186,6 +201,7 @@ def _brief(stream: Hosted) -> StreamBrief:
         coverage,
         settings.level,
         view.doing,
+        0 if (health := view.rest.get("health")) is None else health.alarms,
         list(stream.recent),
     )
 
@@ -285,6 +301,20 @@ async def get_history(request: Request) -> Response:
         return encode(history.answered(older, newer, rows, points, journal.drift(stream.id)))
 
     return answer(await asyncio.to_thread(read))
+
+
+AHEAD = TextParameter("ahead", "24", "rows ahead, or a length of time such as 24h where rows have times")
+QUANTILES = TextParameter("quantiles", "0.1,0.5,0.9", "levels above 0 and below 1, with commas between them")
+
+
+async def get_forecast(request: Request) -> Response:
+    stream, builder = _stream(request), _service(request).workplace.builder
+    defaults = {parameter.name: parameter.default for parameter in (AHEAD, QUANTILES)}
+    asked = forecasts.Asked.of(request.query_params, defaults)
+    found = await _done(stream.call(lambda: stream.forecast(asked)))
+    if isinstance(found, forecasts.Series):
+        found = await _done(builder.submit(forecasts.over_time, stream.forecasting, found, asked))
+    return answer(found)
 
 
 async def get_events(request: Request) -> Response:
@@ -432,6 +462,15 @@ ROUTES = (
         "The last rows with their predictions, thinned out so that extremes survive",
         gives=HistoryAnswer,
         parameters=(ROWS, POINTS),
+    ),
+    Described(
+        "GET",
+        f"{S}/forecast",
+        "read",
+        get_forecast,
+        "The targets of the next rows, as quantiles",
+        gives=ForecastAnswer,
+        parameters=(AHEAD, QUANTILES),
     ),
     Described(
         "GET",

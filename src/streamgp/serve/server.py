@@ -101,6 +101,7 @@ def serve(
     limits: Limits | None = None,
     origins: tuple[str, ...] = (),
     ready: Callable[[str], None] = lambda _: None,
+    webhook: str = "",
 ) -> None:
     """Serve the streams of a folder until the process is told to stop; several processes: workers.serve.
 
@@ -111,9 +112,10 @@ def serve(
         limits: what is allowed.
         origins: web sites that may read answers.
         ready: told the address when it listens.
+        webhook: the address that alarms are posted to; "": none.
     """
     redistribute(Path(folder), 1)
-    service = Service(folder, limits)
+    service = Service(folder, limits, webhook=webhook)
     try:
         with listening_on(host, port) as listening:
             refuse_open(service, listening)

@@ -20,6 +20,7 @@ from streamgp.serve.journal import Journal, Kept
 from streamgp.serve.learner import Learner, check_settings
 from streamgp.serve.messages import NAME, RefusedError, StreamSettings, encode
 from streamgp.serve.sharing import Share, owned
+from streamgp.serve.webhook import Webhook
 from streamgp.serve.workplace import Workplace
 
 LOG = logging.getLogger("streamgp.serve")
@@ -61,14 +62,18 @@ class Service:
         folder: where the data are.
         limits: what it allows.
         share: which of the streams.
+        webhook: the address that alarms are posted to; "": none.
     """
 
-    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL) -> None:
+    def __init__(self, folder: str | Path, limits: Limits | None = None, share: Share = ALL, webhook: str = "") -> None:
         self.limits, self._share = limits or Limits(), share
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
-        self._opened.enter_context(owned(self.folder, share.file))
+        self.webhook = Webhook(webhook) if webhook else None
+        if self.webhook is not None:
+            self._opened.callback(self.webhook.close)
         try:
+            self._opened.enter_context(owned(self.folder, share.file))
             self.journal = self.tokens = Journal(self.folder, name=share.file)
             if share.number:  # tokens are in the first worker's file
                 self.tokens = Journal(self.folder)
@@ -85,7 +90,8 @@ class Service:
             stream.load()
 
     def _hosted(self, kept: Kept) -> Hosted:
-        return Hosted(kept, self.journal, self.workplace, self.limits.retain)
+        alarmed = (lambda *_: None) if self.webhook is None else self.webhook.put
+        return Hosted(kept, self.journal, self.workplace, self.limits.retain, alarmed)
 
     def stream(self, name: str) -> Hosted:
         """The stream of this name."""

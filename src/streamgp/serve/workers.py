@@ -36,6 +36,7 @@ def serve(
     limits: Limits | None,
     origins: tuple[str, ...],
     ready: Callable[[str], None],
+    webhook: str = "",
 ) -> None:
     """Serve with this many processes, which share the streams by their names, until this one is told to stop.
 
@@ -47,9 +48,10 @@ def serve(
         limits: what is allowed.
         origins: web sites that may read answers.
         ready: told the address when all listen.
+        webhook: the address that alarms are posted to; "": none.
     """
     if workers == 1:
-        server.serve(folder, host, port, limits, origins, ready)
+        server.serve(folder, host, port, limits, origins, ready, webhook)
         return
     if not hasattr(socket, "send_fds"):
         raise ValueError("this system cannot hand connections from one worker to another; leave --workers out")
@@ -65,7 +67,7 @@ def serve(
                 ours, theirs = context.Pipe()
                 share = Share(number, workers)
                 process = context.Process(
-                    target=_work, args=(share, folder, limits, origins, listening, own, secret, theirs)
+                    target=_work, args=(share, folder, limits, origins, listening, own, secret, theirs, webhook)
                 )
                 process.start()
                 theirs.close()
@@ -123,10 +125,11 @@ def _work(
     channels: dict[int, socket.socket],
     secret: str,
     pipe: Connection,
+    webhook: str,
 ) -> None:
     """One worker, in its own process."""
     try:
-        service = Service(folder, limits, share)
+        service = Service(folder, limits, share, webhook)
         refuse_open(service, listening)
     except (OSError, ValueError) as error:
         pipe.send(("problem", str(error)))

@@ -5,16 +5,26 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import special
+from numpy.typing import NDArray
 
 from streamgp.contract import inputs
+from streamgp.contract.conditions import Moment
 from streamgp.contract.prediction import Prediction
+from streamgp.process.features import Linear
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.recipes.time import TimeGP
 from streamgp.settings import FloatArray, duration, probability
+from streamgp.tuning.inputs import InputFeatures, Recent
 from streamgp.tuning.series import CALENDAR, Chosen, choose
+from streamgp.tuning.spread import Spread
+
+LEAST_ROWS = 10
+# Past forecasts by which intervals are judged: at most so many, within this last part of the rows.
+ORIGINS, PART = 40, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +35,15 @@ class SeriesForecast:
         times: (n,) in the unit of the series' times, seconds since 1970 for dates.
         within: the prediction in the units of the model: of targets, or of their logarithms.
         log: whether the model predicts logarithms.
+        step: (n,) how many rows ahead each time is.
+        spread: how wide intervals have to be by rows ahead.
     """
 
     times: FloatArray
     within: Prediction
     log: bool
+    step: FloatArray
+    spread: Spread
 
     @property
     def median(self) -> FloatArray:
@@ -37,8 +51,9 @@ class SeriesForecast:
 
     def quantile(self, level: float) -> FloatArray:
         """The value that a target stays below with this probability."""
-        deviation = np.sqrt(np.asarray(self.within.variance) + self.within.noise)
-        return self._back(self.within.mean + special.ndtri(probability("level", level)) * deviation)
+        apart = 2.0 * probability("level", level) - 1.0
+        size = np.sign(apart) * self.spread.size(self.step, abs(apart))
+        return self._back(self.within.mean + size * self._deviation)
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Bounds that hold a target with this probability."""
@@ -51,20 +66,38 @@ class SeriesForecast:
         parts: dict[str, Prediction] = getattr(self.within, "components", {})
         return {name: self._back(np.asarray(part.mean)) for name, part in parts.items()}
 
+    @property
+    def _deviation(self) -> FloatArray:
+        return np.asarray(np.sqrt(np.asarray(self.within.variance) + self.within.noise))
+
+    def errors(self, y: Any) -> FloatArray:
+        """How far targets at these times are from the median, in standard deviations of the model; NaN where missing.
+
+        Args:
+            y: (n,) targets.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(((np.log(y) if self.log else y) - self.within.mean) / self._deviation)
+
     def _back(self, values: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
             return np.exp(values) if self.log else values
 
 
 class Forecaster:
-    """Choose a kernel over time for a series, tune it, and learn the series: a TimeGP with everything decided.
+    """Choose a kernel over time for a series, tune it, and learn the series: a model with everything decided.
 
     The parts are a level, short memory, the seasons, and a trend where the evidence supports one; logarithms are
-    modeled where all targets are above 0 and the evidence is larger.
+    modeled where all targets are above 0 and the evidence is larger. Inputs that are known in advance, such as a
+    weather forecast, come beside them: each has a line, a curve, and both along the shortest season (heating by the
+    hour), for its value and for its mean over the last season. ``model`` is a TimeGP; with inputs an OnlineGP over
+    these features with ``time=``.
 
     Args:
         y: (n,) targets; NaN where missing.
         time: (n,) times, numbers or dates, in order; None: rows are one apart.
+        X: (n, d) inputs of the same rows; None: there are none.
         seasons: periods, such as 24.0 or "1d"; None: found by the autocorrelation and checked by the evidence.
         log: True or False to decide it; None: by the evidence.
         trend: likewise.
@@ -80,10 +113,13 @@ class Forecaster:
         array([60., 40.])
     """
 
+    model: TimeGP | OnlineGP
+
     def __init__(
         self,
         y: Any,
         time: Any = None,
+        X: Any = None,
         *,
         seasons: Sequence[float | str] | None = None,
         log: bool | None = None,
@@ -93,52 +129,164 @@ class Forecaster:
         dated = np.asarray(time).dtype.kind in "MO" and time is not None
         y, times = _series(y, time)
         periods = None if seasons is None else [duration("seasons", period) for period in seasons]
+        self._features: InputFeatures | None = None
+        known = None if X is None else _inputs(X, len(y), None)
         self.chosen: Chosen = choose(
-            y, times, periods, calendar=CALENDAR if dated else (), log=log, trend=trend, rows=rows
+            y,
+            times,
+            periods,
+            calendar=CALENDAR if dated else (),
+            log=log,
+            trend=trend,
+            rows=rows,
+            inputs=None if known is None else partial(self._featured, known, times),
         )
-        self.model = TimeGP(self.chosen.kernel, noise=self.chosen.noise)
-        self._learn(y, times)
+        self._begin()
+        self._learn(y, times, known)
+
+    def _featured(self, X: FloatArray, times: FloatArray, season: float | None) -> tuple[FloatArray, NDArray[np.int64]]:
+        """The features of the first rows, and their groups."""
+        self._features = InputFeatures(X, season)
+        return self._features(X, times, None)[0], self._features.groups
+
+    def _begin(self) -> None:
+        """Learn nothing yet."""
+        chosen = self.chosen
+        self._recent: Recent | None = None
+        self._last: FloatArray | None = None
+        self.spread = Spread(1)
+        if chosen.variances is None:
+            self.model = TimeGP(chosen.kernel, noise=chosen.noise)
+        else:
+            self.model = OnlineGP(Linear(1.0, constant=False), noise=chosen.noise, time=chosen.kernel)
 
     def fresh(self) -> Forecaster:
         """The same model, which has learned nothing."""
         other = copy.copy(self)
-        other.model = TimeGP(self.chosen.kernel, noise=self.chosen.noise)
+        other._begin()
         return other
 
-    def learn(self, y: Any, time: Any = None) -> None:
+    def learn(self, y: Any, time: Any = None, X: Any = None) -> None:
         """Learn more rows; the kernel stays as it is.
 
         Args:
             y: (n,) targets; NaN where missing.
             time: (n,) times after those before; None: the rows follow, one apart.
+            X: (n, d) inputs, where the first rows had some.
         """
         if time is None:
             y = np.asarray(y, dtype=np.float64)
-            time = self.model._numbers.state.clock[1] + 1.0 + np.arange(float(len(y)))
+            time = self._now.seen + 1.0 + np.arange(float(len(y)))
         y, times = _series(y, time)
+        known = self._checked(X, len(y))
         if self.chosen.structure.log and np.any(y <= 0):
             raise ValueError("logarithms are modeled, but a target is not above 0; begin anew with log=False")
-        self._learn(y, times)
+        self._learn(y, times, known)
 
-    def _learn(self, y: FloatArray, times: FloatArray) -> None:
-        self.model.learn_many(np.empty((len(y), 0)), self._within(y), time=times)
+    def _learn(self, y: FloatArray, times: FloatArray, X: FloatArray | None) -> None:
+        features, recent = self._seen(times, X)
+        self.model.learn_many(features, self._within(y), time=times)
+        self._recent = recent
+        if X is not None and len(X):
+            self._last = X[-1].copy()
+
+    def _seen(self, times: FloatArray, X: FloatArray | None) -> tuple[FloatArray, Recent | None]:
+        """The inputs as the model sees them, and what those after them need."""
+        if X is None or self._features is None or self.chosen.variances is None:
+            return np.empty((len(times), 0)), None
+        features, recent = self._features(X, times, self._recent)
+        return features * np.sqrt(self.chosen.variances)[self._features.groups], recent
+
+    def _checked(self, X: Any, n: int) -> FloatArray | None:
+        """Inputs, if there are any, as many as the first rows had."""
+        if self._features is None and X is not None:
+            raise ValueError("this Forecaster has no inputs; give X with its first rows to have some")
+        if self._features is not None and X is None:
+            raise ValueError(f"X is missing; this Forecaster has {self._features.width} inputs")
+        return None if self._features is None else _inputs(X, n, self._features.width)
 
     def _within(self, y: FloatArray) -> FloatArray:
         """Targets as the model sees them."""
         return (np.log(y) if self.chosen.structure.log else y) - self.chosen.center
 
-    def forecast(self, times: Any) -> SeriesForecast:
+    @property
+    def _now(self) -> Moment:
+        return self.model._moment() or Moment(np.nan, 0.0, np.nan)
+
+    def forecast(self, times: Any, X: Any = None) -> SeriesForecast:
         """Predict times ahead.
 
         Args:
             times: (n,) times that are not before the last learned one, or how many rows ahead.
+            X: (n, d) inputs at these times, in order; None: those of the last learned row stay.
         """
         if isinstance(times, int):
-            state = self.model._numbers.state
-            times = state.clock[1] + state.clock[2] * np.arange(1.0, times + 1)
+            times = self._now.next(times)
         at = inputs.times(times, len(times), many=True)
-        prediction = self.model.predict_many(time=at)
-        return SeriesForecast(at, prediction._moved(self.chosen.center, 1.0), self.chosen.structure.log)
+        if X is None and self._last is not None:
+            X = np.tile(self._last, (len(at), 1))
+        features, _ = self._seen(at, self._checked(X, len(at)))
+        prediction = self.model.predict_many(features, time=at)
+        now = self._now
+        step = (at - now.seen) / (now.spacing or 1.0)
+        within = prediction._moved(self.chosen.center, 1.0)
+        return SeriesForecast(at, within, self.chosen.structure.log, step, self.spread)
+
+    def judge(self, forecast: SeriesForecast, y: Any) -> None:
+        """Take note of how far off a past forecast was: the intervals of those to come are as wide as it takes.
+
+        Args:
+            forecast: an earlier one.
+            y: (n,) targets at its times; NaN where missing.
+        """
+        self.spread.add(forecast.step, forecast.errors(y))
+
+    def calibrate(self, y: Any, time: Any = None, X: Any = None, *, steps: int) -> FloatArray:
+        """Forecast the past rows anew from some of them on, and judge all these forecasts.
+
+        The hyperparameters are those found on all rows; the rows themselves are learned up to each forecast only. Every
+        forecast's intervals go by those before it.
+
+        Args:
+            y: (n,) the targets that were learned.
+            time: (n,) their times.
+            X: (n, d) their inputs.
+            steps: rows ahead.
+
+        Returns:
+            (forecasts, steps) the probability of the central interval that just reaches each target; NaN where none is.
+        """
+        y, times = _series(y, time)
+        known = self._checked(X, len(y))
+        spacing = self._now.spacing or 1.0
+        first = max(int((1.0 - PART) * len(y)), LEAST_ROWS)
+        origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS).astype(int))
+        model, learned, found = self.fresh(), 0, np.full((len(origins), steps), np.nan)
+        model.spread = Spread(steps)
+        for i, origin in enumerate(origins):
+            done = slice(learned, origin)
+            model._learn(y[done], times[done], None if known is None else known[done])
+            learned = origin
+            # Which step a row is: rows may be missing, or not as far apart as most.
+            step = np.round((times[origin:] - times[origin - 1]) / spacing).astype(int)
+            rows = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(y[origin:]))
+            if not rows.size:
+                continue
+            ahead = model.forecast(times[rows], None if known is None else known[rows])
+            found[i, step[rows - origin] - 1] = model.spread.part(ahead.step, np.abs(ahead.errors(y[rows])))
+            model.judge(ahead, y[rows])
+        self.spread = model.spread
+        return found
+
+
+def _inputs(X: Any, n: int, d: int | None) -> FloatArray:
+    """Inputs, checked."""
+    known = inputs.rows(X, d)
+    if len(known) != n:
+        raise ValueError(f"X has {len(known)} rows, but there are {n} times; give one row of inputs for each")
+    for at in np.flatnonzero(~np.isfinite(known).all(axis=1)):
+        raise ValueError(f"X has no number in row {at}: inputs are finite; fill gaps, for example with the last value")
+    return known
 
 
 def _series(y: Any, time: Any) -> tuple[FloatArray, FloatArray]:

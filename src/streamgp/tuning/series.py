@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.batch.evidence import Evidence
 from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.temporal import WIDE, Trend
 from streamgp.settings import FloatArray
+from streamgp.tuning.inputs import INPUTS, InputEvidence
 from streamgp.tuning.time import Series, fit_time
 
 # The medians of the priors for targets of variance 1; lengths in the shortest season (of a trend the longest) or rows.
@@ -37,6 +39,8 @@ MOST_SEASONS = 2
 CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
 # Rows with gaps are tuned on the longest stretch without any if it has so many rows, else on so many of the last.
 STRETCH, IRREGULAR = 200, 300
+# Iterations for the hyperparameters of kernel, noise and inputs together, from what was found without inputs.
+BESIDE = 12
 
 
 class Structure(NamedTuple):
@@ -61,6 +65,7 @@ class Chosen(NamedTuple):
     noise: float
     center: float
     evidence: float
+    variances: FloatArray | None = None  # of the weights of each group of features, where there are inputs
 
 
 def series_kernel(structure: Structure, step: float, variance: float) -> Kernel:
@@ -90,6 +95,7 @@ def choose(
     log: bool | None = None,
     trend: bool | None = None,
     rows: int = 1000,
+    inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
 ) -> Chosen:
     """The kernel for a series by the evidence with and without each part.
 
@@ -101,8 +107,11 @@ def choose(
         log: whether to model logarithms; None: where all targets are above 0 and the evidence is larger.
         trend: whether a slope lasts; None: where the evidence is larger.
         rows: most rows that count for the hyperparameters, the last ones.
+        inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
+            without them, then all hyperparameters are tuned together.
     """
-    series = _tuned_on(y, times, rows)
+    at = _tuned_on(y, times, rows)
+    series = Series(times[at], y[at, None], rows)
     positive = bool(np.all(series.Y > 0))
     if log and not positive:
         raise ValueError("log=True needs targets above 0; leave it out, or shift the targets")
@@ -125,7 +134,11 @@ def choose(
     now = best(*(now._replace(log=one) for one in logs))
     if trend is None:
         now = best(now, now._replace(trend=True))
-    return found[best(now)]
+    chosen = found[best(now)]
+    if inputs is None:
+        return chosen
+    features, groups = inputs(min(now.seasons, default=None))
+    return _fit_beside(chosen, series, features[at], groups)
 
 
 def candidates(series: Series, calendar: tuple[float, ...] = ()) -> list[float]:
@@ -167,20 +180,19 @@ def _sharpened(correlation: FloatArray, lag: int, step: float) -> float:
     return step * (lag + (offset if abs(offset) > 0.25 else 0.0))
 
 
-def _tuned_on(y: FloatArray, times: FloatArray, rows: int) -> Series:
+def _tuned_on(y: FloatArray, times: FloatArray, rows: int) -> NDArray[np.int64]:
     """The rows that count for hyperparameters."""
     whole = Series(times, y[:, None], len(y))
-    if whole.is_regular:
-        return Series(times, y[:, None], rows)
     at = np.flatnonzero(~np.isnan(y))
+    if whole.is_regular:
+        return at[-rows:]
     breaks = np.flatnonzero(np.abs(whole.gaps - whole.step) > 1e-6 * whole.step)
     edges = np.append(breaks, len(at))
     if not breaks.size or breaks[0] > 0:
         edges = np.insert(edges, 0, 0)
     longest = int(np.argmax(np.diff(edges)))
     first, beyond = int(edges[longest]), int(edges[longest + 1])
-    kept = at[first:beyond] if beyond - first >= STRETCH else at[-IRREGULAR:]
-    return Series(times[kept], y[kept, None], rows)
+    return at[first:beyond][-rows:] if beyond - first >= STRETCH else at[-IRREGULAR:][-rows:]
 
 
 def _fit(structure: Structure, series: Series) -> Chosen:
@@ -194,3 +206,18 @@ def _fit(structure: Structure, series: Series) -> Chosen:
     if structure.log:  # the density of the targets themselves
         evidence -= float(Y.sum())
     return Chosen(structure, kernel, noise, center, evidence)
+
+
+def _fit_beside(chosen: Chosen, series: Series, features: FloatArray, groups: NDArray[np.int64]) -> Chosen:
+    """The same structure beside inputs."""
+    Y = (np.log(series.Y) if chosen.structure.log else series.Y) - chosen.center
+    count = int(groups[-1]) + 1
+    variances = np.full(count, INPUTS / count * (float(Y.var()) or 1.0))
+    kernel, noise, found = fit_time(
+        chosen.kernel,
+        chosen.noise,
+        series.replaced(Y),
+        Evidence(restarts=0, iterations=BESIDE),
+        lambda time: InputEvidence(time, features, groups, variances),
+    )
+    return chosen._replace(kernel=kernel, noise=noise, variances=np.exp(found.coordinates[-count:]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from streamgp.kernels import Kernel, Matern, Periodic
 from streamgp.kernels.algebra import LeafKernel
 from streamgp.kernels.temporal import COORDINATES, TREND, WIDE, Block, components, harmonic_weights
 from streamgp.process import temporal_evidence
+from streamgp.recipes.time import innovations
 from streamgp.settings import FloatArray
 
 # Standard deviations of the logarithms around the start: a variance may well be 20 times off, a length 7 times, the
@@ -106,6 +108,31 @@ class TimeEvidence:
 
     def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
         """The log evidence and its gradient."""
+        return self.at(logs, self.series.Y)
+
+    def at(self, logs: FloatArray, Y: FloatArray) -> tuple[float, FloatArray]:
+        """The log evidence of other targets (n, p) of the same rows, and its gradient."""
+        table, features, slopes, parts = self._blocks(logs)
+        rates, own = table[:, 2], features[self._starts]
+        for_features, for_rates = np.zeros(self._size), np.zeros(len(rates))
+        noise, series = float(np.exp(logs[-1])), self.series
+        value = slope = np.nan
+        if series.is_regular:
+            value, slope = temporal_evidence.regular(table, features, noise, series.step, Y, for_features, for_rates)
+        if np.isnan(value):
+            for_features[:], for_rates[:] = 0.0, 0.0
+            value, slope = temporal_evidence.irregular(table, features, noise, series.gaps, Y, for_features, for_rates)
+        gradient = slopes.T @ (0.5 * own * for_features[self._starts])
+        gradient -= parts.T @ (for_rates / np.where(rates > 0, rates, 1.0))
+        return value, np.append(gradient, slope * noise)
+
+    def innovations(self, logs: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What the rows before do not tell of each of (n, p) targets of the same rows, and its variance, (n,)."""
+        table, features, _, _ = self._blocks(logs)
+        return innovations(table, features, float(np.exp(logs[-1])), np.cumsum(self.series.gaps), Y)
+
+    def _blocks(self, logs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The table of blocks, the features, the slopes of the logarithms of the blocks' variances, parts of rates."""
         change = (logs - self.start)[:-1]
         log_variance = np.log(self._variances) + self._scales @ change
         slopes = self._scales.copy()
@@ -115,24 +142,10 @@ class TimeEvidence:
             slopes[b, i] = now
         parts = self._rates * np.exp(-change)
         table = self._table.copy()
-        table[:, 2] = rates = self._constant_rates + parts.sum(axis=1)
+        table[:, 2] = self._constant_rates + parts.sum(axis=1)
         features = np.zeros(self._size)
-        features[self._starts] = own = np.exp(0.5 * log_variance) * self._wide
-        for_features, for_rates = np.zeros(self._size), np.zeros(len(rates))
-        noise, series = float(np.exp(logs[-1])), self.series
-        value = slope = np.nan
-        if series.is_regular:
-            value, slope = temporal_evidence.regular(
-                table, features, noise, series.step, series.Y, for_features, for_rates
-            )
-        if np.isnan(value):
-            for_features[:], for_rates[:] = 0.0, 0.0
-            value, slope = temporal_evidence.irregular(
-                table, features, noise, series.gaps, series.Y, for_features, for_rates
-            )
-        gradient = slopes.T @ (0.5 * own * for_features[self._starts])
-        gradient -= parts.T @ (for_rates / np.where(rates > 0, rates, 1.0))
-        return value, np.append(gradient, slope * noise)
+        features[self._starts] = np.exp(0.5 * log_variance) * self._wide
+        return table, features, slopes, parts
 
     @staticmethod
     def _weight(j: int, log_turns: float) -> tuple[float, float]:
@@ -175,34 +188,56 @@ def _rate(leaf: Any, value: float) -> float:
     return 1.0 / value
 
 
-def fit_time(kernel: Kernel, noise: float, series: Series, evidence: Evidence) -> tuple[Kernel, float, Maximum]:
+class Likelihood(Protocol):
+    """A log evidence with its gradient, and what the coordinates are."""
+
+    start: FloatArray
+    names: tuple[str, ...]
+    kinds: list[str]
+
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]: ...
+
+    def limits(self) -> dict[str, tuple[float, float]]: ...
+
+
+def fit_time(
+    kernel: Kernel,
+    noise: float,
+    series: Series,
+    evidence: Evidence,
+    beside: Callable[[TimeEvidence], Likelihood] = lambda time: time,
+) -> tuple[Kernel, float, Maximum]:
     """The kernel and the noise of the largest evidence times prior, and how the search went.
 
-    The prior of each hyperparameter is log-normal around the given one.
+    The prior of each hyperparameter is log-normal around the given one. ``beside`` turns the evidence into that of a
+    model which has more than the kernel; its coordinates come after those of the kernel and the noise.
     """
     kernel = kernel.with_values(np.concatenate([leaf.values(1, 1) for _, leaf in kernel.leaves()]), 1)
     middle: FloatArray | None = None
+    start: FloatArray | None = None
     for _ in range(COUNTS):
-        likelihood = TimeEvidence(kernel, noise, series)
+        of_time = TimeEvidence(kernel, noise, series)
+        likelihood = beside(of_time)
         limits = likelihood.limits()
         low, high = np.log([limits[name] for name in likelihood.names]).T
-        start = np.clip(likelihood.start, low, high)
+        start = np.clip(likelihood.start if start is None else start, low, high)
         middle = start if middle is None else middle
         spread = np.array([SPREAD[kind] for kind in likelihood.kinds])
         found = evidence.replaced(bounds=limits if evidence.bounds == WIDEST else evidence.bounds).maximize(
             Objective(_posterior(likelihood, middle, spread), start, likelihood.names, np.ones(len(start), dtype=bool))
         )
-        *values, noise = (float(value) for value in np.exp(found.coordinates))
+        start = found.coordinates
+        *values, noise = (float(value) for value in np.exp(start[: len(of_time.names)]))
         counted = sum(len(one.blocks) for one in components(kernel))
         kernel = kernel.replaced(
-            **{name.replace(".", "__"): value for name, value in zip(likelihood.names, values, strict=False)}
+            **{name.replace(".", "__"): value for name, value in zip(of_time.names, values, strict=False)}
         )
         if counted == sum(len(one.blocks) for one in components(kernel)):
             break
     return kernel, noise, found
 
 
-def _posterior(likelihood: TimeEvidence, middle: FloatArray, spread: FloatArray) -> Any:
+def _posterior(likelihood: Likelihood, middle: FloatArray, spread: FloatArray) -> Any:
     def evaluate(logs: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(logs)
         apart = (logs - middle) / spread

@@ -37,6 +37,7 @@ from streamgp.wrappers.wrapper import Composite
 
 # A new member has so many rows on which its squared errors were so many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
+NOT_KNOWN = np.full(1, np.nan)  # a target
 
 
 class Committee(Quick, Composite):
@@ -85,6 +86,7 @@ class Committee(Quick, Composite):
     _given: np.ndarray  # (1,) how many numbers were given
     _range: FloatArray  # (p, RANGE) of the targets; see aggregation.limits()
     _panels: Panels | None = None  # the members, for rows that come one by one
+    _for_one: tuple[FloatArray, ...]  # what aggregation.combine() takes for one such row, after what the members say
 
     def __init__(
         self, models: Sequence[StreamModel], *, memory: int = 100, rule: str = "recent", reach: float | None = None
@@ -222,8 +224,8 @@ class Committee(Quick, Composite):
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         panels: Any = self._one_by_one(None)
-        said = panels.predict(X) if Y is None else panels.advance(X, Y)
-        self._one.out[:, 0] = self._weighed(said, Y).mixed[0]
+        said, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
+        aggregation.combine(self._rule, self._discount, self._reach, Y is not None, y, said[0], *self._for_one)
         if not self.has_variance:
             self._one.out[1:] = np.nan
         return self._one
@@ -233,7 +235,12 @@ class Committee(Quick, Composite):
         if self._p != 1 or conditions is not None:
             return None
         if self._panels is None or self._panels.outdated:
-            self._panels = Panels(self._models, self._d or 0)
+            self._panels, (judged, weights, heard) = (
+                Panels(self._models, self._d or 0),
+                np.empty((3, 1, len(self._models))),
+            )
+            out = judged, np.empty((1, SPOKEN)), weights, heard, self._one.out[:, 0]
+            self._for_one = self._range[0], *self._kept(0), *out
         return self._panels
 
     def _weighable(

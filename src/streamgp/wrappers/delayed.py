@@ -36,6 +36,7 @@ class Late(Wrapper):
     _waiting: Waiting
     _numbers: Numbers
     _like: Prediction  # of no rows, of the kind that is kept
+    _parts: int  # numbers of one of its outputs
 
     # The state.
 
@@ -52,6 +53,7 @@ class Late(Wrapper):
         before = None if self._d is None else (self._numbers, self._waiting, self._widths(d, 1))
         super()._start(d, p)
         self._like = self._within._empty()
+        self._parts = packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]
         self._numbers = Numbers(LAYOUT, {"inputs": d, "outputs": p}, {})
         self._numbers.counters["newest"] = -1
         widths = self._widths(d, p)
@@ -67,11 +69,7 @@ class Late(Wrapper):
     def _widths(self, d: int, p: int) -> list[int]:
         """How many numbers a waiting row has: its inputs, what was issued, the memory, what was predicted, its time."""
         memory = [array.size for array in self._within._memory_arrays()]
-        return [d, self._within._issued_width(p), *memory, self._predicted_width(p), 1]
-
-    def _predicted_width(self, p: int) -> int:
-        """Numbers of what was predicted."""
-        return int(packed(self._like._each(lambda _: np.empty((0, 1))), 1).shape[1]) * p
+        return [d, self._within._issued_width(p), *memory, self._parts * p, 1]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return self._numbers.arrays() | self._waiting.arrays()
@@ -116,7 +114,7 @@ class Late(Wrapper):
     def _unpacked(self, rows: FloatArray) -> Prediction:
         """What was predicted of waiting rows, (n, p) in all its parts."""
         p = self._numbers.state.last_y.size
-        return unpacked(rows[:, -1 - self._predicted_width(p) : -1], self._like, p)
+        return unpacked(rows[:, -1 - self._parts * p : -1], self._like, p)
 
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
@@ -185,7 +183,7 @@ def unresolved(
         The prediction, and what it takes to learn each row: its inputs, what was issued, and the memory before it.
     """
     prediction, issued = model._issue(X, conditions)
-    return prediction, np.hstack([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)])
+    return prediction, np.concatenate([X, issued, np.repeat(_memory(model)[None], len(X), axis=0)], axis=1)
 
 
 def issued(model: StreamModel, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:

@@ -95,16 +95,17 @@ class Panels:
     """
 
     def __init__(self, members: Sequence[StreamModel], d: int) -> None:
-        self._size, self._alone = len(members), []
+        self._size = len(members)
+        self._alone: list[tuple[int, Any, bool]] = []  # place, member, and whether one row may go quickly through it
         widths = [member._issued_width(1) for member in members]
         self._issued_from, self.issued_width = np.cumsum([0, *widths]).tolist(), sum(widths)
         kinds: dict[tuple[object, ...], list[Seat]] = {}
         for place, member in enumerate(members):
             if (seat := Seat.of(place, member, d)) is None:
-                self._alone.append((place, member))
+                self._alone.append((place, member, isinstance(member, Quick)))
             else:
                 kinds.setdefault(seat.kind, []).append(seat)
-        within = (one for _, member in self._alone for one in member._family())
+        within = (one for _, member, _ in self._alone for one in member._family())
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one.frozen]
         seats = [seat for alike in kinds.values() for seat in alike]
         self._places = np.array([seat.place for seat in seats], dtype=np.int64)
@@ -171,35 +172,42 @@ class Panels:
     @property
     def outdated(self) -> bool:
         """Whether a member may fit by now that did not because its units were not known."""
-        return any(one.frozen for one in self._warming_up)
+        return bool(self._warming_up) and any(one.frozen for one in self._warming_up)
 
     @property
     def quick(self) -> bool:
         """Whether one row goes quickly through those that are in no panel, too."""
-        return all(isinstance(member, Quick) and member._quick() for _, member in self._alone)
+        return all(may and member._quick() for _, member, may in self._alone)
 
     def predict(self, X: FloatArray) -> FloatArray:
         """What the members say of a row, (1, d): means, variances and noises, (1, 3, 1, members)."""
         said = np.empty((1, 3, 1, self._size))
         self._row(X, None, said[0, :, 0])
-        for place, member in self._alone:
-            said[0, :, 0, place] = _one(member, X, None)
+        self._others(X, None, said[0, :, 0])
         return said
 
     def advance(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """The same, and the members learn the row's target, (1, 1)."""
         said = np.empty((1, 3, 1, self._size))
         self._row(X, Y, said[0, :, 0])
-        for place, member in self._alone:
-            said[0, :, 0, place] = _one(member, X, Y)
+        self._others(X, Y, said[0, :, 0])
         return said
 
     def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
         """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
         self._row(X, Y, np.empty((3, self._size)), late=True)
-        for place, member in self._alone:
+        for place, member, _ in self._alone:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
+
+    def _others(self, X: FloatArray, Y: FloatArray | None, said: FloatArray) -> None:
+        """Predict a row with those that are in no panel; with a target they learn it, too."""
+        for place, member, may in self._alone:
+            if may and member._quick():
+                said[:, place] = member._row(X, Y).out[:, 0, 0]
+            else:
+                told = member._predict(X) if Y is None else member._advance(X, Y, True)
+                said[:, place] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
 
     def _row(self, X: FloatArray, Y: FloatArray | None, said: FloatArray, *, late: bool = False) -> None:
         """Predict a row with all panels; with a target learn it, too; late: others were learned since it was issued."""
@@ -235,14 +243,6 @@ def _run(panel: Panel, *, advance: bool) -> None:
     if status:
         inputs.refuse(status, at, many=False)
     panel.raw[:] = given[-1]
-
-
-def _one(member: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
-    """Mean, variance and noise of a member that is in no panel; with a target it learns the row."""
-    if isinstance(member, Quick) and member._quick():
-        return member._row(X, Y).out[:, 0, 0]
-    said: Any = member._predict(X) if Y is None else member._advance(X, Y, True)
-    return np.array([said.mean[0, 0], said.variance[0, 0], said.noise[0, 0]])
 
 
 def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -3,6 +3,7 @@
 
 const POLL = 2000; // milliseconds between two looks at the server
 const POINTS = 600; // of a chart
+const FEW = 50; // streams of a list, before all are asked for
 const KEY = "streamgp-token";
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (selector, root = document) => root.querySelector(selector);
@@ -30,7 +31,7 @@ async function get(path, signal) {
   return body;
 }
 
-// What is said about the connection.
+// The state of the connection.
 
 function connected(yes, sentence = "") {
   const shown = $("#connection"), trouble = $("#trouble");
@@ -76,34 +77,54 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 function listView() {
   document.title = "streamgp";
-  let shown = "";
+  let shown = "", streams = [], all = false;
   const rows = new Map();
+
+  function list() {
+    const wanted = $(".search").value.trim().toLowerCase();
+    const found = streams.filter((one) => `${one.name} ${one.target} ${one.model}`.toLowerCase().includes(wanted));
+    found.sort((a, b) => FIRST[$(".order").value](a, b) || (a.name < b.name ? -1 : 1));
+    const few = all ? found : found.slice(0, FEW), body = $("tbody"), names = new Set(few.map((one) => one.name));
+    for (const [name, row] of rows) if (!names.has(name)) { row.remove(); rows.delete(name); }
+    few.forEach((stream, at) => {
+      if (!rows.has(stream.name)) rows.set(stream.name, streamRow(stream.name));
+      const row = rows.get(stream.name);
+      if (body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
+      fill(row, stream);
+    });
+    const rest = found.length - few.length;
+    setText($(".more"), found.length ? rest ? `${count(rest)} more streams` : "" : "No stream has this in its name, target or model.");
+    $(".all").hidden = !rest;
+  }
+
   return {
     close() {},
     async look(signal) {
-      const { streams } = await get("/v1/streams", signal);
+      ({ streams } = await get("/v1/streams", signal));
       const wanted = streams.length ? "list-view" : "empty-view";
       if (shown !== wanted) {
         show(wanted);
         shown = wanted;
         rows.clear();
         if (wanted === "empty-view") commands();
-      }
-      if (!streams.length) return;
-      const body = $("tbody");
-      const names = new Set(streams.map((stream) => stream.name));
-      for (const [name, row] of rows) if (!names.has(name)) { row.remove(); rows.delete(name); }
-      streams.forEach((stream, at) => {
-        if (!rows.has(stream.name)) {
-          const row = streamRow(stream.name);
-          rows.set(stream.name, row);
-          body.insertBefore(row, body.children[at] || null);
+        else {
+          $(".search").addEventListener("input", list);
+          $(".order").addEventListener("change", list);
+          $(".all").addEventListener("click", () => { all = true; list(); });
         }
-        fill(rows.get(stream.name), stream);
-      });
+      }
+      if (streams.length) list();
     },
   };
 }
+
+const missed = (stream) => stream.coverage == null ? 0 : Math.abs(stream.coverage - stream.level);
+const FIRST = {
+  alarms: (a, b) => b.alarms - a.alarms,
+  name: () => 0,
+  rows: (a, b) => b.rows - a.rows,
+  coverage: (a, b) => missed(b) - missed(a),
+};
 
 function streamRow(name) {
   const row = element("tr"), head = element("th", "", { scope: "row" });
@@ -117,7 +138,7 @@ function streamRow(name) {
   drawing.append(document.createElementNS(SVG, "polyline"));
   spark.append(drawing);
   row.append(head, spark);
-  for (const label of ["Rows", "RMSE", "Coverage"]) row.append(element("td", "", { class: "number", "data-label": label }));
+  for (const label of ["Rows", "RMSE", "Coverage", "Alarms"]) row.append(element("td", "", { class: "number", "data-label": label }));
   const state = element("td");
   state.append(element("span", "", { class: "state" }), element("span", "", { class: "doing" }));
   row.append(state);
@@ -125,11 +146,13 @@ function streamRow(name) {
 }
 
 function fill(row, stream) {
-  const [rows, rmse, coverage] = row.querySelectorAll(".number");
+  const [rows, rmse, coverage, alarms] = row.querySelectorAll(".number");
   setText($(".target", row), `${stream.target}, ${stream.model}`);
   setText(rows, count(stream.rows));
   setText(rmse, number(stream.rmse));
   setText(coverage, percent(stream.coverage));
+  setText(alarms, count(stream.alarms));
+  alarms.classList.toggle("alarms", stream.alarms > 0);
   coverage.title = `of ${percent(stream.level)} intervals`;
   setText($(".state", row), stream.state);
   $(".state", row).className = `state ${stream.state}`;
@@ -160,10 +183,11 @@ function streamView(name) {
   show("stream-view");
   $("h1").textContent = name;
   const path = `/v1/streams/${encodeURIComponent(name)}`;
-  const range = $(".range"), stop = new AbortController();
+  const range = $(".range"), ahead = $(".ahead"), stop = new AbortController();
   if (window.innerWidth < 640) range.value = "200";
   const charts = { rows: chart("rows", rowsChart), rmse: chart("rmse", rmseChart), coverage: chart("coverage", coverageChart) };
   let history = null, extra = 0, lastHistory = 0, listening = false, last = "", drawing = 0;
+  let level = 0.9, forecast = null, forecasting = false;
 
   async function renew(signal) {
     history = await get(`${path}/history?rows=${range.value}&points=${POINTS}`, signal);
@@ -175,9 +199,32 @@ function streamView(name) {
   function draw() {
     if (!drawing) drawing = requestAnimationFrame(() => {
       drawing = 0;
+      if (history) history.forecast = forecast;
       if (history) for (const one of Object.values(charts)) one.draw(history);
     });
   }
+
+  // A forecast may take seconds, while rows go on.
+  async function foresee() {
+    forecasting = true;
+    try {
+      const tail = (1 - level) / 2;
+      const found = ahead.value ? await get(`${path}/forecast?ahead=${ahead.value}&quantiles=${tail.toFixed(6)},${(1 - tail).toFixed(6)}`, stop.signal) : null;
+      if ((found ? String(found.row.length) : "") !== ahead.value) return;
+      forecast = found;
+      setText($(".assumed"), found ? `Forecast: ${found.assumed}.` : "");
+      draw();
+    } catch (error) {
+      if (!(error instanceof Refused)) return;
+      forecast = null;
+      setText($(".assumed"), `No forecast: ${error.message}.`);
+      draw();
+    } finally {
+      forecasting = false;
+    }
+  }
+
+  const isStale = () => ahead.value ? !forecast || String(forecast.row.length) !== ahead.value || forecast.issued < history.row.at(-1) : forecast;
 
   // Events are read with fetch, because EventSource cannot send a token.
   async function listen() {
@@ -208,7 +255,7 @@ function streamView(name) {
     if (fields.id) last = fields.id;
     if (!history || !fields.data) return;
     const data = JSON.parse(fields.data);
-    if (fields.event === "drift" || fields.event === "alarm") history.drift.push({ row: data.row, event: data.text });
+    if (fields.event === "drift" || fields.event === "alarm") history.drift.push({ row: data.row, event: data.text, kind: fields.event });
     if (fields.event !== "rows") return;
     for (const row of data.rows) {
       if (history.row.length && row.row <= history.row[history.row.length - 1]) continue;
@@ -223,14 +270,18 @@ function streamView(name) {
   }
 
   async function look(signal) {
-    describe(await get(path, signal));
+    const stream = await get(path, signal);
+    level = stream.settings.level;
+    describe(stream);
     if (!history || extra > POINTS || Date.now() - lastHistory > 5000) await renew(signal);
     if (!listening) listen();
+    if (!forecasting && history.row.length && isStale()) foresee();
   }
 
   const redraw = () => { for (const one of Object.values(charts)) one.clear(); draw(); };
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   range.addEventListener("change", () => { history = null; look(stop.signal).catch(troubled); });
+  ahead.addEventListener("change", () => { if (history && !forecasting) foresee(); });
   scheme.addEventListener("change", redraw);
   window.addEventListener("resize", draw);
   return {
@@ -307,8 +358,8 @@ function chart(name, options) {
       plot = null;
     },
     draw(history) {
-      const { data, said, make } = options(history);
-      place.setAttribute("aria-label", said);
+      const { data, label, make } = options(history);
+      place.setAttribute("aria-label", label);
       if (!data[0].length) {
         this.clear();
         place.replaceChildren(element("p", "no rows yet", { class: "none" }));
@@ -343,10 +394,11 @@ function marks(plot, history) {
   if (!history) return;
   const { ctx, bbox } = plot;
   ctx.save();
-  ctx.strokeStyle = color("drift");
+  const colors = { drift: color("drift"), alarm: color("alarm") };
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
-  for (const { row } of history.drift) {
+  for (const { row, kind } of history.drift) {
+    ctx.strokeStyle = colors[kind];
     const x = plot.valToPos(row, "x", true);
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
     ctx.beginPath();
@@ -359,18 +411,27 @@ function marks(plot, history) {
 
 function rowsChart(history) {
   const { row, observed, mean, lower, upper } = history, at = row.length - 1;
-  const said = row.length ? `Rows ${row[0]} to ${row[at]}. Last row: target ${number(observed[at])}, prediction ${number(mean[at])}, ` +
-    `interval from ${number(lower[at])} to ${number(upper[at])}.` : "no rows yet";
+  const next = history.forecast && row.length ? history.forecast.row.map((_, i) => i).filter((i) => history.forecast.row[i] > row[at]) : [];
+  const none = next.map(() => null), before = row.map(() => null);
+  const coming = (values) => [...before, ...next.map((i) => values[i])];
+  const [low, high] = next.length ? Object.values(history.forecast.quantiles).map(coming) : [before, before];
+  const middle = next.length ? coming(history.forecast.median) : before;
+  const label = row.length ? `Rows ${row[0]} to ${row[at]}. Last row: target ${number(observed[at])}, prediction ${number(mean[at])}, ` +
+    `interval from ${number(lower[at])} to ${number(upper[at])}.` +
+    (next.length ? ` Forecast of row ${history.forecast.row.at(-1)}: ${number(middle.at(-1))}, from ${number(low.at(-1))} to ${number(high.at(-1))}.` : "") : "no rows yet";
   return {
-    data: [row, lower, upper, mean, observed], said,
+    data: [[...row, ...next.map((i) => history.forecast.row[i])], ...[lower, upper, mean, observed].map((one) => [...one, ...none]), low, high, middle], label,
     make: (now) => ({
       ...common([
         { stroke: "transparent", points: { show: false } },
         { stroke: "transparent", points: { show: false } },
         { stroke: color("mean"), width: 1.5, points: { show: false } },
         { stroke: color("observed"), paths: () => null, points: { show: true, size: 4, fill: color("observed"), stroke: color("observed") } },
+        { stroke: "transparent", points: { show: false } },
+        { stroke: "transparent", points: { show: false } },
+        { stroke: color("forecast"), width: 1.5, points: { show: false } },
       ], {}, now),
-      bands: [{ series: [2, 1], fill: color("band") }],
+      bands: [{ series: [2, 1], fill: color("band") }, { series: [6, 5], fill: color("forecast-band") }],
     }),
   };
 }
@@ -383,7 +444,7 @@ function parts(history, key) {
 function rmseChart(history) {
   const data = parts(history, "rmse");
   return {
-    data, said: data[0].length ? `Root mean squared error of parts of these rows, last ${number(data[1].at(-1))}.` : "no scores yet",
+    data, label: data[0].length ? `Root mean squared error of parts of these rows, last ${number(data[1].at(-1))}.` : "no scores yet",
     make: (now) => ({ ...common([{ stroke: color("mean"), width: 1.5, points: { show: data[0].length < 3 } }], {}, now), scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.1 || 1] } } }),
   };
 }
@@ -391,7 +452,7 @@ function rmseChart(history) {
 function coverageChart(history) {
   const data = parts(history, "coverage");
   return {
-    data, said: data[0].length ? `Share of targets inside the intervals, by parts of these rows, last ${percent(data[1].at(-1))}.` : "no scores yet",
+    data, label: data[0].length ? `Share of targets inside the intervals, by parts of these rows, last ${percent(data[1].at(-1))}.` : "no scores yet",
     make: (now) => ({
       ...common([{ stroke: color("mean"), width: 1.5, points: { show: data[0].length < 3 } }], { values: (_, ticks) => ticks.map((value) => `${Math.round(100 * value)}%`) }, now),
       scales: { x: { time: false }, y: { range: (_, low) => [Math.min(0.5, low), 1.02] } },

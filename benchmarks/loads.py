@@ -1,0 +1,264 @@
+"""Loads of GEFCom2012 with the temperature, 24 hours ahead at every midnight, beside rivals in the same run.
+
+``python benchmarks/forecasts.py gefcom`` forecasts every day from February to December 2007 of eight zones and writes
+errors and the coverage of 90% intervals at each hour ahead to benchmarks/results/forecasts_gefcom.json. The temperature
+of the next day is taken to be known. Of the eleven stations each zone has the one whose temperature fits its load of
+2006 best, by a cubic curve. What was chosen for these forecasts was chosen on other zones, in 2005.
+
+- Forecaster: sg.Forecaster with two years of rows, found anew every 84 days; between these it learns every day. Its
+  intervals go by its forecasts of the days before (``judge``).
+- without temperature: the same.
+- LightGBM: fitted anew every day on one year, with hour, weekday, temperature, its mean that fades over a day, and the
+  loads 24, 48 and 168 hours before.
+- MSTL: fitted anew every day on eight weeks, seasons of a day and a week (statsforecast).
+- AutoARIMA: of logarithms of four weeks, season of a day, with the temperature and its square as regressors (statsforecast). It takes
+  a minute a fit, so that it forecasts only one day of 28; the others' errors on the same days stand beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import streamgp as sg
+from rivals_of_series import statsforecast
+
+RESULTS = Path(__file__).parent / "results" / "forecasts_gefcom.json"
+ZONES = (2, 5, 8, 12, 14, 17, 18, 20)
+CHOSEN_ON = (1, 6, 11, 16)
+HOURS, LEVEL = 24, 0.9
+YEAR, WEEK, MONTH, QUARTER = 365, 7, 28, 84  # days
+START = np.datetime64("2004-01-01")
+Answer = tuple[np.ndarray, np.ndarray, np.ndarray]  # medians and both bounds, (days, HOURS)
+
+
+class Zone(NamedTuple):
+    """Hours of load, NaN where missing, and of temperature at the station that fits best."""
+
+    load: np.ndarray
+    temperature: np.ndarray
+
+
+def day(text: str) -> int:
+    return int((np.datetime64(text) - START).astype(int))
+
+
+def zone(number: int, before: str = "2007-01-01") -> Zone:
+    """A zone, numbered from 1; its station is chosen by the year before a day."""
+    with np.load(Path(os.environ["STREAMGP_DATA"]) / "gefcom2012_load" / "gef_power_hourly.npz") as arrays:
+        load, stations = arrays["load_kW"][:, number - 1].astype(float), arrays["temperature_F"].astype(float)
+    load[load < 0] = np.nan
+    rows = np.arange(len(load))
+    for column in stations.T:
+        known = column > -999
+        column[:] = np.interp(rows, rows[known], column[known])
+    year = slice(HOURS * (day(before) - YEAR), HOURS * day(before))
+    known = ~np.isnan(load[year])
+
+    def misfit(temperature: np.ndarray) -> float:
+        z = (temperature[year][known] - 60.0) / 20.0
+        y = load[year][known]
+        return float(np.std(y - np.polyval(np.polyfit(z, y, 3), z)))
+
+    return Zone(load, stations[:, min(range(stations.shape[1]), key=lambda j: misfit(stations[:, j]))])
+
+
+def hours(days: int, first: int) -> slice:
+    return slice(max(0, HOURS * first), HOURS * (first + days))
+
+
+def forecaster(data: Zone, days: range, with_temperature: bool = True, judged: int = 60) -> Answer:
+    """sg.Forecaster, with the forecasts of some days before for its intervals."""
+    times = START + np.arange(len(data.load)).astype("timedelta64[h]")
+    found, model = [], None
+    for today in range(days.start - judged, days.stop):
+        if model is None or (today - days.start) % QUARTER == 0:
+            past = hours(2 * YEAR, today - 2 * YEAR)
+            X = data.temperature[past, None] if with_temperature else None
+            spread = None if model is None else model.spread
+            model = sg.Forecaster(data.load[past], times[past], X, seasons=["1d", "1w"], trend=False)
+            if spread is None:
+                model.calibrate(data.load[past], times[past], X, steps=HOURS)
+            else:
+                model.spread = spread
+        next_day = hours(1, today)
+        X = data.temperature[next_day, None] if with_temperature else None
+        ahead = model.forecast(times[next_day], X)
+        found.append((ahead.median, *ahead.interval(LEVEL)))
+        model.judge(ahead, data.load[next_day])
+        model.learn(data.load[next_day], times[next_day], X)
+    return tuple(np.array(found[judged:]).swapaxes(0, 1))
+
+
+def time_alone(data: Zone, days: range) -> Answer:
+    return forecaster(data, days, with_temperature=False)
+
+
+def lightgbm(data: Zone, days: range) -> Answer:
+    from lightgbm import Dataset, train
+
+    load, rows = data.load, np.arange(len(data.load))
+    mean = data.temperature.copy()
+    for i in range(1, len(mean)):
+        mean[i] += np.exp(-1.0 / HOURS) * (mean[i - 1] - mean[i])
+    lags = [np.concatenate([np.full(lag, np.nan), load[:-lag]]) for lag in (24, 48, 168)]
+    X = np.column_stack([rows % HOURS, rows // HOURS % WEEK, data.temperature, mean, *lags])
+    found = []
+    for today in days:
+        past = hours(YEAR, today - YEAR)
+        known = ~np.isnan(load[past])
+        rows_of_year = Dataset(X[past][known], np.log(load[past][known]))
+        model = train({"objective": "l1", "learning_rate": 0.05, "num_threads": 1, "verbose": -1}, rows_of_year, 300)
+        found.append(np.exp(model.predict(X[hours(1, today)])))
+    nothing = np.full((len(found), HOURS), np.nan)
+    return np.array(found), nothing, nothing
+
+
+def mstl(data: Zone, days: range) -> Answer:
+    model = statsforecast("MSTL", [HOURS, HOURS * WEEK])
+    return _each(
+        days, lambda today: model.forecast(data.load[hours(56, today - 56)], h=HOURS, level=[round(100 * LEVEL)])
+    )
+
+
+def autoarima(data: Zone, days: range) -> Answer:
+    model = statsforecast("AutoARIMA", HOURS)
+    z = (data.temperature - 60.0) / 20.0
+    X = np.column_stack([z, z * z])
+
+    def ahead(today: int) -> dict[str, np.ndarray]:
+        past, next_day = hours(MONTH, today - MONTH), hours(1, today)
+        y = np.log(data.load[past])
+        answer = model.forecast(y, h=HOURS, X=X[past], X_future=X[next_day], level=[round(100 * LEVEL)])
+        return {name: np.exp(values) for name, values in answer.items()}
+
+    return _each(days, ahead)
+
+
+def _each(days: range, ahead: Callable[[int], dict[str, np.ndarray]]) -> Answer:
+    names = ("mean", f"lo-{100 * LEVEL:g}", f"hi-{100 * LEVEL:g}")
+    found = [ahead(today) for today in days]
+    return tuple(np.array([one[name] for one in found]) for name in names)
+
+
+# Each with the days between two of its forecasts, and in how many pieces its days are forecast.
+CONTESTANTS: dict[str, tuple[Callable[[Zone, range], Answer], int, int]] = {
+    "AutoARIMA": (autoarima, MONTH, 12),
+    "Forecaster": (forecaster, 1, 1),
+    "without temperature": (time_alone, 1, 1),
+    "LightGBM": (lightgbm, 1, 8),
+    "MSTL": (mstl, 1, 4),
+}
+
+
+def forecast(job: tuple[str, int, range]) -> tuple[str, int, list[int], dict[str, Any]]:
+    """Forecast some days of a zone."""
+    name, number, days = job
+    data = zone(number, str(START + days[0] if days[0] < day("2007-01-01") else START + day("2007-01-01")))
+    began = time.process_time()
+    median, low, high = CONTESTANTS[name][0](data, days)
+    seconds = time.process_time() - began
+    y = np.array([data.load[hours(1, today)] for today in days])
+    inside = np.where(np.isnan(low), np.nan, (low <= y) & (y <= high))
+    return name, number, list(days), {"errors": median - y, "loads": y, "inside": inside, "seconds": seconds}
+
+
+def run(zones: tuple[int, ...], days: range, names: list[str], jobs: int) -> dict[str, Any]:
+    work = []
+    for name in names:
+        _, apart, pieces = CONTESTANTS[name]
+        own = days[::apart]
+        size = -(-len(own) // pieces)
+        work += [(name, number, own[i : i + size]) for number in zones for i in range(0, len(own), size)]
+    found: dict[str, dict[int, list[Any]]] = {name: {number: [] for number in zones} for name in names}
+    with get_context("spawn").Pool(jobs) as pool:
+        for done, (name, number, own, scores) in enumerate(pool.imap_unordered(forecast, work), 1):
+            found[name][number].append((own, scores))
+            print(f"{done} of {len(work)}: {name}, zone {number}, {scores['seconds']:.0f} s", flush=True)
+    return {name: {str(number): summary(parts) for number, parts in by.items()} for name, by in found.items()}
+
+
+def summary(parts: list[tuple[list[int], dict[str, Any]]]) -> dict[str, Any]:
+    """Of one zone: absolute errors relative to the mean load, in percent, and coverage, by hours ahead."""
+    parts = sorted(parts, key=lambda part: part[0])
+    days = [one for own, _ in parts for one in own]
+    errors, loads, inside = (
+        np.concatenate([scores[key] for _, scores in parts]) for key in ("errors", "loads", "inside")
+    )
+    monthly = [i for i, one in enumerate(days) if (one - min(days)) % MONTH == 0]
+    mean = float(loads.mean())
+    return {
+        "days": len(days),
+        "error": _rounded(100.0 * np.abs(errors).mean(axis=0) / mean),
+        "error, one day of 28": round(float(100.0 * np.abs(errors[monthly]).mean() / loads[monthly].mean()), 4),
+        "coverage": None if np.isnan(inside).any() else _rounded(inside.mean(axis=0)),
+        "seconds": round(sum(scores["seconds"] for _, scores in parts), 1),
+    }
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(value), 4) for value in values]
+
+
+def table(report: dict[str, Any]) -> str:
+    """Means over the zones, in Markdown."""
+    lines = [
+        "| forecast | error, 1 to 24 h | error, one day of 28 | coverage, lowest and highest of 24 h | seconds a zone |",
+        "|---|---|---|---|---|",
+    ]
+    for name, zones in sorted(report["contestants"].items(), key=lambda item: mean_of(item[1], "error, one day of 28")):
+        whole = f"{mean_of(zones, 'error'):.2f}%" if min(one["days"] for one in zones.values()) > 100 else "\N{EN DASH}"
+        cover = coverage(zones)
+        shown = (
+            f"{100 * cover.mean():.1f}%: {100 * cover.min():.1f}%, {100 * cover.max():.1f}%"
+            if cover.size
+            else "\N{EN DASH}"
+        )
+        some = f"{mean_of(zones, 'error, one day of 28'):.2f}%"
+        lines.append(f"| {name} | {whole} | {some} | {shown} | {mean_of(zones, 'seconds'):.0f} |")
+    return "\n".join(lines)
+
+
+def mean_of(zones: dict[str, Any], key: str) -> float:
+    return float(np.mean([np.mean(one[key]) for one in zones.values()]))
+
+
+def coverage(zones: dict[str, Any]) -> np.ndarray:
+    """By hours ahead, over all zones; empty where there are no intervals."""
+    known = [one["coverage"] for one in zones.values() if one["coverage"] is not None]
+    return np.mean(known, axis=0) if known else np.empty(0)
+
+
+def command(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=["gefcom"])
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--choose", action="store_true", help="the zones and the days on which settings were chosen")
+    parser.add_argument("--days", type=int, help="the first so many only")
+    parser.add_argument("--only", choices=list(CONTESTANTS), action="append")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(arguments)
+    first, last = ("2006-01-08", "2006-02-12") if given.choose else ("2007-02-01", "2008-01-01")
+    days = range(day(first), day(last))[: given.days]
+    names = given.only or list(CONTESTANTS)
+    report = {
+        "machine": platform.machine(),
+        "versions": {"python": platform.python_version(), "streamgp": sg.__version__}
+        | {package: version(package) for package in ("numpy", "scipy", "numba")},
+        "contestants": run(CHOSEN_ON if given.choose else ZONES, days, names, given.jobs),
+    }
+    given.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    for name, zones in report["contestants"].items():
+        if (cover := coverage(zones)).size:
+            print(name, "coverage by hour:", " ".join(f"{100 * one:.1f}" for one in cover))

@@ -1,0 +1,139 @@
+"""Inputs beside a kernel over time: what a series may depend on, as features, and the evidence of both together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.kernels import SquaredExponential
+from streamgp.kernels.temporal import harmonic_weights
+from streamgp.settings import FloatArray
+from streamgp.tuning.time import Series, TimeEvidence
+
+# A curve over an input is smooth over one standard deviation of it, on points this far apart or closer.
+POINTS = np.linspace(-2.5, 2.5, 6)[:, None]
+# Along the shortest season a line and a curve may differ by these harmonics, with the weights of Periodic of length 1.
+HARMONICS = (1, 2)
+# At most so many features: with more inputs they do not differ along the season, then they are lines only.
+MOST = 140
+# The median of the prior of all variances together, for targets of variance 1.
+INPUTS = 0.4
+
+
+class Recent(NamedTuple):
+    """What the next row's features need of the rows before: their last time, and the means of the inputs by then."""
+
+    time: float
+    means: FloatArray
+
+
+class InputFeatures:
+    """Features of inputs, whose weights have a prior variance of 1 in groups that are scaled together.
+
+    Each input has a line and a curve, each of which may differ along the shortest season: heating and cooling, by the
+    hour. Its mean over the last season, with weights that fade, has the same: walls stay cold after a cold day.
+
+    Args:
+        X: (n, d) inputs, from which their units are taken.
+        season: the shortest; None: there is none, and neither means nor differences along it.
+    """
+
+    def __init__(self, X: FloatArray, season: float | None) -> None:
+        self.season, self.width = season, X.shape[1]
+        self._center, self._scale = X.mean(axis=0), X.std(axis=0)
+        self._scale[self._scale == 0] = 1.0
+        columns = X.shape[1] * (1 if season is None else 2)
+        full, curved = (1 + len(POINTS)) * (1 + 2 * len(HARMONICS)), 1 + len(POINTS)
+        self._turns = season is not None and columns * full <= MOST
+        self._curves = columns * curved <= MOST
+        if columns > MOST:
+            most = MOST // (1 if season is None else 2)
+            raise ValueError(f"X has {X.shape[1]} columns; a forecast takes at most {most}. Leave out some")
+        curve = SquaredExponential(1.0)
+        self._whiten = np.linalg.inv(np.linalg.cholesky(curve(POINTS) + 1e-9 * np.eye(len(POINTS)))).T
+        self._curve = curve
+        weights = np.array([float(harmonic_weights(j, 1.0)[0]) for j in HARMONICS])
+        self._amplitudes = np.sqrt(weights / weights.sum())
+        sizes = [
+            size * along
+            for _ in range(columns)
+            for size in ((1, len(POINTS)) if self._curves else (1,))
+            for along in ((1, 2 * len(HARMONICS)) if self._turns else (1,))
+        ]
+        self.groups = np.repeat(np.arange(len(sizes)), sizes)
+
+    def __call__(self, X: FloatArray, times: FloatArray, recent: Recent | None) -> tuple[FloatArray, Recent | None]:
+        """The features of rows, (n, features), and what the rows after them need."""
+        Z = (X - self._center) / self._scale
+        if self.season is not None and len(Z):
+            means, time = np.empty_like(Z), times[0]
+            mean = Z[0]
+            if recent is not None:
+                time, mean = recent
+            for i, z in enumerate(Z):
+                mean = means[i] = z + np.exp(-(times[i] - time) / self.season) * (mean - z)
+                time = times[i]
+            recent = Recent(float(time), mean.copy())
+            Z = np.hstack([Z, means])
+        parts = []
+        for z in Z.T:
+            line = z[:, None]
+            for base in (line, self._curve(line, POINTS) @ self._whiten) if self._curves else (line,):
+                parts.append(base)
+                if self._turns:
+                    parts.append((base[:, :, None] * self._along(times)[:, None, :]).reshape(len(z), -1))
+        return np.hstack(parts), recent
+
+    def _along(self, times: FloatArray) -> FloatArray:
+        """The harmonics of the season, (n, 2 harmonics)."""
+        angles = 2.0 * np.pi * times[:, None] / (self.season or 1.0) * np.array(HARMONICS)
+        return np.hstack([self._amplitudes * np.cos(angles), self._amplitudes * np.sin(angles)])
+
+
+class InputEvidence:
+    """The log evidence of y = features times weights + g(t) + noise, over the logarithms of all hyperparameters.
+
+    Given those of g and the noise, the filter of g turns targets and features into independent rows, in which the
+    weights are a linear regression [dejong1991]. The gradient is that of the filter for targets less what the weights
+    explain, in expectation over their posterior N(m, V): targets y - F m, and the columns of F V^(1/2) besides.
+
+    Args:
+        time: the evidence of the same rows without inputs.
+        features: (n, k) of these rows.
+        groups: (k,) to which group each feature belongs.
+        variances: the prior variance of the weights in each group, to start from.
+    """
+
+    def __init__(
+        self, time: TimeEvidence, features: FloatArray, groups: NDArray[np.int64], variances: FloatArray
+    ) -> None:
+        self._time, self._features, self._groups = time, features, groups
+        self.series: Series = time.series
+        own = tuple(f"inputs.{g}" for g in range(len(variances)))
+        self.names = (*time.names, *own)
+        self.kinds = [*time.kinds, *["variance"] * len(own)]
+        self.start = np.append(time.start, np.log(variances))
+
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        """The log evidence and its gradient."""
+        of_time, of_inputs = np.split(logs, [len(self._time.names)])
+        y, F = self.series.Y[:, 0], self._features * np.exp(0.5 * of_inputs)[self._groups]
+        innovations, s = self._time.innovations(of_time, np.column_stack([y, F]))
+        white = innovations / np.sqrt(s)[:, None]
+        e, E = white[:, 0], white[:, 1:]
+        L = np.linalg.cholesky(E.T @ E + np.eye(E.shape[1]))
+        root = np.linalg.inv(L).T  # V = root root'
+        b = E.T @ e
+        m = root @ (root.T @ b)
+        value = -0.5 * float(np.log(2.0 * np.pi * s).sum() + e @ e - b @ m) - float(np.log(np.diag(L)).sum())
+        _, both = self._time.at(of_time, np.column_stack([y - F @ m, F @ root]))
+        _, determinant = self._time.at(of_time, np.zeros((len(y), 1)))  # counted once for each column
+        slopes = 0.5 * (m**2 + (root**2).sum(axis=1) - 1.0)
+        return value, np.append(both - len(m) * determinant, np.bincount(self._groups, slopes))
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """How far each hyperparameter is searched."""
+        limits = self._time.limits()
+        return {name: limits.get(name, limits["noise"]) for name in self.names}

@@ -1,0 +1,159 @@
+"""Members are built in the background and join after fixed rows: the numbers are the same however long it takes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.auto import background, staged, tuned
+from streamgp.auto.background import Job
+from streamgp.auto.staged import Task
+from streamgp.contract.snapshot import SnapshotError
+from tests.job.test_tuned import rows
+
+N = 110
+
+
+def auto(**settings):
+    return sg.Auto(warmup=100, lags=1, tune=False, candidates={"capacity": 8, "features": 8}, **settings)
+
+
+def one(**settings):
+    return sg.Tuned(sg.KRLST(capacity=8), warmup=100, **settings)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return rows(N)
+
+
+@pytest.fixture(scope="module")
+def expected(stream):
+    """What is predicted of every row, and the state after all of them, by kind."""
+    models = {kind: kind() for kind in (auto, one)}
+    return {kind: (model.track(*stream), model.to_bytes()) for kind, model in models.items()}
+
+
+def assert_same(p, q):
+    for name in ("mean", "variance", "noise", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
+
+
+def is_building(model):
+    return next(part for part in model._family() if isinstance(part, staged.Staged))._task is not None
+
+
+@pytest.mark.parametrize(("kind", "stops"), [(auto, (18, 80, 97)), (one, (90,))])
+def test_a_stream_goes_on_bit_for_bit_wherever_it_is_copied_or_saved(kind, stops, stream, expected):
+    X, y = stream
+    prediction, state = expected[kind]
+    model, start = kind(), 0
+    ways = [sg.StreamModel.copy, lambda m: pickle.loads(pickle.dumps(m)), lambda m: sg.from_bytes(m.to_bytes())]
+    for stop, way in zip(stops, ways, strict=False):
+        assert_same(model.track(X[start:stop], y[start:stop]), prediction[start:stop])
+        assert is_building(model)
+        assert way(model).to_bytes() == model.to_bytes()
+        model, start = way(model), stop
+    assert_same(model.track(X[start:], y[start:]), prediction[start:])
+    assert not is_building(model)
+    assert model.to_bytes() == state
+
+
+@pytest.mark.parametrize("kind", [auto, one])
+def test_a_thread_changes_no_number_nor_do_single_rows(kind, stream, expected):
+    X, y = stream
+    assert_same(kind(background=False).track(X, y), expected[kind][0])
+    model = kind()
+    for x, target, mean in zip(X, y.tolist(), expected[kind][0].mean.tolist(), strict=True):
+        p = model.predict_one(x)
+        assert p.mean == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        model.learn_one(x, target)
+
+
+def test_rows_are_answered_while_members_are_built(stream, expected, monkeypatch):
+    X, y = stream
+    go, found = threading.Event(), tuned.hyperparameters
+
+    def slowly(*given):
+        if len(given[2]) > 20 and threading.current_thread() is not threading.main_thread():
+            assert go.wait(60)
+        return found(*given)
+
+    monkeypatch.setattr(tuned, "hyperparameters", slowly)
+    model = one()
+    before = model.track(X[:99], y[:99])
+    assert not go.is_set()
+    assert model._jobs[0]._future.running()
+    go.set()
+    assert_same(before, expected[one][0][:99])
+    assert_same(model.track(X[99:], y[99:]), expected[one][0][99:])
+
+
+def test_what_fails_in_the_background_is_raised_when_it_is_due_and_changes_nothing(stream, monkeypatch):
+    X, y = stream
+
+    def broken(*_):
+        raise FloatingPointError("no such luck")
+
+    monkeypatch.setattr(tuned, "hyperparameters", broken)
+    for model in (one(), one(background=False)):
+        model.learn_many(X[:99], y[:99])
+        state = model.to_bytes()
+        with pytest.raises(FloatingPointError, match="no such luck") as caught:
+            model.learn_one(X[99], y[99])
+        assert caught.value.__notes__[-1] == "Tuned met this when it built models from its first 80 rows."
+        assert model.to_bytes() == state
+
+
+@pytest.fixture
+def busy():
+    """The thread of the process, which waits for the end of the test."""
+    begun, done = threading.Event(), threading.Event()
+    first = Job(lambda: begun.set() or done.wait(60))
+    assert begun.wait(60)
+    yield first
+    done.set()
+    assert first.result()
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_job_that_the_thread_has_not_begun_is_done_by_whoever_wants_it():
+    assert Job(threading.current_thread).result() is threading.current_thread()
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_busy_thread_gets_no_more_jobs_than_it_may_have_and_the_numbers_are_the_same(stream, expected):
+    assert len(background.started([os.getpid] * (background.MOST_JOBS - 1))) == background.MOST_JOBS - 1
+    assert background.started([os.getpid]) == ()
+    assert_same(one().track(*stream), expected[one][0])
+
+
+def test_a_job_is_done_again_in_a_process_that_was_forked(busy, monkeypatch):
+    job = Job(lambda: os.getpid())
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # threads do not survive a fork
+    assert job.result() == -1
+    assert Job(threading.current_thread).result() is not threading.main_thread()
+    assert not busy._future.done()
+
+
+def test_a_snapshot_of_a_task_that_no_stream_leads_to_is_refused(stream):
+    X, y = stream
+    model = auto()
+    model.learn_many(X[:80], y[:80])
+    experts = model._shown
+    task = experts._task
+    for wrong in (task._replace(dues=()), task._replace(start=200), Task(-1, -1, (90,), ((),))):
+        experts._task = wrong
+        with pytest.raises(SnapshotError, match="task cannot be of a stream"):
+            sg.from_bytes(model.to_bytes())
+    experts._task = task._replace(dues=tuple(due - 30 for due in task.dues), start=10)
+    with pytest.raises(SnapshotError, match="rows seen must be"):
+        sg.from_bytes(model.to_bytes())
+    experts._task = task._replace(parts=(("oracle",),) * len(task.parts))
+    with pytest.raises(SnapshotError, match="members that Auto does not have"):
+        sg.from_bytes(model.to_bytes())
