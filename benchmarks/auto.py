@@ -122,8 +122,8 @@ class Said(NamedTuple):
     about: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 
-def auto(data: Stream, lags: int) -> Said:
-    pipeline = Pipeline(data.schema, lags=lags)
+def auto(data: Stream, lags: int | None = None, horizon: int = 0) -> Said:
+    pipeline = Pipeline(data.schema, lags=lags, horizon=horizon)
     parts = []
     for start in range(0, len(data.y), BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
@@ -144,14 +144,14 @@ def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
     """As ``streamgp run --model NAME`` would: tuned on the first 200 rows, and for good on the first 1 000."""
     lagged, first = past(data, max(lags, 1))
     X = np.column_stack([data.X, lagged])
-    needs_past = view.change or view.columns is None
+    sees_lags = len(view.columns) > data.X.shape[1]
     previous = lagged[:, 0] if view.change else np.zeros(len(data.y))
-    X = np.ascontiguousarray(X if view.columns is None else X[:, view.columns])
+    X = np.ascontiguousarray(X[:, view.columns])
     y = data.y - previous
     built = candidate(name, X.shape[1], {}) if name in CANDIDATES else least_squares(float(name.split()[-1]))
-    model = sg.Tuned(built, drift=drift, made_up=max(lags - 1, 0) if view.columns is None else 0)
+    model = sg.Tuned(built, drift=drift, made_up=max(lags - 1, 0) if sees_lags else 0)
     mean = np.full(len(y), np.nan)
-    start = first if needs_past else 0
+    start = first if sees_lags or view.change else 0
     mean[start:] = model.track(X[start:], y[start:]).mean
     return Said(mean + previous)
 
@@ -261,9 +261,10 @@ def contestants(data: Stream, lags: int) -> Iterator[tuple[str, str, Callable[[S
     """Group, name, what it says of a stream, and about how long that takes."""
     yield "auto", "auto", partial(auto, lags=lags), 4.0
     for view in views(data.X.shape[1], lags):
-        if lags and view.columns is not None:
+        sees_lags = len(view.columns) > data.X.shape[1]
+        if lags and not sees_lags:
             continue  # the same as without lags
-        lines = [] if view.change and view.columns is None else [f"least squares {f:g}" for f in LEAST_SQUARES]
+        lines = [] if view.change and sees_lags else [f"least squares {f:g}" for f in LEAST_SQUARES]
         for name in [*lines, *CANDIDATES]:
             for drift in (True, False):
                 words = ", ".join(filter(None, [view.label, "" if drift else "drift off"]))
@@ -332,15 +333,15 @@ def run_cell(cell: Cell, folder: Path, rows: int) -> None:
     print(f"{cell.stream}, {cell.lags} lags, {cell.contestant}: {seconds:.1f} s", flush=True)
 
 
-def asked_groups(only: str) -> list[str]:
-    """Those that were asked for and can be run."""
-    groups = only.split(",") if only else list(GROUPS)
-    if unknown := set(groups) - set(GROUPS):
-        raise SystemExit(f"there is no group {', '.join(sorted(unknown))}; groups: {', '.join(GROUPS)}")
+def asked_groups(only: str, needed: dict[str, str] = GROUPS) -> list[str]:
+    """Those that were asked for and can be run, of groups with the packages that they need."""
+    groups = only.split(",") if only else list(needed)
+    if unknown := set(groups) - set(needed):
+        raise SystemExit(f"there is no group {', '.join(sorted(unknown))}; groups: {', '.join(needed)}")
     for group in groups:
-        if GROUPS[group] and find_spec(GROUPS[group]) is None:
-            print(f"{group} is left out: the package {GROUPS[group]} is not installed (pip install {GROUPS[group]})")
-    return [group for group in groups if not GROUPS[group] or find_spec(GROUPS[group]) is not None]
+        if needed[group] and find_spec(needed[group]) is None:
+            print(f"{group} is left out: the package {needed[group]} is not installed (pip install {needed[group]})")
+    return [group for group in groups if not needed[group] or find_spec(needed[group]) is not None]
 
 
 def run(folder: Path, jobs: int, only: str, names: Iterable[str], rows: int) -> None:

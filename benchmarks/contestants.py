@@ -71,18 +71,19 @@ def predicting(name: str, m: int) -> Work:
 
 def row_by_row(name: str, m: int) -> Work:
     """Predict, then learn each row by calls of its own."""
+    return over_rows(name, m, single_calls)
 
-    def ready(model: sg.StreamModel, X: np.ndarray, y: np.ndarray) -> Callable[[], object]:
-        pairs = list(zip(X, y.tolist(), strict=True))
 
-        def run() -> None:
-            for x, target in pairs:
-                model.predict_one(x)
-                model.learn_one(x, target)
+def single_calls(model: sg.StreamModel, X: np.ndarray, y: np.ndarray) -> Callable[[], object]:
+    """Calls of predict_one and learn_one for each row."""
+    pairs = list(zip(X, y.tolist(), strict=True))
 
-        return run
+    def run() -> None:
+        for x, target in pairs:
+            model.predict_one(x)
+            model.learn_one(x, target)
 
-    return over_rows(name, m, ready)
+    return run
 
 
 def over_rows(

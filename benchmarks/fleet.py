@@ -16,12 +16,13 @@ import numpy as np
 import streamgp as sg
 from contestants import MODELS, Rows
 from record import RESULTS, Record, environment, read, write
+from streamgp.fleet.devices import cores
 from timing import figures, seconds
 
 RECIPES = "SOGP absorbing", "KRLST growing and pruning"
 SIZES = 20, 50  # of a basis
 MODELS_IN_FLEET = 1000
-THREADS = 1, 2
+THREADS = tuple(n for n in (1, 2, 4, 8, 16) if n <= cores())
 ROWS_AT_ONCE = 1, 16
 ROUNDS = 40
 

@@ -17,8 +17,8 @@ import numpy as np
 
 import streamgp as sg
 from record import Record
-from streamgp.fleet.own import with_own
 from streamgp.fleet.prior import candidates, learned
+from streamgp.process.prior import with_own
 from timing import figures
 
 KNOWN, SEEN = 400, (5, 10, 25, 50, 100, 200, 400)  # rows of the known sensors, and of a new one

@@ -3,8 +3,8 @@
 Writes benchmarks/results/forecasts.json and the table in docs/forecasts.md; with --render only the table, from the
 file. The laser and the load need the environment variable STREAMGP_DATA (docs/data.md).
 
-With m4, m4-weekly or m3-monthly instead: the series of these competitions (competitions.py). With gefcom: loads 24 hours
-ahead with the temperature (loads.py).
+With m4, m4-weekly or m3-monthly instead: the series of these competitions (competitions.py). With gefcom: loads 24
+hours ahead with the temperature (loads.py).
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ of the next day is taken to be known. Of the eleven stations each zone has the o
 - Forecaster: sg.Forecaster with two years of rows, found anew every 84 days; between these it learns every day. Its
   intervals go by its forecasts of the days before (``judge``).
 - without temperature: the same.
-- LightGBM: fitted anew every day on one year, with hour, weekday, temperature, its mean that fades over a day, and the
-  loads 24, 48 and 168 hours before.
-- MSTL: fitted anew every day on eight weeks, seasons of a day and a week (statsforecast).
-- AutoARIMA: of logarithms of four weeks, season of a day, with the temperature and its square as regressors (statsforecast). It takes
-  a minute a fit, so that it forecasts only one day of 28; the others' errors on the same days stand beside.
+- LightGBM: every fourth day, each time fitted anew on one year, with hour, weekday, temperature, its mean that fades
+  over a day, and the loads 24, 48 and 168 hours before.
+- MSTL: likewise on eight weeks, seasons of a day and a week (statsforecast).
+- AutoARIMA: of logarithms of four weeks, season of a day, with the temperature and its square as regressors
+  (statsforecast). It is slow, so that it forecasts only one day of 20. Where it finds no model the day is left out.
+
+All errors of the table are those of the days that all have forecast.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ ZONES = (2, 5, 8, 12, 14, 17, 18, 20)
 CHOSEN_ON = (1, 6, 11, 16)
 HOURS, LEVEL = 24, 0.9
 YEAR, WEEK, MONTH, QUARTER = 365, 7, 28, 84  # days
+SOME, FEW = 4, 20  # every so many days
 START = np.datetime64("2004-01-01")
 Answer = tuple[np.ndarray, np.ndarray, np.ndarray]  # medians and both bounds, (days, HOURS)
 
@@ -132,7 +135,7 @@ def mstl(data: Zone, days: range) -> Answer:
 
 
 def autoarima(data: Zone, days: range) -> Answer:
-    model = statsforecast("AutoARIMA", HOURS)
+    model = statsforecast("AutoARIMA", season_length=HOURS)
     z = (data.temperature - 60.0) / 20.0
     X = np.column_stack([z, z * z])
 
@@ -147,17 +150,23 @@ def autoarima(data: Zone, days: range) -> Answer:
 
 def _each(days: range, ahead: Callable[[int], dict[str, np.ndarray]]) -> Answer:
     names = ("mean", f"lo-{100 * LEVEL:g}", f"hi-{100 * LEVEL:g}")
-    found = [ahead(today) for today in days]
-    return tuple(np.array([one[name] for one in found]) for name in names)
+    found = []
+    for today in days:
+        try:
+            found.append([answer[name] for answer in (ahead(today),) for name in names])
+        except ValueError as error:  # AutoARIMA: "No suitable ARIMA model found"
+            print(f"day {today}: {error}", flush=True)
+            found.append([np.full(HOURS, np.nan)] * 3)
+    return tuple(np.array(found).swapaxes(0, 1))
 
 
 # Each with the days between two of its forecasts, and in how many pieces its days are forecast.
 CONTESTANTS: dict[str, tuple[Callable[[Zone, range], Answer], int, int]] = {
-    "AutoARIMA": (autoarima, MONTH, 12),
     "Forecaster": (forecaster, 1, 1),
     "without temperature": (time_alone, 1, 1),
-    "LightGBM": (lightgbm, 1, 8),
-    "MSTL": (mstl, 1, 4),
+    "LightGBM": (lightgbm, SOME, 4),
+    "MSTL": (mstl, SOME, 4),
+    "AutoARIMA": (autoarima, FEW, 17),
 }
 
 
@@ -173,36 +182,43 @@ def forecast(job: tuple[str, int, range]) -> tuple[str, int, list[int], dict[str
     return name, number, list(days), {"errors": median - y, "loads": y, "inside": inside, "seconds": seconds}
 
 
-def run(zones: tuple[int, ...], days: range, names: list[str], jobs: int) -> dict[str, Any]:
+def run(
+    zones: tuple[int, ...], days: range, names: list[str], jobs: int, save: Callable[[dict[str, Any]], None]
+) -> None:
+    """Forecast all days with all contestants; save is called with what there is after each piece."""
     work = []
     for name in names:
         _, apart, pieces = CONTESTANTS[name]
         own = days[::apart]
         size = -(-len(own) // pieces)
         work += [(name, number, own[i : i + size]) for number in zones for i in range(0, len(own), size)]
-    found: dict[str, dict[int, list[Any]]] = {name: {number: [] for number in zones} for name in names}
+    found: dict[str, dict[int, dict[int, Any]]] = {name: {number: {} for number in zones} for name in names}
     with get_context("spawn").Pool(jobs) as pool:
         for done, (name, number, own, scores) in enumerate(pool.imap_unordered(forecast, work), 1):
-            found[name][number].append((own, scores))
+            for i, one in enumerate(own):
+                found[name][number][one] = [scores[key][i] for key in ("errors", "loads", "inside")]
             print(f"{done} of {len(work)}: {name}, zone {number}, {scores['seconds']:.0f} s", flush=True)
-    return {name: {str(number): summary(parts) for number, parts in by.items()} for name, by in found.items()}
+            save(
+                {
+                    name: {str(number): summary(by) for number, by in zones.items() if by}
+                    for name, zones in found.items()
+                }
+            )
 
 
-def summary(parts: list[tuple[list[int], dict[str, Any]]]) -> dict[str, Any]:
-    """Of one zone: absolute errors relative to the mean load, in percent, and coverage, by hours ahead."""
-    parts = sorted(parts, key=lambda part: part[0])
-    days = [one for own, _ in parts for one in own]
-    errors, loads, inside = (
-        np.concatenate([scores[key] for _, scores in parts]) for key in ("errors", "loads", "inside")
-    )
-    monthly = [i for i, one in enumerate(days) if (one - min(days)) % MONTH == 0]
+def summary(by_day: dict[int, Any]) -> dict[str, Any]:
+    """Of one zone: the error of each day and of each hour ahead relative to the mean load, in percent; coverage."""
+    days = [one for one in sorted(by_day) if not np.isnan(by_day[one][0]).any()]
+    if not days:
+        return {}
+    errors, loads, inside = (np.array([by_day[one][k] for one in days]) for k in range(3))
     mean = float(loads.mean())
     return {
-        "days": len(days),
+        "days": {
+            str(one): round(float(100.0 * np.abs(e).mean() / mean), 4) for one, e in zip(days, errors, strict=True)
+        },
         "error": _rounded(100.0 * np.abs(errors).mean(axis=0) / mean),
-        "error, one day of 28": round(float(100.0 * np.abs(errors[monthly]).mean() / loads[monthly].mean()), 4),
         "coverage": None if np.isnan(inside).any() else _rounded(inside.mean(axis=0)),
-        "seconds": round(sum(scores["seconds"] for _, scores in parts), 1),
     }
 
 
@@ -211,26 +227,25 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Means over the zones, in Markdown."""
+    """Means over the zones that all have forecast, in Markdown."""
     lines = [
-        "| forecast | error, 1 to 24 h | error, one day of 28 | coverage, lowest and highest of 24 h | seconds a zone |",
+        "| forecast | days | error on all its days | on days of all | coverage: mean, lowest and highest hour |",
         "|---|---|---|---|---|",
     ]
-    for name, zones in sorted(report["contestants"].items(), key=lambda item: mean_of(item[1], "error, one day of 28")):
-        whole = f"{mean_of(zones, 'error'):.2f}%" if min(one["days"] for one in zones.values()) > 100 else "\N{EN DASH}"
+    found = {name: zones for name, zones in report["contestants"].items() if zones}
+    of_all = set.intersection(*({number for number, one in zones.items() if one} for zones in found.values()))
+    contestants = {name: {number: zones[number] for number in sorted(of_all, key=int)} for name, zones in found.items()}
+    common = {
+        number: set.intersection(*(set(zones[number]["days"]) for zones in contestants.values())) for number in of_all
+    }
+    for name, zones in contestants.items():
+        own = [float(np.mean(one["error"])) for one in zones.values()]
+        same = [one["days"][day] for number, one in zones.items() for day in common[number]]
         cover = coverage(zones)
-        shown = (
-            f"{100 * cover.mean():.1f}%: {100 * cover.min():.1f}%, {100 * cover.max():.1f}%"
-            if cover.size
-            else "\N{EN DASH}"
-        )
-        some = f"{mean_of(zones, 'error, one day of 28'):.2f}%"
-        lines.append(f"| {name} | {whole} | {some} | {shown} | {mean_of(zones, 'seconds'):.0f} |")
+        shown = ", ".join(f"{100 * one:.1f}%" for one in (cover.mean(), cover.min(), cover.max())) if cover.size else ""
+        days = sum(len(one["days"]) for one in zones.values())
+        lines.append(f"| {name} | {days} | {np.mean(own):.2f}% | {np.mean(same):.2f}% | {shown} |")
     return "\n".join(lines)
-
-
-def mean_of(zones: dict[str, Any], key: str) -> float:
-    return float(np.mean([np.mean(one[key]) for one in zones.values()]))
 
 
 def coverage(zones: dict[str, Any]) -> np.ndarray:
@@ -255,9 +270,14 @@ def command(arguments: list[str]) -> None:
         "machine": platform.machine(),
         "versions": {"python": platform.python_version(), "streamgp": sg.__version__}
         | {package: version(package) for package in ("numpy", "scipy", "numba")},
-        "contestants": run(CHOSEN_ON if given.choose else ZONES, days, names, given.jobs),
+        "contestants": json.loads(given.out.read_text())["contestants"] if given.out.exists() else {},
     }
-    given.out.write_text(json.dumps(report, indent=1) + "\n")
+
+    def save(found: dict[str, Any]) -> None:
+        report["contestants"] |= found
+        given.out.write_text(json.dumps(report) + "\n")
+
+    run(CHOSEN_ON if given.choose else ZONES, days, names, given.jobs, save)
     print(table(report))
     for name, zones in report["contestants"].items():
         if (cover := coverage(zones)).size:

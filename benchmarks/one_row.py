@@ -1,20 +1,43 @@
 """What calls from Python add: predict_one and learn_one against a row within track, and how long single calls take.
 
-Writes benchmarks/results/one_row.json.
+Auto apart, with and without a horizon, after it has settled; what building and tuning it take up to there, and the
+longest that a row waits for its answer where rows come at a pace.
+
+    python benchmarks/one_row.py [--only auto]
+
+Writes benchmarks/results/one_row.json and auto_row.json.
 """
 
 from __future__ import annotations
 
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 import contestants
-from contestants import MODELS, Rows, full
+import streamgp as sg
+from contestants import MODELS, Rows, full, single_calls
 from record import Record
-from timing import calls, difference, interleaved, summary
+from streamgp.auto.experts import Experts
+from timing import calls, difference, figures, interleaved, seconds, summary
 
 SIZE = 100
 ROUNDS = 60
 CALLS = 3000
+
+AHEAD = 6  # rows
+SETTLED = 4000  # rows: four times the warm-up
+BLOCK = 100  # rows of a settled Auto
+PACE = 0.005  # seconds between two rows
+AUTO: dict[str, Callable[[], sg.StreamModel]] = {
+    "Auto": sg.Auto,
+    f"Auto, {AHEAD} rows ahead": lambda: sg.Ahead(sg.Auto(), horizon=AHEAD),
+}
 
 
 def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
@@ -35,10 +58,67 @@ def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
     return cell
 
 
+def measure_auto(name: str, settled: int, rounds: int) -> dict[str, Any]:
+    """Microseconds of a settled row: by both calls, and in track."""
+    rows = Rows()
+    model = AUTO[name]()
+    model.learn_many(*rows.take(settled))
+    taken: dict[str, list[float]] = {"calls": [], "loop": []}
+    with threadpool_limits(limits=1):
+        for _ in range(rounds):
+            X, y = rows.take(BLOCK)
+            for kind, run in (("calls", single_calls(model.copy(), X, y)), ("loop", partial(model.track, X, y))):
+                taken[kind].append(1e6 * seconds(run) / BLOCK)
+    return {kind: summary(np.array(times)) for kind, times in taken.items()}
+
+
+def building(rows: int) -> dict[str, float]:
+    """Seconds of processor time that Auto takes for so many rows, and how many of them to build and tune members."""
+    taken, change = [0.0], Experts._change
+
+    def timed(experts: Experts) -> None:
+        start = time.process_time()
+        change(experts)
+        taken.append(time.process_time() - start)
+
+    X, y = Rows().take(rows)
+    Experts._change = timed  # type: ignore[method-assign]
+    try:
+        start = time.process_time()
+        sg.Auto(background=False).learn_many(X, y)
+        whole = time.process_time() - start
+    finally:
+        Experts._change = change  # type: ignore[method-assign]
+    return {"all": figures(whole), "building and tuning": figures(sum(taken)), "longest step": figures(max(taken))}
+
+
+def waiting(rows: int, pace: float, background: bool) -> dict[str, float]:
+    """Milliseconds from a row to its answer, on the clock: the longest, and the median."""
+    X, y = Rows().take(rows)
+    model, taken = sg.Auto(background=background), []
+    for x, target in zip(X, y.tolist(), strict=True):
+        time.sleep(pace)
+        start = time.perf_counter()
+        model.predict_one(x)
+        model.learn_one(x, target)
+        taken.append(1e3 * (time.perf_counter() - start))
+    return {"longest": figures(max(taken)), "median": figures(float(np.median(taken)))}
+
+
 def main() -> None:
-    record = Record("one_row", m=SIZE)
-    for name in MODELS:
-        record.cell(name, measure, name, ROUNDS, CALLS)
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", choices=["auto"])
+    if not arguments.parse_args().only:
+        record = Record("one_row", m=SIZE)
+        for name in MODELS:
+            record.cell(name, measure, name, ROUNDS, CALLS)
+        record.finish()
+    record = Record("auto_row", rows=SETTLED, pace=PACE)
+    for name in AUTO:
+        record.cell(name, measure_auto, name, SETTLED, ROUNDS)
+    record.cell("building", building, SETTLED)
+    for background in (False, True):
+        record.cell(f"background={background}", waiting, SETTLED, PACE, background)
     record.finish()
 
 

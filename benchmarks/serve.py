@@ -223,6 +223,8 @@ def load(models: Sequence[str]) -> dict[str, Any]:
         server = Server(folder, wait=600)
         try:
             port = server.client.base_url.port
+            while server.client.get("/readyz").status_code != 200:  # while it compiles, it would take processor time
+                time.sleep(0.5)
             for name in models:
                 paths = [f"/v1/streams/{name}{number}" for number in range(CLIENTS_MANY if name == "KRLST" else 1)]
                 for path in paths:

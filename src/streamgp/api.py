@@ -15,7 +15,6 @@ from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
 from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.fleet.fleet import Fleet
-from streamgp.fleet.prior import Prior
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -36,6 +35,7 @@ from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
 from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction, TimePrediction
+from streamgp.process.prior import Prior
 from streamgp.recipes.gijsberts2013 import IRFRR, ISSGPR
 from streamgp.recipes.huber2013 import RecursiveGP, grid, kmeans
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue

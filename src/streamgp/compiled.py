@@ -19,8 +19,11 @@ from typing import Any, Literal, TypeVar
 
 import numba
 from numba import config
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+building: Any = cgutils
+kinds: Any = types
 F = TypeVar("F", bound=Callable[..., object])
 
 # Each takes half a gigabyte while it compiles; containers report more cores than they may use.
@@ -82,9 +85,47 @@ def _itself(array: Any) -> Any:
 # a field of the state is read; between the first line and the last of a call from Python the caller keeps them alive.
 borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)  # type: ignore[attr-defined]
 
+
+@cache
+def address_of(function: Any) -> Any:
+    """Where the code of a function declared by entry() is, once it is loaded; uncompiled, the function itself."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    found = function.overloads[function.types]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+
+
+def caller(returns: Any, arguments: Any) -> Any:
+    """A compiled function that calls another one by its address, for these types: so that is not compiled twice.
+
+    Args:
+        returns: type of the result.
+        arguments: types of those after the address.
+    """
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return lambda function, *given: function(*given)
+
+    def call(_: Any, address: Any, *found: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            given = [builder.extract_value(values[1], i) for i in range(len(arguments))]
+            given = [
+                context.cast(builder, *each) for each in zip(given, signature.args[1].types, arguments, strict=True)
+            ]
+            pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(returns, arguments).as_pointer())
+            status, result = context.call_conv.call_function(builder, pointer, returns, arguments, given)
+            with building.if_unlikely(builder, status.is_error):
+                context.call_conv.return_status_propagate(builder, status)
+            return result
+
+        return returns(address, kinds.Tuple(found)), codegen
+
+    return intrinsic(call)
+
+
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
 BOOLEAN, NUMBER, WHOLE, WHOLES = numba.boolean, numba.float64, numba.int64, numba.int64[:, ::1]
 INDICES = numba.int64[::1]
+NOTHING, WHOLE_TRIPLE = kinds.none, kinds.UniTuple(numba.int64, 3)
 
 
 def entry(*types: Any) -> Callable[[F], F]:
@@ -92,7 +133,7 @@ def entry(*types: Any) -> Callable[[F], F]:
 
     def decorated(function: F) -> F:
         dispatcher: Any = compiled(function)
-        dispatcher.types = types
+        dispatcher.types, dispatcher.loaded = types, False
         return dispatcher  # type: ignore[no-any-return]
 
     return decorated
@@ -104,7 +145,8 @@ def compile_now(*entries: Any) -> None:
     What the cache on disk does not have is compiled by a process of its own and then loaded. In the process that
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
     """
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    entries = tuple(function for function in entries if not function.loaded)
+    if not entries or config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
     missing = [function for function in entries if not _is_cached(function)]
     if missing:
@@ -113,6 +155,7 @@ def compile_now(*entries: Any) -> None:
     for function in entries:
         if function.types not in function.overloads:
             function.compile(function.types)
+        function.loaded = True
 
 
 @cache
@@ -136,4 +179,6 @@ def _compile_elsewhere(entries: list[Any]) -> None:
     with contextlib.suppress(OSError), contextlib.ExitStack() as started:
         for first in range(shares):
             command = [sys.executable, "-m", "streamgp.compile_once", *names[first::shares]]
-            started.enter_context(subprocess.Popen(command, env=environment))
+            # Its input ends with this process, and it with its input.
+            process = started.enter_context(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE))
+            started.callback(process.wait)

@@ -7,6 +7,7 @@ import datetime as dt
 import difflib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,7 +19,7 @@ Check = Callable[[str, Any], Any]
 
 
 class Setting(NamedTuple):
-    """What a setting is, said once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
+    """What a setting is, described once: ``Capacity = Annotated[int, Setting("most basis points", "points", whole)]``.
 
     Signatures have ``capacity: Capacity = 100``; docstrings, the tables of the docs and the checks follow from it.
     ``Annotated[Capacity, Setting("rows in the window")]`` is the same with other words.
@@ -137,9 +138,9 @@ def _described(init: Callable[..., None]) -> dict[str, Setting]:
             init.__annotations__[name] = annotation.removeprefix("Annotated[").partition(", Setting(")[0]
             with contextlib.suppress(NameError):  # a type that is imported for type checkers only
                 value = names[annotation] if annotation in names else eval(annotation, names)
-        said = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
-        if said:
-            found[name] = functools.reduce(Setting.reworded, said)
+        given = [item for item in getattr(value, "__metadata__", ()) if isinstance(item, Setting)]
+        if given:
+            found[name] = functools.reduce(Setting.reworded, given)
     return found
 
 
@@ -247,6 +248,9 @@ def option(name: str, value: Any, options: tuple[str, ...]) -> int:
     return options.index(value)
 
 
+NUMBERS = (int, float, np.integer, np.floating)
+
+
 def number(
     name: str,
     value: Any,
@@ -256,30 +260,21 @@ def number(
     at_most: float | None = None,
 ) -> float:
     """A finite number within its range, or a sentence that says the range."""
-    rule = " and ".join(
-        text
-        for text, bound in (
-            (f"above {above:g}" if above is not None else "", above),
-            (f"at least {at_least:g}" if at_least is not None else "", at_least),
-            (f"at most {at_most:g}" if at_most is not None else "", at_most),
-        )
-        if bound is not None
-    )
-    wanted = f"{name} must be a finite number" + (f" {rule}" if rule else "")
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{wanted}; got {value!r}")
-    try:
-        result = float(value)
-    except OverflowError:
-        raise ValueError(f"{wanted}; got an integer too large for a float") from None
-    if (
-        not np.isfinite(result)
-        or (above is not None and result <= above)
-        or (at_least is not None and result < at_least)
-        or (at_most is not None and result > at_most)
-    ):
-        raise ValueError(f"{wanted}; got {value!r}")
-    return result
+    kind: type[Exception] = TypeError
+    came = ""
+    if isinstance(value, NUMBERS) and not isinstance(value, bool):
+        kind = ValueError
+        try:
+            result = float(value)
+        except OverflowError:
+            came = "an integer too large for a float"
+        else:
+            inside = (above is None or result > above) and (at_least is None or result >= at_least)
+            if inside and (at_most is None or result <= at_most) and math.isfinite(result):
+                return result
+    bounds = {"above": above, "at least": at_least, "at most": at_most}
+    rule = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+    raise kind(f"{name} must be a finite number{rule and ' '}{rule}; got {came or repr(value)}")
 
 
 LARGEST_WHOLE = 2**53  # every whole number up to here is a float

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import competitions
+import loads
 
 
 def test_scores_are_those_of_the_competitions():
@@ -31,10 +32,46 @@ def test_the_file_of_results_has_one_line_for_each_series():
     assert [line.strip()[:3] for line in text.splitlines() if "mase" in line] == ['"a"', '"b"']
 
 
+def test_rivals_are_kept_beside_the_series(tmp_path):
+    ours = {"mase": 1.0}
+    theirs = {"mase": 2.0, "seconds": 3.0, "coverage 0.5": 0.4, "coverage 0.8": 0.7, "coverage 0.95": 0.9}
+    step = {"TimeGP": -1.0, "Calibrated(TimeGP)": -0.9, "skaters": -1.5, "skaters, not sticky": -0.95}
+    rivals = {"MSTL": {"a": theirs, "b": {"failed": "why"}}, "one step ahead": {"a": step}}
+    report = {"machine": "x", "series": {"a": ours, "b": ours}, "rivals": rivals}
+    path = tmp_path / "results.json"
+    path.write_text(competitions.text_of(report))
+    assert competitions.read(path) == report
+    shown = competitions.table_of_rivals(report)
+    assert "| MSTL | 1 | 2.000 | 1.000 | 100% | 40.0%, 70.0%, 90.0% | 3.0 |" in shown
+    assert "TimeGP has a larger log density one step ahead than skaters, not sticky on 0% of 1 series" in shown
+
+
+def test_loads_are_compared_on_the_days_that_all_have_forecast():
+    load = np.full(loads.HOURS, 50.0)
+    ours = {day: [np.full(loads.HOURS, error), load, np.ones(loads.HOURS)] for day, error in ((1, 1.0), (2, 3.0))}
+    theirs = {2: [np.full(loads.HOURS, -2.0), load, np.full(loads.HOURS, np.nan)]}
+    report = {"contestants": {"A": {"5": loads.summary(ours)}, "B": {"5": loads.summary(theirs)}}}
+    assert loads.table(report).splitlines()[2:] == [
+        "| A | 2 | 4.00% | 6.00% | 100.0%, 100.0%, 100.0% |",
+        "| B | 1 | 4.00% | 4.00% |  |",
+    ]
+
+
 def test_the_page_shows_the_committed_scores():
     page = (competitions.RESULTS.parents[1] / "docs" / "next-24-hours.md").read_text()
-    shown = page.partition("<!-- table of competitions.py -->\n")[2].partition("\n<!-- end of table -->")[0]
-    assert shown == competitions.table()
+    rivals = {
+        f"rivals on {name}": competitions.table_of_rivals(
+            competitions.read(competitions.RESULTS / f"forecasts_{name}.json")
+        )
+        for name in ("m4", "m3-monthly")
+    }
+    of_loads = loads.table(json.loads(loads.RESULTS.read_text()))
+    for title, table in {
+        "table of competitions.py": competitions.table(),
+        "table of loads.py": of_loads,
+        **rivals,
+    }.items():
+        assert page.partition(f"<!-- {title} -->\n")[2].partition("\n<!-- end of table -->")[0] == table
 
 
 def test_the_committed_forecasts_of_hours_are_better_than_the_published_ones():

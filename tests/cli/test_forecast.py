@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from streamgp.cli.app import app
 from streamgp.job.forecast import forecast_table
+from streamgp.tables import RowsError
 
 
 def streamgp(*arguments):
@@ -51,7 +52,8 @@ def test_quantiles_of_the_times_ahead_are_written(tmp_path):
     for row, value in zip(found, truth, strict=True):
         assert float(row["q0.1"]) < float(row["q0.5"]) < float(row["q0.9"])
         assert float(row["q0.5"]) == pytest.approx(value, abs=12.0)
-    assert "other columns are not used: the forecast is of the time alone" in done.stderr
+    assert "not used: weather" in done.stderr
+    assert "inputs: none; the forecast is of the time alone" in done.stderr
     text = page.read_text()
     for words in ("load: forecast to 2024-04-02 05:00:00", "<polygon", "Components", "Coverage of past forecasts"):
         assert words in text
@@ -142,3 +144,81 @@ def test_what_cannot_be_forecast_is_refused(tmp_path):
     far = streamgp("forecast", source, "--target", "load", "--ahead", "20000h", "--seasons", "none")
     assert far.exit_code == 2
     assert "the most is 10000" in far.stderr
+
+
+def with_weather(hours=24 * 12, seed=1):
+    """Rows whose load follows a temperature that changes from day to day, and all temperatures."""
+    rng = np.random.default_rng(seed)
+    warmth = np.repeat(rng.normal(10.0, 5.0, hours // 24), 24)
+    y = 500 + 20 * np.sin(2 * np.pi * np.arange(hours) / 24) - 6 * warmth + rng.standard_normal(hours)
+    start = datetime(2024, 3, 25)
+    return [[str(start + timedelta(hours=h)), f"{y[h]:.2f}", f"{warmth[h]:.2f}"] for h in range(hours)]
+
+
+def weather(path, rows):
+    path.write_text("time,weather\n" + "".join(f"{row[0]},{row[2]}\n" for row in rows))
+    return str(path)
+
+
+def test_inputs_known_in_advance_come_from_another_table(tmp_path):
+    rows = with_weather()
+    source, future = table(tmp_path / "a.csv", rows[:-24]), weather(tmp_path / "w.csv", rows[-30:])
+    out, page = tmp_path / "f.csv", tmp_path / "f.html"
+    done = streamgp("forecast", source, "--target", "load", "--ahead", "24h", "--seasons", "1d", "--out", out,
+                    "--future", future, "--report", page)  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    truth = np.array([float(row[1]) for row in rows[-24:]])
+    assert np.abs([float(row["q0.5"]) for row in forecasts(out)] - truth).mean() < 4.0
+    assert f"inputs: weather; times ahead in {future}: 24 from its rows" in page.read_text()
+    assert "<h2>inputs</h2>" in page.read_text()
+    assert "model: inputs, level, short memory, " in page.read_text()
+
+
+def test_rows_of_the_future_that_do_not_fit_are_told(tmp_path):
+    rows = with_weather()
+    source = str(table(tmp_path / "a.csv", rows[:-24]))
+    notes = []
+    settings = {"seasons": ["1d"], "out": tmp_path / "f.csv", "tell": notes.append}
+    thirds = weather(tmp_path / "w.csv", list(reversed(rows[-25:-4:3])))
+    issued = forecast_table(source, "load", "24h", future=thirds, **settings)
+    assert (
+        f"inputs: weather; times ahead in {thirds}: 6 from its rows, 12 between two of its rows, where numbers "
+        "are interpolated, 6 beyond its last row, whose values stay" in notes
+    )
+    truth = np.array([float(row[1]) for row in rows[-24:]])
+    assert np.abs(issued.forecast.median - truth)[3:].mean() < 6.0
+    forecast_table(source, "load", "2h", inputs=["weather"], **settings)
+    assert "inputs: weather; their last values stay, because there is no table of future ones" in notes
+    late = weather(tmp_path / "late.csv", rows[:20])
+    with pytest.raises(RowsError, match=r"has no row after 2024-04-04 23:00:00, where the forecast begins"):
+        forecast_table(source, "load", "24h", future=late, **settings)
+    other = tmp_path / "other.csv"
+    other.write_text("time,wind\n2024-04-05 00:00:00,3\n")
+    with pytest.raises(RowsError, match="shares no column with the table but the time"):
+        forecast_table(source, "load", "24h", future=str(other), **settings)
+    with pytest.raises(RowsError, match="has no column 'weather', which the other table has"):
+        forecast_table(source, "load", "24h", inputs=["weather"], future=str(other), **settings)
+
+
+def test_while_following_the_table_of_the_future_is_read_anew(tmp_path):
+    rows = with_weather(48)
+    source, out, stop = table(tmp_path / "a.csv", rows[:28]), tmp_path / "f.csv", threading.Event()
+    future, found = weather(tmp_path / "w.csv", rows[28:30]), []
+    job = threading.Thread(
+        target=forecast_table,
+        args=(str(source), "load", "2h"),
+        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop, "future": future}
+        | {"show": lambda issued: found.extend(issued.notes()[:1])},
+    )
+    job.start()
+    try:
+        _wait_for(out, 1 + 2)
+        weather(tmp_path / "w.csv", rows[29:30])
+        with open(source, "a") as file:
+            file.write(",".join(rows[28]) + "\n")
+        _wait_for(out, 1 + 4)
+    finally:
+        stop.set()
+        job.join(30)
+    told = f"inputs: weather; times ahead in {future}:"
+    assert found == [f"{told} 2 from its rows", f"{told} 1 from its rows, 1 beyond its last row, whose values stay"]

@@ -5,7 +5,8 @@ import pytest
 
 import streamgp as sg
 from streamgp.fleet.devices import no_gpu
-from tests.fleet.test_gpu_source import RECIPES, rows
+from tests.fleet.settings import differences
+from tests.fleet.test_gpu_source import RECIPES, WRAPPED, rows
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
 
@@ -100,3 +101,24 @@ def test_rows_on_the_gpu_stay_there():
         gpu.predict_many(torch.tensor(X[0]).cuda(), ids=range(50))
     with pytest.raises(TypeError, match="this fleet is not"):
         cores.track(torch.tensor(X[0]).cuda(), torch.tensor(Y[0]).cuda())
+
+
+def test_120_random_settings_are_predicted_as_on_the_cores():
+    worst = {}
+    for seed in range(120):
+        mean, variance = differences(seed, rows=150, size=8)
+        if not (mean < 1e-8 and variance < 1e-8):
+            worst[seed] = mean, variance
+    assert worst == {}
+
+
+@pytest.mark.parametrize("name", ["Standardize", "both"])
+def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name):
+    X, Y = rows(60, 30)
+    X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(60.0)
+    gpu, cores = (sg.Fleet(WRAPPED[name](), size=30, device=device) for device in ("cuda", "cpu"))
+    for part in (slice(0, 5), *(slice(t, t + 1) for t in range(5, 20)), slice(20, 60)):
+        p, q = (fleet.track(X[part], Y[part], time=time[part]) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=1e-8)
+        np.testing.assert_allclose(p.interval(), q.interval(), rtol=1e-8)
+    np.testing.assert_allclose(gpu.model(3).predict_many(X[0]).mean, cores.model(3).predict_many(X[0]).mean, rtol=1e-7)

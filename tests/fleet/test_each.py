@@ -257,3 +257,18 @@ def test_ids_may_come_first():
         one.track(ids, X, y, y)
     with pytest.raises(TypeError, match=r"learn_many needs targets: learn_many\(X, Y\)"):
         one.learn_many(X, ids=ids)
+
+
+def test_single_rows_of_models_that_cannot_fail_are_learned_without_a_copy_of_their_states(monkeypatch):
+    rng = np.random.default_rng(2)
+    fleet, models = sg.Fleet(MODELS["Lagged"](), size=SIZE), singles("Lagged")
+    X, Y = dense(rng, 14, SIZE, ())
+    fleet.learn_many(X[:12], Y[:12])
+    for i, model in enumerate(models):
+        model.learn_many(X[:12, i], Y[:12, i])
+    monkeypatch.setattr(each.atomic, "undo_of", None)
+    for t in (12, 13):
+        fleet.track(X[t : t + 1], Y[t : t + 1])
+        for i, model in enumerate(models):
+            model.learn_many(X[t : t + 1, i], Y[t : t + 1, i])
+    assert states(fleet) == [model.to_bytes() for model in models]

@@ -1,13 +1,18 @@
 """What a GPU runs, run by plain Python with one lane, against single models."""
 
+import os
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.cuda.exchange import Exchange, refuse_large
+from streamgp.cuda.exchange import one_thread, refuse_large
 from streamgp.cuda.plain import PlainMemory
-from streamgp.fleet import devices
-from streamgp.fleet.cuda import CudaEngine
+from streamgp.fleet import devices, workers
+from tests.fleet.settings import SHAPES, differences
 
 CLOSE = 1e-8
 
@@ -16,9 +21,7 @@ def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
-    exchanged = Exchange(model, precision)
-    memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
-    return CudaEngine(model, size, precision, memory, exchanged)
+    return devices.on_gpu(model, size, precision, threads, PlainMemory)
 
 
 CPU = devices.engine
@@ -86,6 +89,185 @@ def test_models_taken_out_and_put_back_go_on_alike(name):
         q = taken[i].track(more[:, i], targets[:, i])
         np.testing.assert_allclose(p.mean[:, i], q.mean, atol=CLOSE, rtol=CLOSE)
         np.testing.assert_allclose(p.variance[:, i], q.variance, atol=CLOSE, rtol=CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(len(SHAPES)))
+def test_random_settings_are_predicted_as_on_the_cores(seed):
+    mean, variance = differences(seed, rows=30, size=2)
+    assert mean < CLOSE
+    assert variance < CLOSE
+
+
+OWN = {
+    "lengthscale": np.array([[0.5, 1.0], [1.0, 2.0], [np.nan, np.nan]]),
+    "variance": np.array([2.0, 0.5, 1.0]),
+    "noise": np.array([0.01, np.nan, 0.2]),
+}
+
+
+@pytest.mark.parametrize("make", [sg.KRLST, sg.SOGP, sg.ISSGPR])
+def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
+    X, Y = rows(40, 4)
+    recipe = make(6) if make is sg.ISSGPR else make(capacity=8)
+    prior = sg.Prior({"lengthscale": [[0.8, 0.6]], "noise": [[0.05]]}, shares=[1.0], best=0)
+    gpu, cores = (sg.Fleet(recipe, size=3, device=device, prior=prior, **OWN) for device in ("cuda", "cpu"))
+    first, expected = (fleet.predict_many(X[0, :3]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(first.variance, expected.variance, rtol=CLOSE)
+    p, q = (fleet.track(X[:20, :3], Y[:20, :3]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE)
+    np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE)
+    np.testing.assert_array_equal(p.noise, q.noise)
+    for fleet in (gpu, cores):
+        fleet.replace(0, fleet.model(2))
+        fleet.add(1)
+    gpu.save(tmp_path / "fleet.sgp")
+    for fleet in (gpu, gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
+        p, q = fleet.track(X[20:], Y[20:]), cores.copy().track(X[20:], Y[20:])
+        np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE)
+        np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE)
+        np.testing.assert_allclose(p.noise, q.noise)
+    gpu.remove([0, 1])
+    cores.learn_many(X[20:], Y[20:])
+    cores.remove([0, 1])
+    np.testing.assert_allclose(gpu.predict_many(X[0, 2:]).mean, cores.predict_many(X[0, 2:]).mean, atol=CLOSE)
+    np.testing.assert_array_equal(gpu.predict_many(X[0, 2:]).noise, cores.predict_many(X[0, 2:]).noise)
+
+
+def test_a_fleet_on_a_gpu_is_tuned_as_on_the_cores():
+    X, Y = rows(12, 3)
+    gpu, cores = (sg.Fleet(sg.KRLST(capacity=6), size=3, device=device) for device in ("cuda", "cpu"))
+    there, here = (fleet.tune(X, Y) for fleet in (gpu, cores))
+    np.testing.assert_allclose(there.shares, here.shares, atol=1e-6)
+    np.testing.assert_allclose(gpu.track(X, Y).mean, cores.track(X, Y).mean, atol=1e-6)
+
+
+def test_a_model_that_broke_is_made_anew_with_its_own_hyperparameters():
+    X, Y = rows(40, 2)
+    fleet = sg.Fleet(sg.KRLST(capacity=8), size=2, device="cuda", lengthscale=[0.5, 2.0], variance=[1.0, 4.0])
+    fleet.learn_many(X, Y)
+    before, at = fleet.predict_many(X[:1]), fleet._engine._exchange.shape.at["L"]
+    fleet._engine._memory._records[1, at : at + 9] *= 1.06
+    assert fleet.refresh().tolist() == [1]
+    assert fleet.broken().tolist() == []
+    np.testing.assert_allclose(fleet.predict_many(X[:1]).variance, before.variance, rtol=0.05)
+
+
+def test_rows_have_a_noise_and_a_time_of_their_own():
+    X, Y = rows(40, 3)
+    rng = np.random.default_rng(3)
+    given = {"noise": 10.0 ** rng.uniform(-4, 0, Y.shape), "time": 1.7e9 + np.cumsum(rng.exponential(9.0, 40))}
+    for recipe in (sg.KRLST(capacity=8, half_life=100.0), krlst(forgetting=1.0, noise=0.1), sg.SOGP(capacity=8)):
+        gpu, cores = (sg.Fleet(recipe, size=3, device=device, pending=9) for device in ("cuda", "cpu"))
+        ids = np.array([0, 2, 0])
+        for fleet in (gpu, cores):
+            fleet.track(X[:20], Y[:20], noise=given["noise"][:20], time=given["time"][:20])
+        tickets = [fleet.issue(X[20, ids], ids).ticket for fleet in (gpu, cores)]
+        for fleet, ticket in zip((gpu, cores), tickets, strict=True):
+            fleet.resolve(ticket, [0.0, 1.0, 2.0], noise=0.3, time=np.full(3, given["time"][20]))
+        for fleet in (gpu, gpu.to("cpu"), gpu.to("cpu").to("cuda")):
+            p, q = (
+                one.track(X[21:], Y[21:], noise=given["noise"][21:], time=given["time"][21:])
+                for one in (fleet, cores.copy())
+            )
+            np.testing.assert_allclose(p.mean, q.mean, atol=CLOSE)
+            np.testing.assert_allclose(p.variance, q.variance, atol=CLOSE)
+
+
+WRAPPED = {
+    "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=12),
+    "Calibrated": lambda: sg.Calibrated(sg.SOGP(capacity=8), warmup=5),
+    "both": lambda: sg.Calibrated(sg.Standardize(sg.KRLST(capacity=8, half_life=9.0), warmup=12), warmup=5),
+    "inside out": lambda: sg.Standardize(sg.Calibrated(sg.ISSGPR(5), warmup=5), warmup=12),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_path):
+    X, Y = rows(50, 3)
+    X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(50.0)
+    gpu, cores = (sg.Fleet(WRAPPED[name](), size=3, device=device, pending=9) for device in ("cuda", "cpu"))
+
+    def compare(one, other, first, last, close):
+        p, q = (fleet.track(X[first:last], Y[first:last], time=time[first:last]) for fleet in (one, other))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=close)
+        np.testing.assert_allclose(p.std, q.std, rtol=close)
+        np.testing.assert_allclose(p.interval(), q.interval(), rtol=close)
+
+    compare(gpu, cores, 0, 3, CLOSE)
+    for t in range(3, 10):
+        ids, rows_ = np.array([2, 0]), (X[t, [2, 0]], Y[t, [2, 0]])
+        p, q = (fleet.track(ids, *rows_, time=np.full(2, time[t])) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, rtol=CLOSE)
+    compare(gpu, cores, 10, 30, CLOSE)
+    for fleet in (gpu, cores):
+        tickets = fleet.issue(X[30], [0, 1, 2]).ticket
+        fleet.resolve(tickets[::-1], Y[30, ::-1], time=np.full(3, time[30]))
+        fleet.replace(1, fleet.model(0))
+        fleet.add(1)
+        fleet.remove([0])
+    np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
+    assert gpu.health.total.fill_values == cores.health.total.fill_values
+    gpu.save(tmp_path / "fleet.sgp")
+    for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
+        compare(moved, cores.copy(), 31, 50, 1e-7)
+
+
+def test_threads_share_out_wrappers_and_only_the_caller_asks_the_gpu(monkeypatch):
+    monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
+    X, Y = rows(30, 5)
+    fleets = [sg.Fleet(WRAPPED["Standardize"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
+    asking, run = set(), PlainMemory.run
+    monkeypatch.setattr(PlainMemory, "run", lambda *given: (asking.add(threading.get_ident()), run(*given))[1])
+    for part in (slice(0, 3), slice(3, 4), slice(4, 30)):
+        p, q = (fleet.track(X[part], Y[part]) for fleet in fleets)
+        np.testing.assert_array_equal(p.mean, q.mean)
+        np.testing.assert_array_equal(p.variance, q.variance)
+    np.testing.assert_array_equal(*(fleet.predict_many(X[0]).mean for fleet in fleets))
+    assert asking == {threading.get_ident()}
+
+    def fail(*_):
+        raise ArithmeticError("the GPU is gone")
+
+    monkeypatch.setattr(PlainMemory, "run", fail)
+    with pytest.raises(ArithmeticError, match="the GPU is gone"):
+        fleets[1].predict_many(X[0])
+
+
+KEYS = """
+import hashlib
+import numpy as np
+from numba.core.serialize import dumps
+from streamgp.cuda.gpu import inspection, kernel
+from streamgp.cuda.whitened import BasisShape
+for bytes_, number in ((4, np.float32), (8, np.float64)):
+    shape = BasisShape(50, 8, 1, 0, bytes_)
+    for made in (kernel(shape, number, False), kernel(shape, number, True), inspection(shape, number)):
+        held = tuple(cell.cell_contents for cell in made.py_func.__closure__)
+        print(hashlib.sha256(dumps(held)).hexdigest())
+"""
+
+
+@pytest.mark.more
+def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
+    pytest.importorskip("numba.cuda", reason="Numba for GPUs is not installed")
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", KEYS],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(found[0].split()) == 6
+    assert found[0] == found[1]
+
+
+def test_models_move_with_one_thread_of_blas():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"} == {1}
 
 
 def test_points_that_the_others_explain_leave():
@@ -268,13 +450,16 @@ def test_broken_models_are_found_and_made_anew_from_their_basis():
 
 
 UNFIT = {
-    "got Standardize": (lambda: sg.Standardize(krlst()), "double"),
+    "within Standardize and Calibrated; got DriftAware": (lambda: sg.DriftAware(krlst()), "double"),
+    "within Standardize and Calibrated; got Calibrated": (lambda: sg.Calibrated(sg.KLMS()), "double"),
+    "a kernel over time": (lambda: krlst(time=sg.Periodic(24.0)), "double"),
     "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
     "a memory": (lambda: krlst(depth=2), "double"),
     "features other": (lambda: sg.RecursiveGP([[0.0, 0.0]]), "double"),
     "Fourier features with a noise below 1e-07": (lambda: sg.ISSGPR(noise=1e-8), "double"),
     "budgets other": (lambda: sg.KRLS(), "double"),
     "back to the prior": (lambda: krlst(mode="injection"), "double"),
+    "a prior mean": (lambda: krlst(mean=3.0), "double"),
     "adapt=": (lambda: sg.SOGP(adapt=sg.SNGD()), "double"),
     "estimate_power": (lambda: krlst(estimate_power=True), "double"),
     "not Gaussian": (lambda: krlst(likelihood=sg.StudentT(0.1)), "double"),
@@ -297,13 +482,24 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     fleet = sg.Fleet(krlst(), size=2, device="cuda")
     fleet.learn_many(X, Y)
     before = fleet.to_bytes()
-    with pytest.raises(ValueError, match="one noise for all rows"):
-        fleet.learn_many(X, Y, noise=0.1)
+    with pytest.raises(ValueError, match="noise must be finite and above 0"):
+        fleet.learn_many(X, Y, noise=-0.1)
     assert fleet.to_bytes() == before
-    with pytest.raises(ValueError, match="one set of hyperparameters for all models"):
-        sg.Fleet(krlst(), size=2, device="cuda", noise=[0.1, 0.2])
-    with pytest.raises(ValueError, match="one set of hyperparameters for all models"):
-        sg.Fleet(krlst(), size=2, device="cuda").tune(X, Y)
+    exact = sg.Fleet(sg.SOGP(capacity=5, novelty=0.02), size=2, device="cuda", precision="single")
+    exact.learn_many(X, Y)
+    with pytest.raises(ValueError, match=r"noise must be at least 0.01 on device=.*; got 0.001.*Nothing was learned"):
+        exact.learn_many(X, Y, noise=0.001)
+    assert (exact.rows_seen == 5).all()
+    with pytest.raises(ValueError, match="at least novelty=0.01 and a noise of 0.01"):
+        sg.Fleet(sg.SOGP(novelty=0.02), size=2, device="cuda", precision="single", noise=[0.1, 0.001])
+    late = sg.Fleet(sg.KRLST(capacity=8, half_life=9.0), size=2, device="cuda")
+    late.learn_many(X, Y, time=np.arange(5.0))
+    before = late.to_bytes()
+    with pytest.raises(ValueError, match="has a half_life"):
+        late.learn_many(X, Y)
+    with pytest.raises(ValueError, match="time goes backwards"):
+        late.learn_many(X, Y, time=np.arange(5.0))
+    assert late.to_bytes() == before
     with pytest.raises(ValueError, match="models of one output; got 2"):
         sg.Fleet(krlst(), size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
 

@@ -54,6 +54,15 @@ def test_nan_stands_for_what_the_recipe_has():
     np.testing.assert_array_equal(p.mean[:, 1], recipe(noise=0.5).track(X[:, 1], Y[:, 1]).mean)
 
 
+def test_nan_among_lengthscales_of_each_input_stands_for_what_the_recipe_has():
+    X, Y = rows()
+    fleet = sg.Fleet(recipe(lengthscale=0.7), size=2, lengthscale=[[np.nan, np.nan], [0.5, 2.0]])
+    p = fleet.track(X[:, :2], Y[:, :2])
+    for i, lengthscale in enumerate(([0.7, 0.7], [0.5, 2.0])):
+        q = recipe(lengthscale=lengthscale).track(X[:, i], Y[:, i])
+        np.testing.assert_allclose(p.mean[:, i], q.mean, atol=1e-12)
+
+
 def test_copies_files_and_clones_keep_the_hyperparameters():
     X, Y = rows()
     fleet = own_fleet()
@@ -135,6 +144,16 @@ def test_a_tuned_fleet_predicts_better_than_one_recipe_and_new_models_begin_with
     assert fleet.model(12).hyperparameters["noise"] == pytest.approx(prior.start["noise"][0])
     prior.save(tmp_path / "arm.prior")
     assert sg.Prior.load(tmp_path / "arm.prior") == prior
+    twins = recipe(capacity=100, prior=prior), prior.applied(recipe(capacity=100))
+    np.testing.assert_array_equal(*(one.track(X[:, 0], Y[:, 0]).mean for one in twins))
+    assert sg.from_bytes(twins[0].to_bytes()).hyperparameters == twins[0].hyperparameters
+    given = recipe(prior=prior, noise=0.3, lengthscale=2.0)
+    given.learn_one(X[0, 0], Y[0, 0])
+    assert given.hyperparameters["noise"] == 0.3
+    assert given.hyperparameters["lengthscale"] == 2.0
+    assert given.hyperparameters["variance"] == prior.start["variance"][0]
+    with pytest.raises(TypeError, match=r"prior must be a Prior, such as Prior.load\(path\)"):
+        recipe(prior="arm.prior")
     (tmp_path / "other").write_bytes(b"something else")
     with pytest.raises(ValueError, match="is no prior that streamgp wrote"):
         sg.Prior.load(tmp_path / "other")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import streamgp as sg
 from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
 from streamgp.tables.columns import recognize
@@ -47,7 +48,7 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     taken(pipeline, X[19:20], y[19:20])
     assert [name for name in pipeline.weights if name.startswith("least squares")] == [
         f"least squares {forgetting}{view}"
-        for view in ("", " (change)", " (lags)", " (lags, row before)")
+        for view in ("", " (change)", " (lags)", " (24 lags)", " (lags, row before)")
         for forgetting in ("1", "0.999", "0.99")
     ]
     assert processes(pipeline) == []
@@ -229,3 +230,78 @@ def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
 def test_no_robust_member_joins_where_there_are_none():
     pipeline, *_ = with_outliers(0.0)
     assert not any("robust" in name for name in pipeline.weights)
+
+
+def plant(n=400):
+    """A slow signal that two inputs drive, one of them by its last value."""
+    rng = np.random.default_rng(5)
+    X = np.cumsum(rng.normal(size=(n, 2)), axis=0) / 10.0
+    return X, 3.0 * X[:, 0] - X[:, 1] + 0.05 * rng.normal(size=n)
+
+
+def small(**settings):
+    return sg.Auto(warmup=100, tune=False, drift=False, candidates={"capacity": 10, "features": 10}, **settings)
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+@pytest.mark.parametrize("what", ["target", "input"])
+def test_a_broken_reading_costs_little_beyond_its_row(what, ahead):
+    X, y = plant()
+    broken, missed = np.arange(150, 400, 50), []
+    for size in (0.0, 1e3):
+        inputs, targets = X.copy(), y.copy()
+        if what == "target":
+            targets[broken] += size
+        else:
+            inputs[broken, 0] += size
+        model = small()
+        model = sg.Ahead(model, horizon=ahead) if ahead else model
+        error = model.track(inputs, targets).mean - y
+        error[broken + ahead] = 0.0
+        missed.append(np.sqrt(np.mean(error[100:] ** 2)))
+    assert missed[1] < 1.1 * missed[0]
+
+
+def test_broken_readings_are_counted_and_a_new_level_is_learned():
+    X, y = plant()
+    y[200] = 1e3
+    model = small()
+    model.learn_many(X, y)
+    assert model.health.fill_values == 1
+    model.learn_many(X, y + 60.0)
+    assert 3 <= model.health.fill_values <= 5
+    assert abs(model.predict_one(X[-1]).mean - y[-1] - 60.0) < 5.0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_broken_readings_are_met_alike_row_by_row_at_once_and_after_loading(late):
+    X, y = plant(200)
+    X[150, 1], y[[130, 170]] = -1e6, (np.nan, 1e5)
+    whole, single = (sg.Ahead(small(), horizon=2) if late else small() for _ in range(2))
+    at_once = whole.track(X, y).mean
+    one_by_one = []
+    for t in range(200):
+        one_by_one.append(single.predict_one(X[t]).mean)
+        single.learn_one(X[t], y[t])
+        if t == 151:
+            single = sg.from_bytes(single.to_bytes())
+    np.testing.assert_allclose(one_by_one[3:], at_once[3:], rtol=1e-8)
+
+
+def test_screening_can_be_switched_off():
+    X, y = plant(200)
+    y[150] = 1e3
+    model = small(screen=False)
+    model.learn_many(X, y)
+    assert model.health.fill_values == 0
+
+
+def test_a_long_memory_is_found():
+    """An echo of 20 rows before, which no Gaussian process sees."""
+    rng = np.random.default_rng(6)
+    y = rng.normal(size=400)
+    for t in range(20, 400):
+        y[t] += 0.9 * y[t - 20]
+    X = rng.normal(size=(400, 1))
+    error = small().track(X, y).mean - y
+    assert np.sqrt(np.mean(error[200:] ** 2)) < 0.6 * y[200:].std()

@@ -128,9 +128,11 @@ def test_a_job_that_the_thread_has_not_begun_is_done_by_whoever_wants_it():
 
 @pytest.mark.usefixtures("busy")
 def test_a_busy_thread_gets_no_more_jobs_than_it_may_have_and_the_numbers_are_the_same(stream, expected):
-    assert len(background.started([os.getpid] * (background.MOST_JOBS - 1))) == background.MOST_JOBS - 1
-    assert background.started([os.getpid]) == ()
+    assert background.has_room(background.MOST_JOBS - 1)
+    jobs = [Job(os.getpid) for _ in range(background.MOST_JOBS - 1)]
+    assert not background.has_room(1)
     assert_same(one().track(*stream), expected[one][0])
+    assert [job.result() for job in jobs] == [os.getpid()] * len(jobs)
 
 
 def test_a_job_is_done_again_in_a_process_that_was_forked(busy, monkeypatch):

@@ -101,8 +101,20 @@ def test_a_half_life_needs_a_time_column_and_a_model_that_forgets_by_it(table, t
     plain.write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(50)))
     with pytest.raises(RowsError, match="half_life needs a column that says when each row was observed"):
         run(plain)
+    with pytest.raises(
+        RowsError, match="a kernel over time needs a column.*there is none; add the column, or drop `time`"
+    ):
+        run(plain, settings={"time": "Matern(0.5, lengthscale=3.0)", "tune": False})
     with pytest.raises(ValueError, match="by rows, a factor of 0.9, or by time, a half_life of 7200; give one"):
         run(table, settings=SETTINGS | {"forgetting": "0.9"})
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(1, "the row before it is"), (2, "the 2 rows before it are")])
+def test_a_run_that_stops_at_a_bad_row_says_how_many_are_kept(tmp_path, rows, kept):
+    source = tmp_path / "bad.csv"
+    source.write_text("x,y\n" + "1,2\n" * rows + "1,inf\n" + "1,2\n" * 20)
+    with pytest.raises(RowsError, match=f"The run stopped there; {kept} predicted and kept"):
+        Job(source, "y", model="KRLST", settings={"capacity": 8, "tune": False}).run()
 
 
 def test_times_before_any_that_can_be_read_are_the_first_one():

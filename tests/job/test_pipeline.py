@@ -3,6 +3,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import itertools
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -77,6 +79,23 @@ def test_rows_with_lags_from_before_the_first_target_are_not_learned_by_the_mode
     assert pipeline.model.size == 50 - made_up
     assert np.all(np.isfinite(lines["mean"][unready + horizon :]))
     assert np.abs(lines["mean"] - lines["observed"])[unready + horizon + 2 : 20].max() < 10.0  # they know its size
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="counts calls of compiled code")
+def test_one_row_takes_few_python_calls():
+    X, y = stream(120, d=8)
+    pipeline = Pipeline(schema_of(8), "KRLST", SETTINGS)
+    taken(pipeline, X[:100], y[:100])
+    rows = [rows_of(X[t : t + 1], y[t : t + 1]) for t in range(100, 120)]
+    pipeline.take(rows[0])
+    calls = []
+    sys.setprofile(lambda _, event, __: calls.append(event) if event.endswith("call") else None)
+    try:
+        for one in rows[1:]:
+            pipeline.take(one)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) / 19 < 450  # the model alone takes half of them
 
 
 @pytest.mark.parametrize(("lags", "horizon"), CASES)
@@ -210,6 +229,9 @@ def test_predictions_of_rows_to_come_are_at_hand():
     assert at_once.row.tolist() == list(range(4, 44))
     np.testing.assert_array_equal(at_once.mean[-3:], waiting.mean)
     assert Pipeline(schema_of(2), "KRLST", SETTINGS).outstanding().row.size == 0
+    judged = Pipeline(schema_of(2), "KRLST", SETTINGS | {"alarms": 0.01}, 1, 3)
+    judged.take(rows_of(X, y))
+    assert np.isfinite(judged.outstanding().mean).all()
 
 
 def test_after_the_warmup_the_model_is_the_one_that_has_learned_all_first_rows():

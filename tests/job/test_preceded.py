@@ -21,7 +21,7 @@ def test_the_row_before_is_seen_as_in_a_table_that_has_it():
     before = np.vstack([X[:1, :1], X[:-1, :1]])
     wide = least_squares(1.0).track(np.hstack([X, before]), y)
     for cuts in ((300,), (1, 7, 300)):
-        model, parts = Preceded(least_squares(1.0), columns=1), []
+        model, parts = Preceded(least_squares(1.0), columns=1, sees=2), []
         for start, stop in zip((0, *cuts), cuts, strict=False):
             parts.append(model.track(X[start:stop], y[start:stop]).mean)
         np.testing.assert_allclose(np.concatenate(parts), wide.mean, atol=1e-12)
@@ -34,7 +34,7 @@ def test_the_row_before_is_seen_as_in_a_table_that_has_it():
 
 def test_a_free_run_remembers_the_rows_that_it_is_given():
     X, y = plant()
-    model = sg.Lagged(Preceded(least_squares(1.0), columns=1), lags=1)
+    model = sg.Lagged(Preceded(least_squares(1.0), columns=1, sees=3), lags=1)
     model.learn_many(X, y)
     future = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
     expected = future[:, 0] - 2.0 * np.r_[X[-1, 0], future[:-1, 0]]

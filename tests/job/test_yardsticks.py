@@ -94,7 +94,7 @@ def test_yardsticks_say_what_plain_loops_say(monkeypatch, model, lags, horizon):
     y[[0, 33, 40, 41, 300]] = np.nan
     issued = []
     add = RunningScores.add
-    monkeypatch.setattr(RunningScores, "add", lambda self, p, values: (issued.append(values), add(self, p, values)))
+    monkeypatch.setattr(RunningScores, "add", lambda self, p: (issued.append(p.yardsticks), add(self, p)))
     pipeline = pipeline_of(model, lags, horizon)
     taken(pipeline, X, y, [1, 2, 25, 60, 400])
     expected = said_of(X, y, lags, horizon, (4, 12))
@@ -123,7 +123,7 @@ def test_a_part_compares_all_on_the_same_rows():
     scores = RunningScores(["a", "b", "c"])
     for a, b in ((0, 1), (1, 480), (480, 700), (700, n)):
         part = PredictedRows(*(None if column is None else column[a:b] for column in rows))
-        scores.add(part, said[a:b])
+        scores.add(part._replace(yardsticks=said[a:b]))
     known = ~np.isnan(y) & ~np.isnan(mean)
     for name, rows_of_part, compared in (
         ("start_up", range(500), ["a", "b"]),  # c says nothing of most rows

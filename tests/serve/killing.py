@@ -28,7 +28,7 @@ from streamgp.serve.learner import Learner, Op
 from streamgp.serve.messages import StreamSettings
 learner = Learner(StreamSettings("y", model="KRLST", settings={"tune": False, "warmup": 20}), "")
 learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(60)]))
-server._warm_up = lambda: None
+server._warm_up = lambda service: None
 print("ready", flush=True)
 for line in sys.stdin:
     folder, port = line.split()

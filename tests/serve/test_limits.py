@@ -15,7 +15,7 @@ from streamgp.job.expressions import value_of
 from streamgp.job.named import model_names
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost, hosted, routes, service
-from streamgp.serve.learner import Learner, check_settings
+from streamgp.serve.learner import Learner, Op, check_settings
 from streamgp.serve.messages import RefusedError, StreamSettings
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
 
@@ -157,6 +157,10 @@ def test_horizons_and_waiting_rows_count_as_memory():
         check_settings(StreamSettings("y", settings={"pending": 100_001}))
     with pytest.raises(RefusedError, match="warmup must be a whole number of at most 10000; got 20000"):
         check_settings(StreamSettings("y", settings={"warmup": "20000"}))
+    many = StreamSettings("y", model="KRLST", settings={"pending": 100_000, "tune": False, "capacity": 5})
+    wide = Op("rows", rows=[{f"x{i}": float(i) for i in range(400)} | {"y": 1.0}])
+    with pytest.raises(RefusedError, match="rows that wait for their targets take .* GiB of memory; a server allows"):
+        Learner(many, "").apply(wide)
     check_settings(StreamSettings("y", settings={"pending": "500"}))  # as text, which is what push sends
 
 

@@ -27,6 +27,9 @@ def error(answer, status):
     return found["error"]
 
 
+METRICS = "drift_total", "scored_rows_total", "squared_errors_total", "rmse_previous_value"
+
+
 def in_library(table, batch, **settings):
     """The same rows through the pipeline of ``streamgp run``."""
     chunk = Chunk({name: [row[name] for row in table] for name in table[0]}, range(1, len(table) + 1))
@@ -213,6 +216,30 @@ def test_metrics_are_in_the_format_of_prometheus(client):
     for line in text.splitlines():
         if not line.startswith("#"):
             float(line.rpartition(" ")[2])
+
+
+def test_a_server_is_ready_when_everything_is_compiled(client):
+    assert client.get("/readyz").json()["status"] == "ok"
+    client.service.compiling = True
+    try:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "compiling")
+        assert client.get("/healthz").status_code == 200
+    finally:
+        client.service.compiling = False
+
+
+def test_changes_and_squared_errors_are_counted(client):
+    path = created(client, "counted")
+    client.post(f"{path}/rows", json=rows(40))
+    scores = client.get(path).json()["scores"]
+    client.service.stream("counted").noticed["drift"] += 2
+    found = dict(line.rpartition(" ")[::2] for line in client.get("/metrics").text.splitlines())
+    values = {name: float(found[f'streamgp_{name}{{stream="counted"}}']) for name in METRICS}
+    assert values["drift_total"] == 2
+    assert values["scored_rows_total"] == scores["rows"]
+    assert values["squared_errors_total"] == pytest.approx(scores["rows"] * scores["rmse"] ** 2)
+    assert values["rmse_previous_value"] == pytest.approx(scores["rmse_previous_value"])
 
 
 def test_healthz_and_the_page_need_nothing(client):

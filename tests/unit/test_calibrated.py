@@ -501,3 +501,52 @@ def test_a_model_that_has_learned_is_refused():
         sg.Calibrated(model)
     with pytest.raises(TypeError, match="model must be a stream model"):
         sg.Calibrated(3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sg.Calibrated(sg.Standardize(sg.KRLST(capacity=15), warmup=40)),
+        sg.Calibrated(sg.Standardize(sg.SOGP(capacity=15), warmup=40, screen=False)),
+        sg.Standardize(sg.KRLST(capacity=15), warmup=40),
+    ],
+)
+def test_a_row_in_one_compiled_call_equals_track(model):
+    rng = np.random.default_rng(5)
+    X = rng.normal(5, 2, (160, 3))
+    y = 100 + 20 * np.sin(X[:, 0]) + rng.normal(0, 1, 160)
+    y[[60, 90]] = np.nan
+    if "screen=False" not in repr(model):
+        y[120] = -1e9
+    single = model.clone()
+    p = model.track(X, y)
+    for i, (x, target) in enumerate(zip(X, y, strict=True)):
+        if i % 3:  # a row may be learned without having been predicted
+            one = single.predict_one(x)
+            for name in ("mean", "variance", "noise", *(("lower", "upper") if hasattr(p, "lower") else ())):
+                np.testing.assert_allclose(getattr(one, name), getattr(p, name)[i], rtol=1e-12, err_msg=f"{name} {i}")
+            if hasattr(p, "raw"):
+                np.testing.assert_allclose([one.raw.mean, one.raw.std], [p.raw.mean[i], p.raw.std[i]], rtol=1e-12)
+                np.testing.assert_allclose(one.shape, [part[i] for part in p.shape], rtol=1e-12)
+        single.learn_one(x, target)
+    assert single.health == model.health
+    np.testing.assert_allclose(single.predict_one(X[0]).std, model.predict_one(X[0]).std, rtol=1e-12)
+
+
+def test_a_row_that_is_refused_in_one_compiled_call_changes_nothing():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 2))
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=10), warmup=20))
+    model.learn_many(X, X.sum(axis=1))
+    before = model.to_bytes()
+    for x, y, sentence in (
+        ([np.nan, 1.0], 0.0, "x has"),
+        ([0.0, np.inf], 0.0, "x has"),
+        ([0.0, 1.0], np.inf, "y has inf"),
+        ([0.0], 0.0, "x must have 2 columns"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            model.learn_one(np.array(x), y)
+    with pytest.raises(ValueError, match="x has"):
+        model.predict_one(np.array([np.nan, 0.0]))
+    assert model.to_bytes() == before

@@ -67,3 +67,16 @@ def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for
     )
     assert processors.runnable({})[0] == ["generic"]
     assert processors.runnable({})[1]["skylake-avx512"] == [*haswell, *skylake]
+
+
+@pytest.mark.more
+def test_what_compiles_ends_with_the_process_that_asked_for_it():
+    code = (
+        "import threading, time\n"
+        "from streamgp.compile_once import _end_with_input\n"
+        "threading.Thread(target=_end_with_input, daemon=True).start()\n"
+        "time.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    process.stdin.close()  # as it is when the other process ends, however it does
+    assert process.wait(timeout=120) == 1

@@ -35,7 +35,6 @@ MODELS = {
     "a window": lambda: sg.KRLST(capacity=9, depth=3),
     "OESGP": lambda: sg.OESGP(units=6, capacity=9, retention=0.3, feedback=0.2),
     "RLSESN": lambda: sg.RLSESN(units=6),
-    "a prior mean": lambda: sg.KRLST(capacity=9, mean=lambda X: X[:, 0] ** 2 * X[:, 1]),
     "power": lambda: sg.KRLST(capacity=9, estimate_power=True),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=9), warmup=10),
     "Standardize of two outputs": lambda: sg.Standardize(sg.KRLST(capacity=9), warmup=10),

@@ -25,6 +25,7 @@ TESTED = {
     "_codelibrary",
     "_getvalue",
     "_index_key",
+    "_set_uuid",
     "_source_stamp",
 }
 SOURCES = Path(streamgp.__file__).parent
@@ -64,6 +65,13 @@ def test_a_kernel_of_a_gpu_keeps_its_library():
 
     assert "self._codelibrary = lib" in inspect.getsource(dispatcher._Kernel)
     assert parameters(CUDACodeLibrary.get_cufunc) == ["self"]
+
+
+def test_an_intrinsic_of_a_gpu_keeps_the_identity_that_it_is_given():
+    extending = pytest.importorskip("numba.cuda.extending", reason="Numba for GPUs is not installed")
+    intrinsic = extending.intrinsic(lambda context: None)
+    intrinsic._set_uuid("a name")
+    assert intrinsic._uuid == "a name"
 
 
 def private(name):

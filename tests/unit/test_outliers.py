@@ -118,3 +118,34 @@ def test_rows_whose_outputs_belong_together_lose_all_targets():
     for together in (False, True):
         left = outliers.screened(np.zeros((2, outliers.NUMBERS)), y, together)
         assert np.isnan(left[150]).tolist() == [together, True]
+
+
+def doubted(y):
+    """Which targets are doubted."""
+    left = outliers.doubted(np.zeros((1, outliers.NUMBERS)), np.array(y, dtype=float)[:, None])
+    return np.isnan(left[:, 0]) & ~np.isnan(y)
+
+
+@pytest.mark.parametrize("name", streams())
+def test_few_of_three_thousand_rows_of_an_ordinary_stream_are_doubted(name):
+    assert doubted(streams()[name]).sum() <= 5
+
+
+def test_single_broken_readings_are_doubted_and_nothing_else():
+    rng = np.random.default_rng(3)
+    y, rows = 20.0 + np.sin(np.arange(N) / 10.0), np.arange(300, N, 250)
+    y += 0.1 * rng.normal(size=N)
+    y[rows] += rng.choice([-1.0, 1.0], len(rows)) * 10.0 ** rng.uniform(1, 4, len(rows))
+    assert np.flatnonzero(doubted(y)).tolist() == rows.tolist()
+
+
+def test_the_third_row_of_a_new_level_is_believed():
+    y = np.random.default_rng(4).normal(size=N)
+    y[1000:] += 50.0
+    assert np.flatnonzero(doubted(y)).tolist() == [1000, 1001]
+
+
+def test_what_is_common_is_not_doubted_for_long():
+    y = np.random.default_rng(5).normal(size=N)
+    y[1000::20] += 50.0
+    assert doubted(y).sum() < 40

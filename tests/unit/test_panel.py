@@ -34,7 +34,7 @@ def members():
         sg.Columns(units(line(0.99)), columns=[1, 0]),
         sg.Differenced(units(line(0.9)), column=2),
         sg.Differenced(sg.Columns(units(line()), columns=[0, 2]), column=1),
-        Preceded(units(line()), columns=2),
+        Preceded(units(line()), columns=2, sees=2),
         units(sg.KRLST(capacity=8)),
         units(sg.KRLST(capacity=8, forgetting=0.99)),
         units(sg.SOGP(capacity=6, adapt=sg.SNGD(interval=10))),
@@ -44,7 +44,7 @@ def members():
 
 def in_panels(model):
     """How many members are in the panels of a committee."""
-    return [panel.raw.shape[1] for panel in model._panels._panels]
+    return [panel.learning[-1].shape[1] for panel in model._panels._panels]
 
 
 def told(model, X, y):

@@ -18,7 +18,6 @@ EXACT = {
     "separate outputs, of two outputs": lambda: sg.SOGP(capacity=12, outputs="separate", noise=[0.05, 0.2]),
     "SWKRLS": lambda: sg.SWKRLS(capacity=12),
     "RecursiveGP": lambda: sg.RecursiveGP(np.random.default_rng(5).uniform(-2, 2, (7, 2))),
-    "a prior mean": lambda: sg.SOGP(capacity=12, mean=3.0),
     "power": lambda: sg.KRLST(capacity=12, estimate_power=True),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=12), warmup=10),
     "Standardize of two outputs": lambda: sg.Standardize(sg.KRLST(capacity=12), warmup=10),
@@ -103,7 +102,6 @@ def test_sigma_points_are_exact_for_a_linear_function(d):
     [
         lambda: sg.SOGP(sg.Matern(2.5), capacity=12),
         lambda: sg.ISSGPR(features=20),
-        lambda: sg.SOGP(capacity=12, mean=lambda X: X[:, 0] ** 2),
         lambda: sg.Calibrated(sg.SOGP(capacity=12), warmup=5),
         lambda: sg.Differenced(sg.SOGP(capacity=12), column=1),
         lambda: sg.Committee([sg.KRLST(capacity=12), sg.SOGP(capacity=12)]),

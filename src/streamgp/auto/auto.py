@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
 from streamgp.auto.staged import Chosen
-from streamgp.contract.conditions import NOISE, Moment
+from streamgp.contract.conditions import NOISE, Moment, part
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
@@ -19,10 +20,12 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
-from streamgp.wrappers.lagged import Lagged
+from streamgp.wrappers.lagged import Lagged, bridged
+from streamgp.wrappers.wrapper import joined
 
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
+LONGER_LAGS = 24  # of least squares, which needs few rows for many inputs
 
 
 class Auto(Quick):
@@ -38,13 +41,15 @@ class Auto(Quick):
 
     Args:
         level: how much of the observations the interval is to hold, above 0 and below 1.
-        lags: past targets that experts may use as inputs; None: 10 without other inputs or ahead of time, otherwise a
-            day of them if ``seasons`` has one of at most 48 rows, or 3.
+        lags: past targets that experts may use as inputs; None: a day of them if ``seasons`` has one of at most 48
+            rows, otherwise 10 without other inputs or ahead of time, or 3. Unless it is 0, least squares may use 24.
         seasons: rows of a day and of a week, or of any other season, where they are known.
         warmup: rows after which processes are chosen, at least 10.
         tune: whether hyperparameters are tuned.
         drift: whether to look for changes of the stream.
-        screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize).
+        screen: whether targets far beyond all others, such as fill values, count as missing (see Standardize), and
+            single targets and inputs further out than the range of those before is wide, likewise; the third within a
+            few rows is believed.
         budget: the processor time that a row may take once members are chosen, for each output: "200us", "1ms", a
             number in seconds or a timedelta; None: any. It decides on members and their sizes by a fixed table of
             costs, not by the machine, so that results are the same everywhere (docs/models/auto.md).
@@ -112,25 +117,24 @@ class Auto(Quick):
     def _fresh(self, d: int) -> _Past:
         """What predicts one output from d columns and its own past."""
         lags = self.lags_for(d)
-        experts = Experts(own=d, lags=lags, ahead=self._ahead, **self._common)
-        return _Past(experts, lags=max(lags, 1))
+        past = max(lags, LONGER_LAGS) if lags else 1
+        return _Past(Experts(own=d, lags=lags, past=past, ahead=self._ahead, **self._common), lags=past)
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside so many columns."""
         if self._lags is not None:
             return self._lags
-        if not d or self._ahead:
-            return DEFAULT_LAGS
-        return next((rows for rows in self._seasons if rows <= DAY_OF_LAGS), FEW_LAGS)
+        few = DEFAULT_LAGS if not d or self._ahead else FEW_LAGS
+        return next((rows for rows in self._seasons if rows <= DAY_OF_LAGS), few)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
-            self._outputs = [self._fresh(d) for _ in range(p)]
+            self._outputs, self._readings = [self._fresh(d) for _ in range(p)], np.zeros((d, outliers.NUMBERS))
         else:  # rows have come, but no target
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
-        self._screen = np.zeros((p, outliers.NUMBERS))
+        self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
         for output in self._outputs:
             output._prepare(Shape(d, 1, scalar=False, certain=True))
 
@@ -138,10 +142,11 @@ class Auto(Quick):
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"screen": self._screen}
+        return {"screen": self._screen, "doubts": self._doubts, "readings": self._readings}
 
     def _check_restored(self) -> None:
-        outliers.check(self._screen)
+        for state in self._arrays().values():
+            outliers.check(state)
         super()._check_restored()
 
     def _moment(self) -> Moment | None:
@@ -156,6 +161,7 @@ class Auto(Quick):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
+        X = self._believed(X)
         said = [
             output._advance(X, _column(Y, j), report, _of_output(conditions, j))
             for j, output in enumerate(self._outputs)
@@ -167,16 +173,36 @@ class Auto(Quick):
         return len(self._outputs) == 1 and self._outputs[0]._quick()
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        return self._outputs[0]._row(X, Y)
+        return self._outputs[0]._row(self._believed(X) if Y is not None else self._next(X), Y)
 
     def _told(self) -> Prediction:
         return self._outputs[0]._told()
 
     def _screened(self, Y: FloatArray) -> FloatArray:
-        return outliers.screened(self._screen, Y, False) if self._common["screen"] else Y
+        if not self._common["screen"]:
+            return Y
+        return outliers.doubted(self._doubts, outliers.screened(self._screen, Y, False))
+
+    def _believed(self, X: FloatArray) -> FloatArray:
+        """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""
+        return self._judged(X, self._readings)
+
+    def _next(self, X: FloatArray) -> FloatArray:
+        """Rows that would each come next, as they would be believed."""
+        if len(X) == 1:
+            return self._judged(X, self._readings.copy())
+        return np.concatenate([X[:0], *(self._judged(X[t : t + 1], self._readings.copy()) for t in range(len(X)))])
+
+    def _judged(self, X: FloatArray, readings: FloatArray) -> FloatArray:
+        if not (self._common["screen"] and X.shape[1]):
+            return X
+        last = readings[:, outliers.LAST].copy()
+        left = outliers.doubted(readings, X)
+        return bridged(np.vstack([last, left]))[1:] if np.isnan(left).any() else X
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
+        X = self._next(X)
         return _side_by_side([output._predict(X, conditions) for output in self._outputs])
 
     def _empty(self) -> Prediction:
@@ -186,13 +212,14 @@ class Auto(Quick):
         return p * self._outputs[0]._issued_width(1)
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        X = self._next(X)
         said, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
         # Number by number, each for all outputs: what one output says then stands for several.
         kept = issued[0] if len(issued) == 1 else np.stack(issued, axis=2).reshape(len(X), -1)
         return _side_by_side(list(said)), kept
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        each = issued.reshape(len(X), -1, len(self._outputs))
+        X, each = self._believed(X), issued.reshape(len(X), -1, len(self._outputs))
         for j, output in enumerate(self._outputs):
             output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
 
@@ -205,7 +232,10 @@ class Auto(Quick):
             output._recall(y[j : j + 1])
 
     def _memory_arrays(self) -> list[FloatArray]:
-        return self._outputs[0]._memory_arrays()  # the last row, which is the same for all
+        return [self._readings, *self._outputs[0]._memory_arrays()]  # the same for all outputs
+
+    def _remember(self, X: FloatArray) -> None:
+        super()._remember(self._believed(X))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Outputs([output._trajectories(count, steps) for output in self._outputs])
@@ -225,7 +255,9 @@ class Auto(Quick):
 
     @property
     def health(self) -> Health:
-        return super().health._replace(fill_values=0 if self._d is None else outliers.refused(self._screen))
+        return super().health._replace(
+            fill_values=0 if self._d is None else sum(map(outliers.refused, self._arrays().values()))
+        )
 
     @property
     def _shown(self) -> Experts:
@@ -272,11 +304,38 @@ class Auto(Quick):
 
 
 class _Past(Lagged):
-    """Past targets of one output; the first row, which has none, is for the experts that need none."""
+    """Past targets of one output; the first row, which has none, is for the experts that need none.
+
+    A missing target is bridged by what was predicted of it.
+    """
 
     @property
     def _needed(self) -> int:
         return 0
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
+        missing = np.flatnonzero(np.isnan(targets[:, 0]))
+        if not len(missing):
+            return super()._advance(X, Y, report, conditions)
+        parts: list[Any] = []
+        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), len(X)})):
+            known = None if Y is None else Y[start:stop]
+            parts.append(super()._advance(X[start:stop], known, True, part(conditions, start, stop)))
+            self._bridge(targets[stop - 1], parts[-1].mean[-1])
+        return joined(parts) if report else None
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        row = super()._row(X, Y)
+        if Y is not None:
+            self._bridge(Y[0], row.mean[0])
+        return row
+
+    def _bridge(self, y: FloatArray, mean: FloatArray) -> None:
+        """In place of the last target stands what was predicted, where it is missing and others are known."""
+        self._past[-1] = np.where(np.isnan(y) & np.isfinite(self._past[-1] + mean), mean, self._past[-1])
 
     @property
     def experts(self) -> Experts:

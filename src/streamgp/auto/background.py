@@ -7,7 +7,7 @@ work if the thread has not come to it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
@@ -57,8 +57,6 @@ class Job(Generic[Result]):
         return self._work()
 
 
-def started(works: Sequence[Callable[[], Result]]) -> tuple[Job[Result], ...]:
-    """Jobs that are done one after the other; none, for another try later, while the thread has enough to do."""
-    if len(_thread().unfinished) + len(works) > MOST_JOBS:
-        return ()
-    return tuple(Job(work) for work in works)
+def has_room(jobs: int) -> bool:
+    """Whether the thread may have so many more jobs."""
+    return len(_thread().unfinished) + jobs <= MOST_JOBS

@@ -85,12 +85,12 @@ class View(NamedTuple):
 
     Args:
         label: for people.
-        columns: None: all.
+        columns: their numbers.
         change: whether the target is its change since the newest lag.
     """
 
     label: str
-    columns: list[int] | None
+    columns: list[int]
     change: bool
 
 
@@ -116,7 +116,8 @@ class Experts(Staged):
 
     Args:
         own: inputs that are columns; they come first.
-        lags: past targets that experts may use; at least one column of them follows, the newest first.
+        lags: past targets that experts may use.
+        past: columns of past targets that follow, the newest first, at least one; least squares uses all of them.
         ahead: rows between a row and its target.
         seasons: rows of a day and of a week, where they are known.
         level: of the intervals.
@@ -140,6 +141,7 @@ class Experts(Staged):
         *,
         own: int,
         lags: int,
+        past: int,
         ahead: int,
         seasons: Sequence[int],
         level: float,
@@ -151,7 +153,7 @@ class Experts(Staged):
         background: bool,
         candidates: dict[str, Any],
     ) -> None:
-        self._own, self._lags, self._ahead, self._seasons = own, lags, ahead, seasons
+        self._own, self._lags, self._past, self._ahead, self._seasons = own, lags, past, ahead, seasons
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
         self._needs_time = candidates.get("half_life") is not None
@@ -164,7 +166,7 @@ class Experts(Staged):
         self._at_start: dict[str, list[float]] = {}
         # What is done after how many rows, and for which clock that is, before or after a choice.
         self._planned: tuple[tuple[Clock, bool] | None, Schedule] = (None, Schedule({}, {}, set()))
-        self._model = self._first(own + max(lags, 1))
+        self._model = self._first(own + past)
         compile_now(watch_beside)
 
     def _first(self, d: int) -> Calibrated:
@@ -287,7 +289,7 @@ class Experts(Staged):
         """Rows of a generation."""
         rows = self._rows_between(begin, stop)
         if begin == 0:
-            made_up = min(max(self._lags, 1), max(len(rows.Y) - FEWEST, 1))
+            made_up = min(self._past, max(len(rows.Y) - FEWEST, 1))
             rows.Y[:made_up] = np.nan  # their lags are
         return rows
 
@@ -372,19 +374,21 @@ class Experts(Staged):
 
     def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
         """Least squares; with the past among the inputs a line for the change is one for the level."""
-        for view in views(self._own, self._lags):
-            if not (view.change and view.columns is None):
+        longer = View(f"{self._past} lags", list(range(self._own + self._past)), False)
+        for view in [*views(self._own, self._lags), *([longer] if self._past > self._lags > 0 else [])]:
+            if not (view.change and "lags" in view.label):
                 for forgetting in LEAST_SQUARES:
                     name = _named(f"least squares {forgetting:g}", view)
                     yield name, self._seeing(view, least_squares(forgetting), rows)
         if self._own and self._lags and not self._ahead:
             for forgetting in LEAST_SQUARES:
                 line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
-                yield f"least squares {forgetting:g} (lags, row before)", Preceded(line, columns=self._own)
+                seen = Preceded(line, columns=self._own, sees=self._own + self._lags)
+                yield f"least squares {forgetting:g} (lags, row before)", seen
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
-        if view.columns is not None:
+        if len(view.columns) < self._own + self._past:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
@@ -412,7 +416,7 @@ class Experts(Staged):
         processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
         for name in names:
             view, kind = processes[name]
-            columns = list(range(X.shape[1])) if view.columns is None else view.columns
+            columns = view.columns
             model = self._candidate(kind, len(columns))
             if self._tune and np.count_nonzero(~np.isnan(y)) >= FEWEST:
                 robust = kind in ROBUST
@@ -611,7 +615,8 @@ def views(own: int, lags: int) -> list[View]:
     """What experts see of so many columns and past targets."""
     columns = list(range(own))
     level = [View("", columns, False), View("change", columns, True)] if columns else []
-    past = [View("lags", None, False), View("change, lags", None, True)] if lags else []
+    recent = list(range(own + lags))
+    past = [View("lags", recent, False), View("change, lags", recent, True)] if lags else []
     return level + past
 
 

@@ -19,22 +19,23 @@ class Preceded(Mapped):
     Args:
         model: the stream model, which has learned nothing; its inputs are those of the row, then those before it.
         columns: how many inputs, the first ones, are seen again.
+        sees: how many inputs of the row, the first ones, are seen at all.
     """
 
     _notes_late = True
-    _x: FloatArray  # (columns,) of the last row; NaN before the first
+    _x: FloatArray  # (d,) the last row; NaN before the first
 
-    def __init__(self, model: StreamModel, *, columns: int) -> None:
+    def __init__(self, model: StreamModel, *, columns: int, sees: int) -> None:
         self._wrap(model)
-        self._columns = whole("columns", columns)
+        self._columns, self._sees = whole("columns", columns), whole("sees", sees)
 
     # The state.
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._within = self._within.clone()
-            self._x = np.full(self._columns, np.nan)
-        self._within._prepare(Shape(d + self._columns, p, scalar=False, certain=True))
+            self._x = np.full(d, np.nan)
+        self._within._prepare(Shape(self._sees + self._columns, p, scalar=False, certain=True))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"x": self._x}
@@ -46,18 +47,18 @@ class Preceded(Mapped):
     # Rows.
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        own = X[:, : self._columns]
-        before = np.repeat(self._x[None], len(X), axis=0) if Y is None else np.vstack([self._x, own[:-1]])
-        return np.hstack([X, np.where(np.isnan(before), own, before)])
+        own, last = X[:, : self._columns], self._x[: self._columns]
+        before = np.repeat(last[None], len(X), axis=0) if Y is None else np.vstack([last, own[:-1]])
+        return np.hstack([X[:, : self._sees], np.where(np.isnan(before), own, before)])
 
     def _picked(self, seen: Picked) -> Picked:
-        return seen._replace(columns=np.append(seen.columns, -1 - np.arange(self._columns)))
+        return seen._replace(columns=np.append(seen.columns[: self._sees], -1 - np.arange(self._columns)))
 
     def _remembered(self, X: FloatArray) -> FloatArray:
-        return X[0, : self._columns] if np.isnan(self._x[0]) else self._x
+        return (X[0] if np.isnan(self._x[0]) else self._x)[: self._columns]
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        self._x[:] = X[-1, : self._columns]
+        self._x[:] = X[-1]
 
     def _memory_arrays(self) -> list[FloatArray]:
         return [self._x, *super()._memory_arrays()]
@@ -76,8 +77,7 @@ class Preceded(Mapped):
         return _Preceded(self, self._within._trajectories(count, steps))
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
-        x, y = self._within._last_row()
-        return x[: self._d], y
+        return self._x, self._within._last_row()[1]
 
 
 class _Preceded(MappedTrajectories):
@@ -85,10 +85,10 @@ class _Preceded(MappedTrajectories):
 
     def __init__(self, model: Preceded, within: freerun.Trajectories) -> None:
         super().__init__(model, within)
-        self._columns, self._before = model._columns, model._x[None]
+        self._columns, self._sees, self._before = model._columns, model._sees, model._x[None, : model._columns]
 
     def _inputs(self, X: FloatArray) -> FloatArray:
         own = X[:, : self._columns]
         before = np.broadcast_to(self._before, own.shape)
         self._before = own.copy()
-        return np.hstack([X, np.where(np.isnan(before), own, before)])
+        return np.hstack([X[:, : self._sees], np.where(np.isnan(before), own, before)])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamgp.auto import background
+from streamgp.auto.background import Job, has_room
 from streamgp.batch import SSGPR, FullGP
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.conditions import TIME, part
@@ -123,7 +123,7 @@ class Staged(Quick):
     chosen: Chosen | None = None
     _background: bool = True  # whether a thread builds; if not, it is done when it is due
     _task: Task | None = None  # what is being built
-    _jobs: tuple[background.Job[Any], ...] = ()  # its parts; none before the thread has them
+    _jobs: tuple[Job[Any], ...] = ()  # its parts; none before the thread has them
     _next: float = -1  # the next row after which something changes; -1: not known at present
     doing: Callable[[str], None] = staticmethod(lambda _: None)  # told what takes seconds
 
@@ -218,8 +218,9 @@ class Staged(Quick):
         if last == due:
             self._change()
             self._next = -1
-        if self._task is not None and self._background and not self._jobs:
-            self._jobs = background.started(self._works(self._task))
+        task = self._task if self._background and not self._jobs else None
+        if task is not None and has_room(len(task.parts)):  # otherwise after the next row, or when it is due
+            self._jobs = tuple(Job(work) for work in self._works(task))
 
     @property
     def _due(self) -> int:

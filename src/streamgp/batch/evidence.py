@@ -202,8 +202,8 @@ class _Climb:
                 options={"maxiter": left if np.isinf(stride) else min(left, STAGE)},
             )
             start = result.x
-            held = ((start <= nearest_low) & (low < nearest_low)) | ((start >= nearest_high) & (nearest_high < high))
-            if result.success and not np.any(held):
+            stuck = ((start <= nearest_low) & (low < nearest_low)) | ((start >= nearest_high) & (nearest_high < high))
+            if result.success and not np.any(stuck):
                 self.converged = True
                 return
 

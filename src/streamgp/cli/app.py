@@ -12,6 +12,7 @@ from streamgp.cli.compare import compare
 from streamgp.cli.compiling import fill_cache
 from streamgp.cli.demo import demo
 from streamgp.cli.doctor import doctor
+from streamgp.cli.export import export
 from streamgp.cli.forecast import forecast
 from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
@@ -61,7 +62,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, forecast, serve, push, demo, compare, models, inspect, cite, doctor]
+commands: list[Any] = [run, forecast, serve, push, demo, compare, models, inspect, export, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

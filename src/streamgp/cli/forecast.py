@@ -25,6 +25,14 @@ def forecast(
         str | None,
         typer.Option(metavar="TIME,...", help="Periods such as 1d,1w, or none. Default: found in the data."),
     ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Columns that explain it. Default: those that --future has too."),
+    ] = None,
+    future: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A table with the time and the inputs ahead, such as a weather forecast."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the forecast to a .csv or .ndjson file.")
     ] = None,
@@ -45,7 +53,8 @@ def forecast(
         from streamgp.job.forecast_report import write_forecast_report
         from streamgp.tables.places import refuse_same
 
-        refuse_same({"source": 0 if source == "-" else source, "out": 1 if out is None else out, "report": report})
+        read = {"source": 0 if source == "-" else source, "future": future}
+        refuse_same({**read, "out": 1 if out is None else out, "report": report})
 
         def show(issued: Issued) -> None:
             if report is not None:
@@ -61,6 +70,8 @@ def forecast(
                 ahead,
                 quantiles=[_number(text) for text in split_names(quantiles) or []],
                 seasons=periods,
+                inputs=split_names(inputs),
+                future=future,
                 out=out,
                 as_json=as_json,
                 follow=follow,

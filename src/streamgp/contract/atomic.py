@@ -1,7 +1,7 @@
 """Atomic calls: if a call raises, whatever the reason, the model and all models within it are as they were.
 
 A call of many rows keeps a copy of the state, and goes back to it. For one row that would cost more than to learn it:
-what can be wrong with a row is checked before anything changes, and Ctrl-C is held back until the row is done.
+what can be wrong with a row is checked before anything changes, and Ctrl-C waits until the row is done.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class uninterrupted:  # noqa: N801
 
 def undo_of(model: Family) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
-    held = [(one, dict(vars(one))) for one in model._family()]
-    arrays = [(array, array.copy()) for _, attributes in held for array in _arrays(attributes.values())]
+    before = [(one, dict(vars(one))) for one in model._family()]
+    arrays = [(array, array.copy()) for _, attributes in before for array in _arrays(attributes.values())]
 
     def undo() -> None:
-        for one, attributes in held:
+        for one, attributes in before:
             vars(one).clear()
             vars(one).update(attributes)
         for array, numbers in arrays:

@@ -12,11 +12,19 @@ from streamgp.contract import checks
 from streamgp.settings import FloatArray, real_matrix, unix_seconds
 from streamgp.vocabulary import LEAST_NOISE
 
+FLOAT = np.dtype(np.float64)
+
 
 def row(x: Any, d: int | None) -> FloatArray:
     """One row as a (1, d) array: an array, a list, a scalar when d = 1, one row of a DataFrame."""
     # The usual case first: an array that can be handed over as it is.
-    if type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == 1 and x.flags.c_contiguous and x.flags.writeable:
+    if (
+        type(x) is np.ndarray
+        and x.dtype is FLOAT
+        and x.ndim == 1
+        and (flags := x.flags).c_contiguous
+        and flags.writeable
+    ):
         result = x[None]
     else:
         values = numbers(x, "x")

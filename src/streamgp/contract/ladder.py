@@ -50,33 +50,38 @@ class Ladder(NamedTuple):
 
     def below(self, error: FloatArray) -> FloatArray:
         """The probability of an error at most as large, without cancellation where it is small."""
-        return self._evaluated(BELOW, error)
+        return self._evaluated(error, BELOW)[0]
 
     def at(self, score: FloatArray) -> FloatArray:
         """The quantile of the probability with this normal score."""
-        return self._evaluated(QUANTILE, score)
+        return self._evaluated(score, QUANTILE)[0]
 
     def log_density(self, error: FloatArray) -> FloatArray:
         """The log density of an error."""
-        return self._evaluated(LOG_DENSITY, error)
+        return self._evaluated(error, LOG_DENSITY)[0]
+
+    def scored(self, error: FloatArray) -> list[FloatArray]:
+        """The log density of an error, and the probability of one at most as large."""
+        return self._evaluated(error, LOG_DENSITY, BELOW)
 
     def crps(self, error: FloatArray) -> FloatArray:
         """The continuous ranked probability score: the integral of the squared cdf below the error and that above."""
-        return self._evaluated(SQUARED, error) + self.mirrored._evaluated(SQUARED, -error)
+        return self._evaluated(error, SQUARED)[0] + self.mirrored._evaluated(-error, SQUARED)[0]
 
-    def _evaluated(self, what: int, values: FloatArray) -> FloatArray:
+    def _evaluated(self, values: FloatArray, *functions: int) -> list[FloatArray]:
         own = self.errors.shape[1:]
         if values.shape != own:
             shape = np.broadcast_shapes(values.shape, own)
             values = np.broadcast_to(values, shape)
             if math.prod(own) > 1 and own != shape:  # each row several times
                 parts = (np.broadcast_to(_rows(part, shape), (len(part), *shape)) for part in self[1:])
-                return Ladder(self.scores, *parts)._evaluated(what, values)
+                return Ladder(self.scores, *parts)._evaluated(values, *functions)
         errors, tails = (np.ascontiguousarray(part.reshape(len(part), -1).T) for part in self[1:])
-        out = np.empty(values.shape)
+        results, flat = [np.empty(values.shape) for _ in functions], np.ascontiguousarray(values).reshape(-1)
         compile_now(evaluate)
-        evaluate(what, self.scores, errors, tails, np.ascontiguousarray(values).reshape(-1), out.reshape(-1))
-        return out
+        for what, result in zip(functions, results, strict=True):
+            evaluate(what, self.scores, errors, tails, flat, result.reshape(-1))
+        return results
 
 
 def _rows(part: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -67,7 +67,8 @@ class Health(NamedTuple):
         limited_rows: rows for which a member of a Committee with a ``reach`` predicted what no target so far makes
             plausible, and had no weight.
         fill_values: targets so far beyond all others that they cannot be observations, and counted as missing (see
-            Standardize). They are in the data, so they are not among the ``repairs``.
+            Standardize), and single broken readings of targets and inputs (see Auto). They are in the data, so they are
+            not among the ``repairs``.
         late_rows: rows whose targets came too late for ``Delayed`` to learn them in the order of their times: they were
             learned at the time of the last row; no repair.
         resets: times that a model of a fleet in single precision had to start again.
@@ -753,6 +754,8 @@ class StreamModel(Saved):
     def _shaped(self, prediction: Prediction, *, many: bool) -> Prediction:
         """Arrays (n, p) as users see them: scalars, (p,), (n,) or (n, p)."""
         p = prediction.mean.shape[1]
+        if p == 1 and many and not self._shape.scalar:
+            return prediction
 
         def shaped(part: FloatArray) -> Any:
             if self._shape.scalar:

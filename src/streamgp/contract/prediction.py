@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import NormalDist
@@ -57,6 +57,24 @@ class Prediction(Generic[Values]):
     alarm: Any = field(default=None, kw_only=True, repr=False)
     mean_gradient: Any = field(default=None, kw_only=True, repr=False)
     variance_gradient: Any = field(default=None, kw_only=True, repr=False)
+
+    def __init__(
+        self,
+        mean: Values,
+        variance: Values,
+        noise: Values,
+        *,
+        ticket: Any = None,
+        surprise: Any = None,
+        alarm: Any = None,
+    ) -> None:
+        # Each slot by its own setter, in half the time: what a frozen dataclass would do looks every name up.
+        set_mean(self, mean)
+        set_variance(self, variance)
+        set_noise(self, noise)
+        set_ticket(self, ticket)
+        set_surprise(self, surprise)
+        set_alarm(self, alarm)
 
     @property
     def std(self) -> Values:
@@ -165,6 +183,15 @@ class Prediction(Generic[Values]):
         return Prediction(shift + scale * self.mean, scale**2 * self.variance, scale**2 * self.noise)
 
 
+def _setters(kind: type, names: str) -> list[Callable[[Any, Any], None]]:
+    return [getattr(kind, name).__set__ for name in names.split()]
+
+
+set_mean, set_variance, set_noise, set_ticket, set_surprise, set_alarm = _setters(
+    Prediction, "mean variance noise ticket surprise alarm"
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedPrediction(Prediction[Values]):
     """A prediction with calibrated bounds, which need not lie alike on both sides of the mean, and quantiles.
@@ -190,7 +217,34 @@ class CalibratedPrediction(Prediction[Values]):
     upper: Values
     level: float
     raw: Prediction
-    shape: tuple[Values, ...] = ()
+    shape: Sequence[Values] | FloatArray = ()
+
+    def __init__(
+        self,
+        mean: Values,
+        variance: Values,
+        noise: Values,
+        lower: Values,
+        upper: Values,
+        level: float,
+        raw: Prediction,
+        shape: tuple[Values, ...] = (),
+        *,
+        ticket: Any = None,
+        surprise: Any = None,
+        alarm: Any = None,
+    ) -> None:
+        set_mean(self, mean)
+        set_variance(self, variance)
+        set_noise(self, noise)
+        set_ticket(self, ticket)
+        set_surprise(self, surprise)
+        set_alarm(self, alarm)
+        set_lower(self, lower)
+        set_upper(self, upper)
+        set_level(self, level)
+        set_raw(self, raw)
+        set_shape(self, shape)
 
     def interval(self, level: float | None = None) -> tuple[Values, Values]:
         """Return the central interval that holds the observation with probability ``level``; by default the bounds."""
@@ -236,7 +290,7 @@ class CalibratedPrediction(Prediction[Values]):
         """The distribution of the errors."""
         below: FloatArray = np.asarray(self.mean - self.lower)
         above: FloatArray = np.asarray(self.upper - self.mean)
-        if not self.shape:
+        if not len(self.shape):
             z = gaussian_reach(self.level)
             errors = np.stack([-below, np.zeros_like(below), above])
             return Ladder(np.array([-z, 0.0, z]), errors, np.zeros((4, *below.shape)))
@@ -275,6 +329,9 @@ class CalibratedPrediction(Prediction[Values]):
         lower, upper = shift + scale * self.lower, shift + scale * self.upper
         raw = self.raw._moved(shift, scale)
         return CalibratedPrediction(moved.mean, moved.variance, moved.noise, lower, upper, self.level, raw, self.shape)
+
+
+set_lower, set_upper, set_level, set_raw, set_shape = _setters(CalibratedPrediction, "lower upper level raw shape")
 
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
@@ -325,6 +382,7 @@ def checked_level(level: float) -> float:
     return probability("level", level)
 
 
+@cache
 def gaussian_reach(level: float) -> float:
     """How many standard deviations the central interval of a Gaussian reaches to either side."""
     return NormalDist().inv_cdf(0.5 + level / 2.0)

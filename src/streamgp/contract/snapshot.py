@@ -230,13 +230,13 @@ def _views(data: bytes, arrays: dict[str, dict[str, Any]]) -> dict[str, np.ndarr
 def _head(header: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
     """What a file with these arrays begins with: arrays of each kind together, and by name, without gaps."""
     order = serialize({name: np.empty(0, _KINDS[array["dtype"]]) for name, array in arrays.items()})
-    said: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header, sort_keys=True)}}
+    table: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header, sort_keys=True)}}
     start = 0
     for name in json.loads(order[8:]):
         stop = start + math.prod(arrays[name]["shape"]) * np.dtype(_KINDS[arrays[name]["dtype"]]).itemsize
-        said[name] = {"dtype": arrays[name]["dtype"], "shape": arrays[name]["shape"], "data_offsets": [start, stop]}
+        table[name] = {"dtype": arrays[name]["dtype"], "shape": arrays[name]["shape"], "data_offsets": [start, stop]}
         start = stop
-    text = json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
 

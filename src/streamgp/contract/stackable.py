@@ -16,6 +16,8 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.turns import refuse
 from streamgp.settings import FloatArray
 
+MEMORY = {"window", "units", "last_target"}  # arrays of what is remembered of the last rows
+
 
 class Row(NamedTuple):
     """Room for the prediction of one row, and views of it, (1, 1) each."""
@@ -45,11 +47,14 @@ class Quick(StreamModel):
         """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
         raise TypeError(f"{type(self).__name__} takes rows by _advance()")
 
-    def _input(self, x: Any) -> FloatArray:
-        """One row as _row() takes it; what it would not refuse itself is refused."""
-        X = inputs.row(x, self._shape.d)
-        self._refuse_unfit(X)
-        return X
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        """Take a row as it comes from outside, as _row() does, unless it is refused."""
+        self._refuse_unfit(X, Y)
+        if Y is None:
+            self._row(X, None)
+        else:
+            with uninterrupted():
+                self._row(X, self._screened(Y))
 
     def _told(self) -> Prediction:
         """What _row() predicted last."""
@@ -63,7 +68,7 @@ class Quick(StreamModel):
             refuse(self)
         self._owner = me
         try:
-            self._row(self._input(x), None)
+            self._take_row(inputs.row(x, self._shape.d), None)
             return self._told()
         finally:
             self._owner = owner
@@ -80,10 +85,7 @@ class Quick(StreamModel):
             refuse(self)
         self._owner = me
         try:
-            X, (Y, _, _) = inputs.row(x, self._shape.d), inputs.target(y, 1, True)
-            self._refuse_unfit(X, Y)
-            with uninterrupted():
-                self._row(X, self._screened(Y))
+            self._take_row(inputs.row(x, self._shape.d), inputs.target(y, 1, True)[0])
         finally:
             self._owner = owner
 
@@ -120,8 +122,24 @@ class Stackable(Quick):
         twin._lanes = lanes
         return twin
 
-    def _input(self, x: Any) -> FloatArray:
-        return inputs.row(x, self._shape.d)
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        if Y is None:  # it is refused where it is predicted
+            self._row(X, None)
+        else:
+            super()._take_row(X, Y)
+
+    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
+        """Let models be as a single one of the same kind and shape, which has learned nothing."""
+        assert isinstance(fresh, Stackable)
+        for many, one in zip(self._stack(), fresh._stack(), strict=True):
+            many[models] = one[0]
+
+    def _reset_memories(self) -> None:
+        """Forget what is remembered of the last rows of the models of the lanes."""
+        for one in self._family():
+            named = one._stacked_arrays() if isinstance(one, Stackable) else {}
+            for name in MEMORY & named.keys():
+                named[name][self._lanes.models] = 0.0
 
 
 def stack_of(model: StreamModel) -> list[np.ndarray]:

@@ -7,7 +7,10 @@ taken.
 
 from __future__ import annotations
 
-import math
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +18,8 @@ from scipy.linalg import LinAlgError, cholesky, inv, qr, solve_triangular
 
 from streamgp.contract.model import StreamModel
 from streamgp.cuda import covariance
-from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS
+from streamgp.cuda.record import CHANGE, COUNTS, POINTS, REFRESHED, RESETS, SCALES, UNIT
+from streamgp.cuda.row import SINGLE_FLOOR
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 from streamgp.kernels import Matern, SquaredExponential
@@ -24,6 +28,7 @@ from streamgp.process import features as feature_kinds
 from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.posterior import COVARIANCE_NOISE
+from streamgp.process.row import LEARNED
 from streamgp.settings import FloatArray
 
 NUMBERS = {"double": np.float64, "single": np.float32}
@@ -31,22 +36,21 @@ NUMBERS = {"double": np.float64, "single": np.float32}
 # Single precision: the least novelty, and the least noise relative to the variance that goes with it. Below, streams
 # were seen to be predicted more than 5% worse, or were not tried (docs/fleet.md).
 SAFE = ((0.01, 1e-2), (0.05, 1e-4))
-# A basis point has at least this part of its variance given all others: features are rounded to eps / sqrt(floor).
-SINGLE_FLOOR = 1e-5
 # Of kappa: a residual that rounding cannot tell from 0, and one that shows that more than rounding is wrong.
 ROUNDING = {"double": (2e-15, -1e-12), "single": (2e-6, -1e-4)}
 UNRESOLVED = {"double": 1e-9, "single": 1e-4}
 
 
-def refuse_unfit(model: StreamModel, precision: str) -> None:
-    """Refuse a recipe that a GPU does not run, with the reason."""
-    if not isinstance(model, OnlineGP):
-        raise ValueError(
-            f'device="cuda" runs bare recipes with a posterior; got {type(model).__name__}. Scale rows before they '
-            'come, or use device="cpu"'
-        )
+def refuse_unfit(model: OnlineGP, precision: str, own: dict[str, FloatArray]) -> None:
+    """Refuse a recipe that a GPU does not run, with the reason.
+
+    Args:
+        model: the recipe.
+        precision: "double" or "single".
+        own: hyperparameters that models have in place of the recipe's, by name; NaN: the recipe's.
+    """
     parts, kernel, spent = model._features, model._features.kernel, model._budget
-    growing = parts.kind == feature_kinds.DICTIONARY
+    growing, relative = parts.kind == feature_kinds.DICTIONARY, _least_relative_noise(model, own)
     cannot = {
         "features other than a basis that grows and Fourier": not (growing or isinstance(parts, Fourier)),
         "kernels other than SquaredExponential and Matern": growing
@@ -58,24 +62,25 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
             or spent.removal != budget.MARGINAL
             or spent.evict not in (budget.PAPER, budget.KL, budget.ERROR)
         ),
-        "forgetting other than by rows and back to the prior": model._needs_time or model._forgetting.injects,
+        "forgetting other than back to the prior": model._forgetting.injects,
+        "a kernel over time (time=)": bool(model._terms),
         "adapt=": model._adapt is not None,
+        "a prior mean (mean=)": model._mean is not None,
         "estimate_power=True": model._estimate_power,
         "mean=": model._mean is not None,
         "a likelihood that is not Gaussian": model._likelihood.kind != observation.GAUSSIAN,
         "noise=0": model._least_squares,
         f"Fourier features with a noise below {COVARIANCE_NOISE:g} of the variance": (
-            isinstance(parts, Fourier) and model._noise.min() < COVARIANCE_NOISE * parts.variance
-        ),  # they are held in covariance form there
+            isinstance(parts, Fourier) and relative < COVARIANCE_NOISE
+        ),  # they have the covariance form there
     }
     for what, asked in cannot.items():
         if asked:
             raise ValueError(f'device="cuda" does not run {what}; use device="cpu"')
     if precision == "single":
-        relative = model._noise[0] / getattr(kernel, "variance", 1.0)
         if not growing:
             why = "Fourier features were not shown to be safe in it"
-        elif any(spent.novelty >= novelty and relative >= noise for novelty, noise in SAFE):
+        elif relative >= least_noise(model, precision):
             return
         else:
             pairs = ", or ".join(
@@ -83,6 +88,23 @@ def refuse_unfit(model: StreamModel, precision: str) -> None:
             )
             why = f"it needs at least {pairs}; got novelty={spent.novelty:g} and {relative:g}"
         raise ValueError(f'precision="single" is not safe here: {why}. Use precision="double"')
+
+
+def _least_relative_noise(model: OnlineGP, own: dict[str, FloatArray]) -> float:
+    """Of all models, over their variances."""
+    parts = model._features
+    recipe = {"noise": model._noise.min(), "variance": getattr(parts.kernel or parts, "variance", 1.0)}
+    values = [
+        np.where(np.isnan(own[name]), recipe[name], own[name]) if name in own else recipe[name] for name in recipe
+    ]
+    return float(np.min(values[0] / values[1], initial=np.inf))
+
+
+def least_noise(model: OnlineGP, precision: str) -> float:
+    """Of a row, over the variance: below it a GPU would lose digits that the cores keep."""
+    if precision == "single":
+        return min((noise for novelty, noise in SAFE if model._budget.novelty >= novelty), default=np.inf)
+    return COVARIANCE_NOISE if isinstance(model._features, Fourier) else 0.0
 
 
 def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
@@ -96,18 +118,56 @@ def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
         )
 
 
+@cache
+def _blas() -> Any:
+    """What sets the threads of BLAS, where threadpoolctl is installed."""
+    return importlib.import_module("threadpoolctl").ThreadpoolController() if find_spec("threadpoolctl") else None
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS on one thread: matrices as small as these take it forty times as long on sixteen."""
+    blas = _blas()
+    return nullcontext() if blas is None else blas.limit(limits=1, user_api="blas")
+
+
 class Kept(NamedTuple):
     """What a GPU keeps of a model, or of several with one more axis in front.
 
     Args:
         record: its numbers, in units of the kernel.
-        origin: of its inputs.
+        origin: of its inputs, and the time of its last learned row where it forgets by time.
         counts: in the order of record.COUNTS.
+        own: its noise and its units, as record.py has them.
     """
 
     record: np.ndarray
     origin: np.ndarray
     counts: np.ndarray
+    own: np.ndarray
+
+
+class Root(NamedTuple):
+    """A posterior on a basis, in units of the kernel.
+
+    Args:
+        K: prior covariance of the points, jitter included.
+        R: its root, K = R'R.
+        inverse: of R.
+        S: covariance of the whitened weights.
+        mu: their mean.
+    """
+
+    K: FloatArray
+    R: FloatArray
+    inverse: FloatArray
+    S: FloatArray
+    mu: FloatArray
+
+    @property
+    def weight_variance(self) -> FloatArray:
+        """The diagonal of R^-1 S R^-T."""
+        found: FloatArray = np.einsum("ij,jk,ik->i", self.inverse, self.S, self.inverse)
+        return found
 
 
 class Exchange:
@@ -122,87 +182,133 @@ class Exchange:
         assert model._d is not None
         self._model, self._precision, self.number = model, precision, NUMBERS[precision]
         parts, d, size = model._features, model._d, np.dtype(self.number).itemsize
-        self._kernel, self._forms = parts.kernel, model._factored
+        self._kernel, self._forms, self.half_life = parts.kernel, model._factored, float(model._forgetting.half_life)
         self.shape: BasisShape | SpectralShape
         if isinstance(parts, Fourier):
-            self.shape, self._scales = SpectralShape(parts.features, d, size), np.ones(d)
+            self.shape = SpectralShape(parts.features, d, size)
         else:
             assert parts.kernel is not None
             program = parts.kernel.program(d, 1)
             self.shape = BasisShape(model._budget.capacity, d, int(program.operations[0, 0]), model._budget.evict, size)
-            named = parts.kernel.hyperparameters(program.parameters, d, 1)
-            self._scales = np.resize(np.asarray(named["lengthscale"], dtype=float), d)
-        self._unit = math.sqrt(self._variance)
+        self.least_noise = least_noise(model, precision)
+        self._own = self._own_of(model)
+        self._own_scales = self._own[SCALES : SCALES + d]
+        self._spread = self._own_scales / self._lengthscale  # 1, but for Fourier features
         self._places = covariance.places(self.shape.coordinates)
 
-    @property
-    def _variance(self) -> float:
-        """Of the prior."""
-        values = self._model._state.parameters
-        if self._kernel is None:
-            return float(values[0])
-        return float(np.asarray(self._kernel.hyperparameters(values, self.shape.width, 1)["variance"]))
+    def _own_of(self, model: OnlineGP) -> FloatArray:
+        """What a model has of its own, in the order of record.py."""
+        state, d = model._state, self.shape.width
+        if self._kernel is None:  # Fourier features know their lengthscales by the spread of the frequencies
+            spread = np.sqrt(np.mean(state.frequencies**2, axis=0))
+            variance, scales = state.parameters[0], 1.0 / np.where(spread > 0.0, spread, 1.0)
+        else:
+            named = self._kernel.hyperparameters(state.parameters, d, 1)
+            variance, scales = named["variance"], named["lengthscale"]
+        noise, unit = np.array([state.noise[0] / variance]), np.sqrt(np.array([variance], dtype=float))
+        own: FloatArray = self._in_order(noise, unit, np.asarray(scales))[0]
+        return own
 
     @property
-    def units(self) -> FloatArray:
-        """(2, 1 + d): the unit of targets, then those of inputs; and what they are divided into 1."""
-        units = np.array([self._unit, *self._scales])
-        return np.stack([units, 1.0 / units])
+    def _lengthscale(self) -> FloatArray:
+        """Of the recipe, (d,)."""
+        parts = self._model._features
+        if isinstance(parts, Fourier) and parts.given is None:
+            return np.resize(SquaredExponential(parts.lengthscale).values(self.shape.width, 1)[:-1], self.shape.width)
+        return self._own_scales
+
+    def own(self, noise: FloatArray, variance: FloatArray, lengthscale: FloatArray) -> FloatArray:
+        """What models have of their own, from noises and variances, (n,), and lengthscales, (n, 1) or (n, d)."""
+        parts = self._model._features
+        given = isinstance(parts, Fourier) and parts.given is not None  # frequencies that know no lengthscale
+        scales = self._own_scales if given else lengthscale * self._spread
+        return self._in_order(noise / variance, np.sqrt(variance), scales)
+
+    def _in_order(self, noise: FloatArray, unit: FloatArray, scales: FloatArray) -> FloatArray:
+        """The same, in the order of record.py, from noises in units of the kernel and units, (n,), (n,) and (n, d)."""
+        kappa, novelty = 1.0 + self._model._features.jitter, self._model._budget.novelty
+        if self._precision == "single":
+            floor = np.full(len(noise), SINGLE_FLOOR)
+        else:
+            floor = np.array([budget.floor(kappa, value, False) for value in noise.tolist()])
+        units = np.column_stack([unit, 1.0 / unit])
+        scales = np.broadcast_to(scales, (len(noise), self.shape.width))
+        learned_with = noise, np.maximum(novelty, floor) * kappa, 1.0 / (kappa * floor)
+        return np.column_stack([*learned_with, units, scales, 1.0 / scales])
 
     @property
-    def parameters(self) -> np.ndarray:
-        """What all models share, in the order of record.PARAMETERS."""
+    def shared(self) -> np.ndarray:
+        """What all models share, in the order of record.SHARED, and any frequencies in units of the inputs."""
         model, precision = self._model, self._precision
-        state, forgetting = model._state, model._forgetting
-        noise, kappa = float(state.noise[0]) / self._variance, 1.0 + model._features.jitter
-        floor = budget.floor(kappa, noise, False) if precision == "double" else SINGLE_FLOOR
+        forgetting, kappa = model._forgetting, 1.0 + model._features.jitter
         rounding, negative = ROUNDING[precision]
         shared = [
             forgetting.covariance_scale,
             forgetting.covariance_fresh,
             forgetting.mean_scale,
-            noise,
             kappa,
-            max(model._budget.novelty, floor) * kappa,
-            1.0 / (kappa * floor),
             rounding * kappa,
             negative * kappa,
             UNRESOLVED[precision] * kappa,
+            model._budget.novelty,
         ]
-        return np.concatenate([shared, state.frequencies.ravel()]).astype(self.number)
+        frequencies = model._state.frequencies * self._own_scales
+        return np.concatenate([shared, frequencies.ravel()]).astype(self.number)
 
     @property
     def blank(self) -> Kept:
         """A model that has learned nothing."""
         record = np.zeros(self.shape.numbers, self.number)
         record[: self.shape.coordinates] = 1.0  # the main diagonal of W comes first
-        return Kept(record, np.zeros(self.shape.width), np.zeros(len(COUNTS), np.int64))
+        origin = np.concatenate([np.zeros(self.shape.width), np.full(int(self.half_life > 0.0), np.nan)])
+        return Kept(record, origin, np.zeros(len(COUNTS), np.int64), self._own.copy())
 
     # A single model.
 
     def write(self, model: StreamModel) -> Kept:
         """What a GPU keeps of a single model."""
         assert isinstance(model, OnlineGP)
-        record, origin, counts = kept = self.blank
-        at, shape, state, n = self.shape.at, self.shape, model._state, model._weights_in_use()
+        record, origin, counts, own = kept = self.blank
+        shape, state, n, d = self.shape, model._state, model._weights_in_use(), self.shape.width
+        own[:] = self._own_of(model)
         for k, name in enumerate(COUNTS[:RESETS]):
             counts[k] = model._numbers.count(name)
+        origin[d:] = state.clock[LEARNED : LEARNED + 1, 0]
         if isinstance(shape, SpectralShape):
-            S, mu = self._moments(state)
-        else:
-            R = state.factor[:n, :n]
-            S, mu = _symmetric(state.covariance[0], n), state.mu[:n, 0]
-            L = record[at["L"] : at["L"] + shape.points * shape.stride].reshape(shape.points, shape.stride)
-            L[:n, :n] = self._unit * solve_triangular(R, np.eye(n), trans="T")
-            basis = record[at["basis"] : at["basis"] + shape.width * shape.points].reshape(shape.width, shape.points)
-            if n:
-                origin[:] = np.median(state.basis[:n], axis=0)
-            basis[:, :n] = ((state.basis[:n] - origin) / self._scales).T
-            if shape.scored:
-                record[at["held"] : at["held"] + n] = self._variance * state.weight_variance[0, :n]
+            self._put_weights(record, *self._moments(state))
+            return kept
+        unit, scales = own[UNIT], own[SCALES : SCALES + d]
+        inverse = unit * solve_triangular(state.factor[:n, :n], np.eye(n))
+        if n:
+            origin[:d] = np.median(state.basis[:n], axis=0)
+        self._put_basis(record, (state.basis[:n] - origin[:d]) / scales, inverse.T)
+        self._put_weights(record, _symmetric(state.covariance[0], n), state.mu[:n, 0])
+        if shape.scored:
+            self._put_variances(record, unit * unit * state.weight_variance[0, :n])
+        return kept
+
+    def _put_weights(self, record: np.ndarray, S: FloatArray, mu: FloatArray) -> None:
+        at, n = self.shape.at, len(mu)
         record[at["W"] + self._places[:n, :n]] = S
         record[at["beta"] : at["beta"] + n] = mu
-        return kept
+
+    def _put_basis(self, record: np.ndarray, points: FloatArray, L: FloatArray) -> None:
+        (basis, rows), n = self._basis(record), len(points)
+        basis[:, :n], rows[:n, :n] = points.T, L
+
+    def _put_variances(self, record: np.ndarray, variances: FloatArray) -> None:
+        at = self.shape.at["held"]
+        record[at : at + len(variances)] = variances
+
+    def _basis(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The points, (d, capacity), and L in a record."""
+        shape = self.shape
+        assert isinstance(shape, BasisShape)
+        basis, L = shape.at["basis"], shape.at["L"]
+        return (
+            record[basis : basis + shape.width * shape.points].reshape(shape.width, shape.points),
+            record[L : L + shape.points * shape.stride].reshape(shape.points, shape.stride),
+        )
 
     def read(self, kept: Kept, model: StreamModel, *, trusted: bool = True) -> None:
         """Write what a GPU keeps into a single model of the same recipe and shape.
@@ -214,47 +320,49 @@ class Exchange:
                 is too near to a singular matrix to be factored again.
         """
         assert isinstance(model, OnlineGP)
-        record, origin, counts = kept
-        numbers, state, shape, at = model._numbers, model._state, self.shape, self.shape.at
+        record, origin, counts, own = kept
+        numbers, state, shape, d = model._numbers, model._state, self.shape, self.shape.width
         f = record.astype(float)
         for k, name in enumerate(COUNTS[:RESETS]):  # a single model never starts again
             numbers.counters[name] = counts[k]
         numbers.counters["evictions"] = 0
         numbers.work.last_prediction[:] = 0.0
-        n = shape.points if isinstance(shape, SpectralShape) else int(counts[POINTS])
-        S, mu = f[at["W"] + self._places[:n, :n]], f[at["beta"] : at["beta"] + n]
+        state.clock[LEARNED : LEARNED + 1, 0] = origin[d:]
         if isinstance(shape, SpectralShape):
-            self._write_moments(state, S, mu)
+            self._write_moments(state, *self._weights(f, shape.points))
             return
-        basis, L = self._basis(f, n)
-        basis += origin
-        K = self._prior(basis)
-        R, Q = _from_root(L) if trusted and self._precision == "double" else _from_prior(L, K)
-        inverse = solve_triangular(R, np.eye(n))
+        n, unit = int(counts[POINTS]), own[UNIT]
+        points = self._basis(f)[0][:, :n].T
+        found = self._root(f, points, trusted)
         for array in (state.basis, state.prior, state.factor, state.inverse_diagonal, state.covariance, state.mu):
             array[...] = 0.0
-        state.basis[:n], state.prior[:n], state.factor[:n, :n] = basis, np.diag(K), R
-        state.inverse_diagonal[:n] = np.einsum("ij,ij->i", inverse, inverse)
-        S = _within_prior(Q @ S @ Q.T)
-        state.covariance[0, :n, :n], state.mu[:n, 0] = np.tril(S), Q @ mu
+        state.basis[:n] = points * own[SCALES : SCALES + d] + origin[:d]
+        state.prior[:n], state.factor[:n, :n] = unit * unit * np.diag(found.K), unit * found.R
+        state.inverse_diagonal[:n] = np.einsum("ij,ij->i", found.inverse, found.inverse) / (unit * unit)
+        state.covariance[0, :n, :n], state.mu[:n, 0] = np.tril(found.S), found.mu
         if shape.scored:
             state.weight_variance[0] = 0.0
-            state.weight_variance[0, :n] = np.einsum("ij,jk,ik->i", inverse, S, inverse)
+            state.weight_variance[0, :n] = found.weight_variance / (unit * unit)
 
-    def _basis(self, f: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """The points and L."""
-        shape = self.shape
-        assert isinstance(shape, BasisShape)
-        start, stride = shape.at["L"], shape.stride
-        L = f[start : start + shape.points * stride].reshape(shape.points, stride)[:n, :n]
-        start = shape.at["basis"]
-        basis = f[start : start + shape.width * shape.points].reshape(shape.width, shape.points)
-        return basis[:, :n].T * self._scales, L / self._unit
+    def _weights(self, f: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """W and beta."""
+        at = self.shape.at
+        return f[at["W"] + self._places[:n, :n]], f[at["beta"] : at["beta"] + n]
 
-    def _prior(self, basis: FloatArray) -> FloatArray:
+    def _root(self, f: FloatArray, points: FloatArray, trusted: bool) -> Root:
+        """The posterior of a record in the coordinates of the triangle R."""
+        n = len(points)
+        L, K = self._basis(f)[1][:n, :n], self._prior(points)
+        R, Q = _from_root(L) if trusted and self._precision == "double" else _from_prior(L, K)
+        S, mu = self._weights(f, n)
+        return Root(K, R, solve_triangular(R, np.eye(n)), _within_prior(Q @ S @ Q.T), Q @ mu)
+
+    def _prior(self, points: FloatArray) -> FloatArray:
+        """The covariance of points, both in units of the kernel."""
         assert self._kernel is not None
-        K = self._kernel(basis) if len(basis) else np.zeros((0, 0))
-        return np.asarray(K * (1.0 + self._model._features.jitter * np.eye(len(basis))))
+        variance = self._own[UNIT] ** 2
+        K = self._kernel(points * self._own_scales) / variance if len(points) else np.zeros((0, 0))
+        return np.asarray(K * (1.0 + self._model._features.jitter * np.eye(len(points))))
 
     def _moments(self, state: Any) -> tuple[FloatArray, FloatArray]:
         """Covariance and mean of the weights of Fourier features."""
@@ -280,14 +388,20 @@ class Exchange:
         try:
             if not np.isfinite(kept.record).all():
                 raise LinAlgError("numbers that are not finite")
-            model = self._model.clone()
-            model._prepare(self._model._shape)
-            self.read(kept, model, trusted=False)
-            return self.write(model)._replace(counts=counts)
+            if isinstance(self.shape, SpectralShape):
+                return kept._replace(counts=counts)
+            f, record = kept.record.astype(float), self.blank.record
+            points = self._basis(f)[0][:, : counts[POINTS]].T
+            found = self._root(f, points, trusted=False)
         except LinAlgError:
             counts[POINTS] = 0
             counts[RESETS] += 1
-            return self.blank._replace(counts=counts)
+            return self.blank._replace(counts=counts, own=kept.own)
+        self._put_basis(record, points, found.inverse.T)
+        self._put_weights(record, found.S, found.mu)
+        if self.shape.scored:
+            self._put_variances(record, found.weight_variance)
+        return kept._replace(record=record, counts=counts)
 
 
 def _symmetric(lower: FloatArray, n: int) -> FloatArray:
@@ -318,8 +432,9 @@ def _orthogonal(A: FloatArray) -> FloatArray:
 def _within_prior(S: FloatArray) -> FloatArray:
     """S with eigenvalues in [0, 1] where rounding left them outside."""
     S = 0.5 * (S + S.T)
-    values, vectors = np.linalg.eigh(S)
+    values = np.linalg.eigvalsh(S)
     if len(values) == 0 or (values[0] >= 0.0 and values[-1] <= 1.0):
         return S
+    values, vectors = np.linalg.eigh(S)
     bounded: FloatArray = (vectors * np.clip(values, 0.0, 1.0)) @ vectors.T
     return bounded

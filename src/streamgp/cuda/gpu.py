@@ -12,16 +12,25 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
-from streamgp.cuda.lanes import FAST, WARP, WIDE, gpu_lanes
-from streamgp.cuda.ptx import cuda, fetch, fetched, put_back
+from streamgp.cuda import row as conditions
+from streamgp.cuda.lanes import WARP, WIDE, gpu_lanes
+from streamgp.cuda.ptx import compiled, cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
     MOST_DEFECT,
+    OWN_PARAMETERS,
+    PARAMETERS,
+    PER_UNIT,
     POINTS,
     PREDICTED,
+    ROW_NOISE,
+    ROW_TIME,
     ROWS,
+    SCALES,
+    SHARED,
+    UNIT,
 )
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
@@ -36,50 +45,77 @@ def threads_for(points: int) -> int:
 
 
 @cache
-def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
-    """The compiled kernel for models of this shape."""
-    lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
-    place, predict, learn, _ = shape.build(gpu_lanes(lanes, number, scratch["meeting"]))
-    N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, shape.width, shape.absorbed, *shape.cleared))
-    width = shape.width
-    threads, each, zero, one = map(U, (lanes, WIDE // shape.bytes, 0, 1))
-    counted = len(COUNTS)
+def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -> Any:
+    """The compiled kernel for models of this shape.
 
-    @cuda.jit(fastmath=FAST, max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
+    Args:
+        shape: of the models.
+        number: the type of their numbers.
+        conditioned: whether rows have a noise and a time of their own; where they have not, nobody waits for that.
+    """
+    lanes, U, scratch = threads_for(shape.points), np.uint64, shape.scratch
+    on = gpu_lanes(lanes, number, scratch["meeting"])
+    place, predict, learn, _ = shape.build(on)
+    meet = conditions.build(on, shape.bytes)
+    width, has_own, learned_with, counted = shape.width, SCALES + 2 * shape.width, len(PARAMETERS), len(COUNTS)
+    placed, most = width + 1, max(has_own, width + 1, counted, len(SHARED))
+    N, D, ABSORBED, CLEAR, CLEARED = map(U, (shape.numbers, width, shape.absorbed, *shape.cleared))
+    threads, each, zero, one, MOST, OWN, COUNTED_, ALL, MINE, TARGETS, PER_TARGET = map(
+        U, (lanes, WIDE // shape.bytes, 0, 1, most, has_own, counted, len(SHARED), OWN_PARAMETERS, UNIT, PER_UNIT)
+    )
+
+    @compiled(max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
     def run(
         records: Any,
         origins: Any,
         counts: Any,
+        owned: Any,
         models: Any,
         starts: Any,
         X: Any,
         Y: Any,
+        given: Any,
         out: Any,
-        parameters: Any,
-        units: Any,
+        shared: Any,
         found: Any,
         step: Any,
         mode: Any,
+        half_life: Any,
     ) -> None:
         """Rows of a block are those from its start on, one after the other, or ``step`` apart where that is not 0."""
         f = cuda.shared.array(0, number)
         mine = cuda.shared.array(counted, np.int64)
-        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(width, np.float64)
+        x, origin = cuda.shared.array(width, np.float64), cuda.shared.array(placed, np.float64)
+        own, parameters = cuda.shared.array(has_own, np.float64), cuda.shared.array(learned_with, number)
         me, block = U(cuda.threadIdx.x), U(cuda.blockIdx.x)
         model, shift = U(models[block]), U(starts[zero])
         record, at = model * N, me * each
         while at < N:
             fetch(f, at, records, record + at)
             at += threads * each
-        # What else the first row needs is read while the record comes.
+        # What else the first row needs is read while the record comes, all of it before a thread waits for any of it.
+        # Behind the origin stands the time of the last learned row, where that counts.
         t, apart = (block, U(step)) if step > 0 else (U(starts[block]) - shift, one)
         left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t]
+        PLACED = U(origins.shape[1])
         j = me
-        while j < D:
-            x[j], origin[j] = X[t, j], origins[model, j]
+        while j < MOST:
+            x_j, origin_j = X[t, min(j, D - one)], origins[model, min(j, PLACED - one)]
+            own_j, count = owned[model, min(j, OWN - one)], counts[model, min(j, COUNTED_ - one)]
+            common = shared[min(j, ALL - one)]
+            if j < D:
+                x[j] = x_j
+            if j < PLACED:
+                origin[j] = origin_j
+            if j < OWN:
+                own[j] = own_j
+            if j < MINE:
+                parameters[ALL + j] = number(own_j)
+            if j < COUNTED_:
+                mine[j] = count
+            if j < ALL:
+                parameters[j] = common
             j += threads
-        if cuda.threadIdx.x < counted:
-            mine[me] = counts[model, me]
         fetched()
         if unfit != 0:  # rows that cannot be taken: nothing changes
             return
@@ -90,15 +126,18 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             at += threads
         changed, learned = False, False
         while left > zero:
-            given = mode != PREDICTED and y == y
-            changed = place(f, x, origin, units, given, mine) or changed
-            mean, variance, square, known = predict(f, parameters)
+            target = mode != PREDICTED and y == y
+            if conditioned and me == zero:  # the others need it after they have predicted
+                meet(parameters, own, given[t, ROW_NOISE], given[t, ROW_TIME], origin, D, half_life, target)
+            changed = place(f, x, origin, own, target, mine) or changed
+            mean, variance, square, known = predict(f, parameters, shared)
             if me == zero:
-                out[0, t], out[1, t] = mean * units[zero, zero], variance * (units[zero, zero] * units[zero, zero])
+                out[0, t], out[1, t] = mean * own[TARGETS], variance * (own[TARGETS] * own[TARGETS])
             if mode != PREDICTED:
-                if given:
+                if target:
                     learned = True
-                    changed = learn(f, parameters, number(y * units[one, zero]), mean, square, known, mine) or changed
+                    scaled = number(y * own[PER_TARGET])
+                    changed = learn(f, parameters, scaled, mean, square, known, mine) or changed
                 elif me == zero:
                     mine[CHANGE] = 0
                 if me == zero and mode == COUNTED:
@@ -112,7 +151,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type) -> Any:
             cuda.syncthreads()
         if learned:
             j = me
-            while j < D:
+            while j < PLACED:
                 origins[model, j] = origin[j]
                 j += threads
             at, end = me * each, N if changed else ABSORBED
@@ -132,7 +171,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     off = shape.build(gpu_lanes(lanes, number, scratch["meeting"])).off
     N, CLEAR, CLEARED, threads, each = map(U, (shape.numbers, *shape.cleared, lanes, WIDE // shape.bytes))
 
-    @cuda.jit(fastmath=FAST)
+    @compiled()
     def look(
         records: Any, counts: Any, models: Any, parameters: Any, first: Any, every: Any, off_by: Any, found: Any
     ) -> None:
@@ -162,7 +201,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     return look
 
 
-@cuda.jit
+@compiled(fastmath=False)
 def gather(target: Any, source: Any, which: Any) -> None:
     """Row i of target is row which[i] of source."""
     for i in range(cuda.blockIdx.x, target.shape[0], cuda.gridDim.x):
@@ -170,7 +209,7 @@ def gather(target: Any, source: Any, which: Any) -> None:
             target[i, j] = source[which[i], j]
 
 
-@cuda.jit
+@compiled(fastmath=False)
 def scatter(target: Any, source: Any, which: Any) -> None:
     """Row which[i] of target is row i of source; one row stands for all."""
     for i in range(cuda.blockIdx.x, which.shape[0], cuda.gridDim.x):
@@ -179,13 +218,13 @@ def scatter(target: Any, source: Any, which: Any) -> None:
             target[which[i], j] = source[row, j]
 
 
-@cuda.jit
-def find_unfit(X: Any, Y: Any, learned: Any, units: Any, bound: Any, found: Any) -> None:
-    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound, in units."""
+@compiled(fastmath=False)
+def find_unfit(X: Any, Y: Any, learned: Any, bound: Any, found: Any) -> None:
+    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     largest = LARGEST
     for i in range(first, X.shape[0], step):
-        fine = learned == 0 or not abs(Y[i]) > bound * units[0, 0]
+        fine = learned == 0 or not abs(Y[i]) > bound
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:

@@ -68,7 +68,7 @@ def one_lane(number: type = np.float64) -> Lanes:
 
 def gpu_lanes(count: int, number: type, at: int) -> Lanes:
     """The threads of a block: whole warps, which meet in three numbers each from ``at`` on in the array f."""
-    from streamgp.cuda.ptx import cuda, read_four
+    from streamgp.cuda.ptx import FAST, cuda, read_four
 
     warps, everyone, infinite, U = count // WARP, 0xFFFFFFFF, number(math.inf), np.uint64
     none, begin, warp, four, three, two, one, zero = map(U, (NONE, at, WARP, 4, 3, 2, 1, 0))
@@ -154,7 +154,3 @@ def gpu_lanes(count: int, number: type, at: int) -> Lanes:
             return total
 
     return Lanes(count, number, U, device, lane, sync, total, any_lane, lowest, dot)
-
-
-# As on the cores: NaN and inf stay what they are.
-FAST = {"reassoc", "contract", "arcp"}

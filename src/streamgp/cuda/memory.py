@@ -15,7 +15,7 @@ from streamgp.cuda.device_array import DeviceArray
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.gpu import AT_ONCE, find_unfit, gather, inspection, kernel, scatter, threads_for
 from streamgp.cuda.ptx import RELAXED, ask_for_shared, cuda, driver
-from streamgp.cuda.record import COUNTS, LARGEST_NUMBERS, PREDICTED, Look, UnfitError
+from streamgp.cuda.record import COUNTS, PREDICTED, ROW_TIME, SCALES, Look, UnfitError
 from streamgp.cuda.spectral import SpectralShape
 from streamgp.cuda.whitened import BasisShape
 
@@ -37,32 +37,50 @@ class Here(NamedTuple):
 
 
 class There(NamedTuple):
-    """Rows and predictions on the GPU."""
+    """Rows, what they have of their own, and predictions on the GPU."""
 
     X: Any
     Y: Any
+    given: Any
     out: Any
 
 
+class Work(NamedTuple):
+    """What a GPU does with rows.
+
+    Args:
+        mode: as in record.py.
+        step: as in fleet.rows.
+        every: of the models that are looked at; 0: none is.
+        bound: of targets.
+        conditioned: whether rows have a noise and a time of their own.
+    """
+
+    mode: int
+    step: int
+    every: int
+    bound: float
+    conditioned: bool
+
+
 class GpuMemory:
-    """Records, origins and counts in the memory of a GPU.
+    """Records, origins, counts and what models have of their own in the memory of a GPU.
 
     Args:
         shape: of the records.
         number: the type of numbers.
-        parameters: that all models share.
-        units: as Exchange.units.
+        shared: by all models.
+        half_life: by which they forget; 0: by rows.
     """
 
-    def __init__(
-        self, shape: BasisShape | SpectralShape, number: type, parameters: np.ndarray, units: np.ndarray
-    ) -> None:
+    def __init__(self, shape: BasisShape | SpectralShape, number: type, shared: np.ndarray, half_life: float) -> None:
         refuse_large(shape, cuda.get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
-        self._shape, self._number = shape, number
-        self._parameters, self._units = cuda.to_device(parameters), cuda.to_device(units)
+        self._shape, self._number, self._half_life = shape, number, half_life
+        self._shared_by_all = cuda.to_device(shared)
         self._records = cuda.device_array((0, shape.numbers), number)
-        self._origins = cuda.device_array((0, shape.width), np.float64)
+        self._origins = cuda.device_array((0, shape.width + (half_life > 0.0)), np.float64)
         self._counts = cuda.device_array((0, len(COUNTS)), np.int64)
+        self._own = cuda.device_array((0, SCALES + 2 * shape.width), np.float64)
         # Whether rows cannot be taken, and whether a model that was looked at is broken; which is the first of those.
         self._stream, self._found = cuda.stream(), cuda.to_device(np.zeros(2, np.int64))
         self._found_here, self._first_here = cuda.pinned_array(2, np.int64), cuda.pinned_array(1, np.int64)
@@ -84,9 +102,9 @@ class GpuMemory:
         return int(self._records.shape[0])
 
     @property
-    def _arrays(self) -> tuple[Any, Any, Any]:
+    def _arrays(self) -> tuple[Any, Any, Any, Any]:
         """What a model has."""
-        return self._records, self._origins, self._counts
+        return self._records, self._origins, self._counts, self._own
 
     def add(self, count: int, *state: np.ndarray) -> None:
         before = self.size
@@ -106,20 +124,23 @@ class GpuMemory:
                 gather[AT_ONCE, AT_ONCE](new[: len(which)], array, chosen)
             arrays.append(new)
         cuda.synchronize()
-        self._records, self._origins, self._counts = arrays
+        self._records, self._origins, self._counts, self._own = arrays
         self._graphs.forget()
 
-    def read(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def read(self, which: np.ndarray) -> tuple[np.ndarray, ...]:
         found = []
         for array in self._arrays:
             part = cuda.device_array((len(which), array.shape[1]), array.dtype)
             if len(which):
                 gather[AT_ONCE, AT_ONCE](part, array, cuda.to_device(which))
             found.append(part.copy_to_host())
-        return found[0], found[1], found[2]
+        return tuple(found)
 
     def counts(self) -> np.ndarray:
         return np.asarray(self._counts.copy_to_host())
+
+    def origins(self) -> np.ndarray:
+        return np.asarray(self._origins.copy_to_host())
 
     def write(self, which: np.ndarray, *state: np.ndarray) -> None:
         for array, values in zip(self._arrays, state, strict=True):
@@ -143,12 +164,16 @@ class GpuMemory:
         starts: np.ndarray,
         X: np.ndarray,
         Y: np.ndarray | None,
+        given: np.ndarray | None,
         mode: int,
         step: int,
         look: Look,
+        bound: float,
     ) -> np.ndarray:
         there = self._upload(X, None if mode == PREDICTED else Y)
-        self._start(models, starts, len(X), there, mode, step, look)
+        if given is not None:
+            there.given[: len(X)].copy_to_device(np.ascontiguousarray(given), stream=self._stream)
+        self._start(models, starts, len(X), there, Work(mode, step, look.every, bound, given is not None), look.first)
         numbers = 2 * len(X)
         out = np.empty(numbers) if self._blocks.lent >= BLOCKS else self._blocks.take(numbers)
         driver.cuMemcpyDtoHAsync(out.ctypes.data, _address(there.out), out.nbytes, int(self._stream.handle))
@@ -164,6 +189,7 @@ class GpuMemory:
         mode: int,
         step: int,
         look: Look,
+        bound: float,
     ) -> tuple[DeviceArray, DeviceArray]:
         """The same for rows that are on the GPU already; means and variances stay there."""
         n, handle = int(np.prod(X.shape[:-1])), int(self._stream.handle)
@@ -171,7 +197,7 @@ class GpuMemory:
         for target, source in ((there.X, X), (there.Y, Y)):
             if source is not None:  # a copy there takes no time, and the work can be the same at every call
                 driver.cuMemcpyDtoDAsync(_address(target), source.address, source.nbytes, handle)
-        self._start(models, starts, n, there, mode, step, look)
+        self._start(models, starts, n, there, Work(mode, step, look.every, bound, False), look.first)
         block = self._there_blocks.take(2 * n)
         driver.cuMemcpyDtoDAsync(block.address, _address(there.out), 2 * n * FLOAT, handle)
         self._finish()
@@ -180,37 +206,34 @@ class GpuMemory:
         )
         return mean, variance
 
-    def _start(
-        self, models: np.ndarray, starts: np.ndarray, n: int, there: There, mode: int, step: int, look: Look
-    ) -> None:
+    def _start(self, models: np.ndarray, starts: np.ndarray, n: int, there: There, asked: Work, first: int) -> None:
         """Let the GPU run the rows that are there."""
-        which = self._which(models, starts)
-        self._first_here[0] = look.first
+        which, every = self._which(models, starts), asked.every
+        self._first_here[0] = first
         self._copy_up(self._first, self._first_here)
-        if look.every and self._off.shape[0] < self._looks(len(models), look.every):
-            self._off = cuda.device_array(self._looks(len(models), look.every), self._number)
+        if every and self._off.shape[0] < self._looks(len(models), every):
+            self._off = cuda.device_array(self._looks(len(models), every), self._number)
 
         def work() -> None:
-            rows = There(there.X[:n], there.Y[:n], there.out[: 2 * n].reshape(2, n))
-            self._enqueue(which, rows, mode, step, look.every)
+            rows = There(there.X[:n], there.Y[:n], there.given[:n], there.out[: 2 * n].reshape(2, n))
+            self._enqueue(which, rows, asked)
 
-        self._graphs.run((n, mode, step, look.every, there.X.dtype), (*which, there, self._off), work)
+        self._graphs.run((n, asked, there.X.dtype), (*which, there, self._off), work)
 
-    def _enqueue(self, which: tuple[Any, Any], rows: There, mode: int, step: int, every: int) -> None:
+    def _enqueue(self, which: tuple[Any, Any], rows: There, asked: Work) -> None:
         """Check rows and run them: where one cannot be taken, none is. Then look at some of the models."""
-        bound = LARGEST_NUMBERS[self._shape.bytes]
-        learned = int(mode != PREDICTED)
-        find_unfit[AT_ONCE, AT_ONCE, self._stream](rows.X, rows.Y, learned, self._units, bound, self._found)
+        learned, every = int(asked.mode != PREDICTED), asked.every
+        find_unfit[AT_ONCE, AT_ONCE, self._stream](rows.X, rows.Y, learned, asked.bound, self._found)
         records = self._records.reshape(self._records.size)
         self._launch(
-            kernel(self._shape, self._number),
+            kernel(self._shape, self._number, asked.conditioned),
             which[0].shape[0],
-            *(records, self._origins, self._counts, *which, *rows),
-            *(self._parameters, self._units, self._found, step, mode),
+            *(records, *self._arrays[1:], *which, *rows, self._shared_by_all, self._found),
+            *(asked.step, asked.mode, self._half_life),
         )
         if every:
             models, blocks = which[0], self._looks(which[0].shape[0], every)
-            state = records, self._counts, models, self._parameters
+            state = records, self._counts, models, self._shared_by_all
             self._launch(
                 inspection(self._shape, self._number), blocks, *state, self._first, every, self._off, self._found
             )
@@ -276,7 +299,8 @@ class GpuMemory:
         room = self._there.get(number)
         if room is None or room.X.shape[0] < rows:
             X, Y = (cuda.device_array(shape, number) for shape in ((rows, self._shape.width), (rows,)))
-            self._there[number] = room = There(X, Y, cuda.device_array(2 * rows, np.float64))
+            given = cuda.device_array((rows, ROW_TIME + 1), np.float64)
+            self._there[number] = room = There(X, Y, given, cuda.device_array(2 * rows, np.float64))
         return room
 
     def _which(self, models: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
@@ -290,7 +314,7 @@ class GpuMemory:
         if len(which):
             records, models = self._records.reshape(self._records.size), cuda.to_device(np.ascontiguousarray(which))
             first, found = (cuda.to_device(np.zeros(n, np.int64)) for n in (1, 2))
-            state = records, self._counts, models, self._parameters
+            state = records, self._counts, models, self._shared_by_all
             self._launch(inspection(self._shape, self._number), len(which), *state, first, 1, off, found)
             self._stream.synchronize()
         return np.asarray(off.copy_to_host())

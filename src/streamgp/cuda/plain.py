@@ -8,15 +8,22 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
+from streamgp.cuda import row
 from streamgp.cuda.lanes import one_lane
 from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
     COUNTS,
-    LARGEST_NUMBERS,
+    OWN_PARAMETERS,
+    PER_UNIT,
     POINTS,
     PREDICTED,
+    ROW_NOISE,
+    ROW_TIME,
     ROWS,
+    SCALES,
+    SHARED,
+    UNIT,
     Look,
     UnfitError,
 )
@@ -27,14 +34,13 @@ from streamgp.cuda.whitened import BasisShape
 class PlainMemory:
     """See gpu.GpuMemory."""
 
-    def __init__(
-        self, shape: BasisShape | SpectralShape, number: type, parameters: np.ndarray, units: np.ndarray
-    ) -> None:
-        self._shape, self._number, self._parameters, self._units = shape, number, parameters, units
-        self._rows = shape.build(one_lane(number))
+    def __init__(self, shape: BasisShape | SpectralShape, number: type, shared: np.ndarray, half_life: float) -> None:
+        self._shape, self._number, self._shared, self._half_life = shape, number, shared, half_life
+        self._rows, self._meet = shape.build(one_lane(number)), row.build(one_lane(number), shape.bytes)
         self._records: np.ndarray = np.empty((0, shape.numbers), number)
-        self._origins = np.empty((0, shape.width))
+        self._origins = np.empty((0, shape.width + (half_life > 0.0)))
         self._counts = np.empty((0, len(COUNTS)), np.int64)
+        self._own = np.empty((0, SCALES + 2 * shape.width))
         self.suspected = shape.bytes == 4
 
     @property
@@ -42,24 +48,27 @@ class PlainMemory:
         return len(self._records)
 
     @property
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _arrays(self) -> tuple[np.ndarray, ...]:
         """What a model has."""
-        return self._records, self._origins, self._counts
+        return self._records, self._origins, self._counts, self._own
 
     def add(self, count: int, *state: np.ndarray) -> None:
-        self._records, self._origins, self._counts = (
+        self._records, self._origins, self._counts, self._own = (
             np.concatenate([array, np.tile(value, (count, 1))])
             for array, value in zip(self._arrays, state, strict=True)
         )
 
     def keep(self, which: np.ndarray) -> None:
-        self._records, self._origins, self._counts = self.read(which)
+        self._records, self._origins, self._counts, self._own = self.read(which)
 
-    def read(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._records[which], self._origins[which], self._counts[which]
+    def read(self, which: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(array[which] for array in self._arrays)
 
     def counts(self) -> np.ndarray:
         return self._counts.copy()
+
+    def origins(self) -> np.ndarray:
+        return self._origins.copy()
 
     def write(self, which: np.ndarray, *state: np.ndarray) -> None:
         for array, values in zip(self._arrays, state, strict=True):
@@ -79,27 +88,36 @@ class PlainMemory:
         starts: np.ndarray,
         X: np.ndarray,
         Y: np.ndarray | None,
+        given: np.ndarray | None,
         mode: int,
         step: int,
         look: Look,
+        bound: float,
     ) -> np.ndarray:
-        unit, targets = self._units[0, 0], np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
-        if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > LARGEST_NUMBERS[self._shape.bytes] * unit).any():
+        targets = np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
+        if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > bound).any():
             raise UnfitError
-        out = np.empty((2, len(X)))
+        out, d = np.empty((2, len(X))), self._shape.width
         for j, model in enumerate(models.tolist()):
-            f, counts = self._fetched(model), self._counts[model]
+            f, counts, origin, own = self._fetched(model), self._counts[model], self._origins[model], self._own[model]
+            parameters: np.ndarray = np.concatenate([self._shared[: len(SHARED)], own[:OWN_PARAMETERS]]).astype(
+                self._number
+            )
+            unit = own[UNIT]
             rows = range(starts[j], starts[j + 1]) if step == 0 else range(j, len(X), step)
             for t in rows:
                 learned = not np.isnan(targets[t])
-                self._rows.place(f, X[t], self._origins[model], self._units, learned, counts)
-                mean, variance, square, known = self._rows.predict(f, self._parameters)
+                if given is not None:
+                    noise, time = given[t, ROW_NOISE], given[t, ROW_TIME]
+                    self._meet(parameters, own, noise, time, origin, d, self._half_life, learned)
+                self._rows.place(f, X[t], origin, own, learned, counts)
+                mean, variance, square, known = self._rows.predict(f, parameters, self._shared)
                 out[:, t] = mean * unit, variance * (unit * unit)
                 if mode == PREDICTED:
                     continue
                 if learned:
-                    y = self._number(targets[t] * self._units[1, 0])
-                    self._rows.learn(f, self._parameters, y, mean, square, known, counts)
+                    y = self._number(targets[t] * own[PER_UNIT])
+                    self._rows.learn(f, parameters, y, mean, square, known, counts)
                 else:
                     counts[CHANGE] = 0
                 counts[ROWS] += mode == COUNTED
@@ -109,7 +127,7 @@ class PlainMemory:
 
     def off(self, which: np.ndarray) -> np.ndarray:
         found = [
-            self._rows.off(self._fetched(model), self._parameters, int(self._counts[model, POINTS]))
+            self._rows.off(self._fetched(model), self._shared, int(self._counts[model, POINTS]))
             for model in which.tolist()
         ]
         return np.array(found, self._records.dtype)

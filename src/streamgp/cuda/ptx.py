@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,23 @@ if find_spec("numba_cuda") is not None:  # otherwise this is Numba's own compile
     MOST_SHARED = _module.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 intrinsic: Any = importlib.import_module("numba.cuda.extending").intrinsic
 ADDRESS = ir.IntType(64)
+
+# As on the cores: NaN and inf stay what they are. A dict, whose order is the same in every process: kernels are found
+# on disk by what they are made of.
+FAST = dict.fromkeys(("reassoc", "contract", "arcp"), True)
+SOURCES = sorted(Path(__file__).parent.glob("*.py"))
+DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
+
+
+def compiled(*, fastmath: Any = FAST, **options: Any) -> Callable[[Callable[..., None]], Any]:
+    """Compile a kernel when it is first launched; it stays on disk until a source of kernels changes."""
+
+    def decorated(function: Callable[..., None]) -> Any:
+        dispatcher = cuda.jit(fastmath=fastmath, cache=True, **options)(function)
+        dispatcher._cache._cache_file._source_stamp = DIGEST
+        return dispatcher
+
+    return decorated
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
@@ -87,6 +107,10 @@ def read_four(_: Any, shared: Any, at: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, numbers)
 
     return types.UniTuple(types.float32, 4)(shared, types.uint64), codegen
+
+
+if hasattr(read_four, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
+    read_four._set_uuid("streamgp.cuda.ptx.read_four")
 
 
 def ask_for_shared(compiled: Any, arguments: Any, size: int) -> None:

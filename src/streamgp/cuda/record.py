@@ -1,4 +1,4 @@
-"""A model of a fleet on a GPU: one record of numbers, an origin, some counts, and the parameters that all models share.
+"""A model of a fleet on a GPU: one record of numbers, an origin, some counts, its units, and what all models share.
 
 A record is in units of its kernel: targets over the prior's standard deviation, inputs in lengthscales from the origin
 of the model, which follows its rows. Rows come and predictions leave in double precision; so single precision sees
@@ -20,20 +20,35 @@ FAR, TOO_FAR = 1e3, 1e5
 MOST_DEFECT = 0.05  # of L K L' from I, beyond which a record is made anew
 LINE = 128  # bytes to which records are aligned
 
-# What a launch takes, in this order, in units of the kernel; behind it stand any frequencies.
-PARAMETERS = (
+# What a row is learned with, in units of the kernel: first what all models share, behind which any frequencies stand
+# in a launch, and then what the model and the row have of their own (row.py).
+SHARED = (
     "scale",  # W <- scale W + fresh I, beta <- mean_scale beta before a row is learned
     "fresh",
     "mean_scale",
-    "noise",
     "kappa",  # prior variance of a point, jitter included
-    "novel",  # a row with this residual is admitted
-    "distinct",  # the largest diagonal entry of K^-1
     "rounding",  # a residual below is 0 ...
     "negative",  # ... and below this one it is counted
     "unresolved",  # s below is counted
+    "novelty",
 )
-SCALE, FRESH, MEAN_SCALE, NOISE, KAPPA, NOVEL, DISTINCT, ROUNDING, NEGATIVE, UNRESOLVED = range(len(PARAMETERS))
+PARAMETERS = (
+    *SHARED,
+    "noise",
+    "novel",  # a row with this residual is admitted
+    "distinct",  # the largest diagonal entry of K^-1
+)
+SCALE, FRESH, MEAN_SCALE, KAPPA, ROUNDING, NEGATIVE, UNRESOLVED, NOVELTY, NOISE, NOVEL, DISTINCT = range(
+    len(PARAMETERS)
+)
+
+# What a model has of its own: what its rows are learned with, as at the end of PARAMETERS, the unit of its targets and
+# 1 over it, and then the units of its inputs, and 1 over each.
+OWN_PARAMETERS = len(PARAMETERS) - len(SHARED)
+UNIT, PER_UNIT, SCALES = range(OWN_PARAMETERS, OWN_PARAMETERS + 3)
+
+# What rows have of their own, in the order of their columns, where they have anything.
+ROW_NOISE, ROW_TIME = range(2)
 
 # What is done with rows: nothing is learned; learned and counted; learned, when they were counted before.
 PREDICTED, COUNTED, LEARNED = range(3)
@@ -56,9 +71,9 @@ class Rows(NamedTuple):
     """What a target runs for one model; f is its record with the scratch behind.
 
     Args:
-        place: (f, x, origin, units, learned, counts) -> whether the points were moved; puts a row in units of the
+        place: (f, x, origin, own, learned, counts) -> whether the points were moved; puts a row in units of the
             kernel where predict() and learn() look for it.
-        predict: (f, parameters) -> mean, latent variance, |phi|^2, phi'W phi.
+        predict: (f, parameters, shared) -> mean, latent variance, |phi|^2, phi'W phi.
         learn: (f, parameters, y, mean, |phi|^2, phi'W phi, counts) -> whether the basis has changed.
         off: (f, parameters, points) -> how far the record is from what it should be; not finite: broken.
     """

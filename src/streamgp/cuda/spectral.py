@@ -16,8 +16,9 @@ from streamgp.cuda.record import (
     LINE,
     MEAN_SCALE,
     NOISE,
-    PARAMETERS,
     SCALE,
+    SCALES,
+    SHARED,
     SKIPPED,
     Rows,
     rounded_up,
@@ -100,32 +101,33 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
             scratch["phi"],
             scratch["h"],
             scratch["x"],
-            len(PARAMETERS),
+            len(SHARED),
         ),
     )
     _, write_twice, times, learn_w, _ = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
     jit, lane, sync, total = on.jit, on.lane, on.sync, on.total
+    first_scale = U(SCALES)
     zero, one, infinite, slack, count = T(0), T(1), T(math.inf), T(-1e-9), T(shape.frequencies)
 
     @jit
-    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
-        """Put a row into ``x``: frequencies have the units, and weights belong to the origin 0."""
+    def place(f: Array, x: Array, origin: Array, own: Array, learned: Any, counts: Array) -> Any:
+        """Put a row, in lengthscales, into ``x``: weights belong to the origin 0."""
         j = lane()
         while j < width:
-            f[SEEN + j] = T(x[j])
+            f[SEEN + j] = T(x[j] * own[first_scale + width + j])
             j += lanes
         sync()
         return False
 
     @jit
-    def featurize(f: Array, parameters: Array) -> None:
+    def featurize(f: Array, shared: Array) -> None:
         """phi = sqrt(variance / D) [cos; sin] of the angles, [gijsberts2013] Eq. (6), with the variance 1."""
         amplitude = math.sqrt(one / count)
         i = lane()
         while i < D:
             angle, row = zero, OMEGA + i * width
             for j in range(width):
-                angle += parameters[row + j] * f[SEEN + j]
+                angle += shared[row + j] * f[SEEN + j]
             write_twice(f, PHI, i, amplitude * math.cos(angle))
             write_twice(f, PHI, i + D, amplitude * math.sin(angle))
             i += lanes
@@ -134,9 +136,9 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
         sync()
 
     @jit
-    def predict(f: Array, parameters: Array) -> Any:
+    def predict(f: Array, parameters: Array, shared: Array) -> Any:
         """Mean, latent variance, |phi|^2 and phi'W phi."""
-        featurize(f, parameters)
+        featurize(f, shared)
         square, mean, known = zero, zero, zero
         i = lane()
         while i < N:

@@ -38,6 +38,7 @@ from streamgp.cuda.record import (
     REFRESHED,
     ROUNDING,
     SCALE,
+    SCALES,
     SKIPPED,
     TOO_FAR,
     UNRESOLVED,
@@ -152,7 +153,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
     entry, write_twice, times, learn_w, bend = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
     jit, lane, sync, total, lowest, dot = on.jit, on.lane, on.sync, on.total, on.lowest, on.dot
     any_lane, largest, single = on.any, LARGEST_NUMBERS[shape.bytes], shape.bytes == 4
-    scored, kernel, score_kind = shape.scored, shape.kernel, shape.score
+    scored, kernel, score_kind, first_scale = shape.scored, shape.kernel, shape.score, U(SCALES)
     zero, one, two, half, infinite, least = T(0), T(1), T(2), T(0.5), T(math.inf), T(1e-12)
     root3, root5, third, slack = T(math.sqrt(3)), T(math.sqrt(5)), T(1 / 3), T(-1e-9)
     SE, MATERN12, MATERN32, ERROR, KL = program.SE, program.MATERN12, program.MATERN32, budget.ERROR, budget.KL
@@ -170,7 +171,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         return (one + root5 * r + root5 * root5 * r2 * third) * math.exp(-root5 * r)
 
     @jit
-    def place(f: Array, x: Array, origin: Array, units: Array, learned: Any, counts: Array) -> Any:
+    def place(f: Array, x: Array, origin: Array, own: Array, learned: Any, counts: Array) -> Any:
         """Put a row, in lengthscales from the origin, into ``x``; one that is learned may move the origin to itself.
 
         A stationary kernel does not notice. Each lane has inputs of its own, so that none waits for another.
@@ -179,7 +180,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         moved, jumped = False, False
         j = lane()
         while j < D:
-            scale, per_scale = units[u0, j + u1], units[u1, j + u1]
+            scale, per_scale = own[first_scale + j], own[first_scale + D + j]
             if free:
                 origin[j] = x[j]
             z = (x[j] - origin[j]) * per_scale
@@ -452,7 +453,7 @@ def build(on: Lanes, shape: BasisShape) -> Rows:
         sync()
 
     @jit
-    def predict(f: Array, parameters: Array) -> Any:
+    def predict(f: Array, parameters: Array, _: Array) -> Any:
         """Mean, latent variance, |phi|^2 and phi'W phi."""
         kernel_values(f)
         whiten(f)

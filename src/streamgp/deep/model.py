@@ -270,12 +270,12 @@ class DeepModel(Configured, abc.ABC):
     def _in_units(self, n: int, rows: NDArray[np.int64], means: FloatArray, variances: FloatArray) -> Prediction:
         """The prediction of n rows, given means and variances (count, rows, p) of some of them."""
         _, _, shift, scale = self._checked_units()
-        said = np.full((3, n, self._outputs), np.nan)
+        predicted = np.full((3, n, self._outputs), np.nan)
         # The law of total variance.
-        said[:2, rows] = means.mean(0), variances.mean(0) + means.var(0)
-        said[2, rows] = self._head.noise
-        said = np.stack([shift + scale * said[0], scale**2 * said[1], scale**2 * said[2]])
-        return Prediction(*(said[..., 0] if self._scalar else said))
+        predicted[:2, rows] = means.mean(0), variances.mean(0) + means.var(0)
+        predicted[2, rows] = self._head.noise
+        predicted = np.stack([shift + scale * predicted[0], scale**2 * predicted[1], scale**2 * predicted[2]])
+        return Prediction(*(predicted[..., 0] if self._scalar else predicted))
 
     # Validation and free runs.
 
@@ -302,7 +302,7 @@ class DeepModel(Configured, abc.ABC):
         count: int = 1,
         rng: np.random.Generator | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (count, rows, p) where past targets from start on are those said before."""
+        """Means and variances (count, rows, p) where past targets from start on are those predicted before."""
         first = start - self._task.horizon - self._task.depth + 1
         known = padded(series.rows[max(first, series.began[start]) : stop], stop - first)
         rows = torch.as_tensor(known, dtype=self._type, device=self._device).expand(count, -1, -1).clone()
@@ -343,7 +343,7 @@ class DeepModel(Configured, abc.ABC):
 
 
 class Futures(freerun.Trajectories):
-    """Trajectories in standard units. They hold their rows, (count, rows, d), and take back what they said there."""
+    """Trajectories in standard units, with rows of their own, (count, rows, d), which take up what they predicted."""
 
     def __init__(self, network: nn.Module, head: Head, task: Task, rows: Tensor, noise: FloatArray) -> None:
         self._network, self._head, self._task, self._rows, self._noise = network, head, task, rows, noise
@@ -357,8 +357,8 @@ class Futures(freerun.Trajectories):
 
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         if self._task.feeds_back:
-            said = self._at + self._task.depth - 1 + self._task.horizon
-            self._rows[:, said, -targets.shape[1] :] = torch.as_tensor(targets).to(self._rows)
+            at = self._at + self._task.depth - 1 + self._task.horizon
+            self._rows[:, at, -targets.shape[1] :] = torch.as_tensor(targets).to(self._rows)
         self._at += 1
 
 

@@ -43,9 +43,7 @@ class CpuEngine:
     """
 
     def __init__(self, model: StreamModel, size: int, threads: int) -> None:
-        self._blank = model
-        self._model = model.clone()
-        self._model._prepare(model._shape)
+        self._blank, self._model = self._prepared(model), self._prepared(model)
         self._workers = Workers(threads)
         self._stack: list[np.ndarray] = []  # with room for models to come
         self.size = 0
@@ -53,6 +51,12 @@ class CpuEngine:
         self.add(size)
 
     checks_rows = False
+
+    def _prepared(self, model: StreamModel) -> StreamModel:
+        """A model of the same recipe and shape that has learned nothing."""
+        twin = model.clone()
+        twin._prepare(model._shape)
+        return twin
 
     # Rows.
 
@@ -120,11 +124,13 @@ class CpuEngine:
 
     def _memories(self) -> list[np.ndarray]:
         """The arrays of what is remembered of the last rows, each (size, ...)."""
-        arrays, around = self.arrays(), len(list(self._model._family())) - 1
-        return [arrays[f"{'inner.' * around}{name}"] for name in ("window", "units", "last_target")]
+        arrays, around = self._named(), len(list(self._model._family())) - 1
+        names = (f"{'inner.' * around}{name}" for name in ("window", "units", "last_target"))
+        return [arrays[name] for name in names if name in arrays]
 
     def _memory(self, models: np.ndarray) -> FloatArray:
-        return np.hstack([array[models].reshape(len(models), -1) for array in self._memories()])
+        nothing = np.empty((len(models), 0))
+        return np.hstack([nothing, *(array[models].reshape(len(models), -1) for array in self._memories())])
 
     def _put_memory(self, models: np.ndarray, values: FloatArray) -> None:
         start = 0
@@ -133,7 +139,7 @@ class CpuEngine:
             array[models] = values[:, start : start + width].reshape(len(models), *array.shape[1:])
             start += width
 
-    def undo_of(self, models: np.ndarray) -> None:
+    def undo_of(self, rows: Rows) -> None:
         """Nothing: rows that have been checked are learned."""
 
     # Models.
@@ -178,6 +184,9 @@ class CpuEngine:
     # What can be read.
 
     def arrays(self) -> dict[str, np.ndarray]:
+        return self._named()
+
+    def _named(self) -> dict[str, np.ndarray]:
         """The state by the names that it has in a single model, each array with a leading axis for the models."""
         named: dict[str, np.ndarray] = {}
         prefix = ""
@@ -196,13 +205,12 @@ class CpuEngine:
     def check_restored(self) -> None:
         """Refuse restored states that no stream leads to, many models at once where the models can."""
         if any(type(one)._check_restored is not StreamModel._check_restored for one in self._model._family()):
-            single = self._blank.clone()
-            single._prepare(self._blank._shape)
+            single = CpuEngine._prepared(self, self._blank)
             for i in range(self.size):
                 self.take(i, single)
                 single._check_restored()
             return
-        named = self.arrays()
+        named = self._named()
         for start in range(0, self.size, CHECKED_AT_ONCE):
             prefix = ""
             for one in self._model._family():
@@ -230,11 +238,16 @@ class CpuEngine:
         """Repairs, an array with a number for each model."""
         counters = self._counters()
         counts: dict[str, np.ndarray] = {name: np.array(counters[name]) for name in counters.dtype.names or ()}
-        for name, array in self.arrays().items():
-            if name.removeprefix("inner.") == "screen":
-                counts["fill_values"] = array[:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)
+        counts |= self._fill_values()
         none = np.zeros(self.size, dtype=np.int64)
         return Health(*(counts.get(name, none) for name in Health._fields))  # type: ignore[arg-type]
+
+    def _fill_values(self) -> dict[str, Any]:
+        """What Standardize counts, if there is one."""
+        for name, array in self._named().items():
+            if name.removeprefix("inner.") == "screen":
+                return {"fill_values": array[:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)}
+        return {}
 
     def broken(self) -> np.ndarray:
         """The ids of models with a number that is not finite where it has to be."""

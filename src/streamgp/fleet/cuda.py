@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from streamgp.contract.checks import LARGEST
+from streamgp.contract.conditions import TIME, noise_of
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.cuda.exchange import Exchange, Kept
+from streamgp.cuda.exchange import Exchange, Kept, one_thread
 from streamgp.cuda.record import (
     COUNTED,
     COUNTS,
@@ -21,6 +23,7 @@ from streamgp.cuda.record import (
     POINTS,
     PREDICTED,
     ROWS,
+    UNIT,
     Look,
     UnfitError,
 )
@@ -39,19 +42,22 @@ class Memory(Protocol):
     def size(self) -> int: ...
 
     def add(self, count: int, *state: np.ndarray) -> None:
-        """Add models at the end, all with this record, origin and counts."""
+        """Add models at the end, all with these parts of Kept."""
 
     def keep(self, which: np.ndarray) -> None:
         """Keep these models only, in this order."""
 
-    def read(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Records, origins and counts of these models."""
+    def read(self, which: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The parts of Kept of these models."""
 
     def counts(self) -> np.ndarray:
         """Of all models."""
 
+    def origins(self) -> np.ndarray:
+        """Of all models."""
+
     def write(self, which: np.ndarray, *state: np.ndarray) -> None:
-        """Replace records, origins and counts of these models."""
+        """Replace the parts of Kept of these models; one stands for all."""
 
     def run(
         self,
@@ -59,13 +65,16 @@ class Memory(Protocol):
         starts: np.ndarray,
         X: np.ndarray,
         Y: np.ndarray | None,
+        given: np.ndarray | None,
         mode: int,
         step: int,
         look: Look,
+        bound: float,
     ) -> np.ndarray:
         """Predict rows, and learn them unless they are only PREDICTED; means and variances, (2, n).
 
-        Rows of a model follow each other from its start on, or are ``step`` apart where that is not 0.
+        Rows of a model follow each other from its start on, or are ``step`` apart where that is not 0. What they have
+        of their own, (n, 2), is in the order of record.py. Targets beyond the bound are refused.
         """
 
     @property
@@ -81,7 +90,15 @@ class MemoryThere(Protocol):
     """Of a GPU that is here."""
 
     def run_there(
-        self, models: np.ndarray, starts: np.ndarray, X: Any, Y: Any | None, mode: int, step: int, look: Look
+        self,
+        models: np.ndarray,
+        starts: np.ndarray,
+        X: Any,
+        Y: Any | None,
+        mode: int,
+        step: int,
+        look: Look,
+        bound: float,
     ) -> tuple[Any, Any]:
         """As run(), for rows on the GPU; means and variances stay there."""
 
@@ -95,12 +112,12 @@ class DevicePrediction(NamedTuple):
     Args:
         mean: of the targets, with ``__cuda_array_interface__``.
         variance: of the latent function.
-        noise: of the observations, a number.
+        noise: of the observations, a number, or an array of one for each model.
     """
 
     mean: Any
     variance: Any
-    noise: float
+    noise: Any
 
 
 class CudaEngine:
@@ -119,6 +136,8 @@ class CudaEngine:
         self._model, self._memory, self._exchange = model, memory, exchange
         self._single = precision == "single"
         self._turn = 0  # of those models whose numbers are looked at after a call
+        self._own: FloatArray = np.empty((0, len(exchange.blank.own)))  # as the memory has it
+        self._noise: FloatArray = np.empty(0)  # of the observations of each model
         self.add(size)
 
     checks_rows = True  # a GPU looks at a million rows in no time
@@ -129,13 +148,24 @@ class CudaEngine:
         return self._learn(rows, COUNTED, report)
 
     def _learn(self, rows: Rows, mode: int, report: bool) -> Prediction | None:
-        if rows.conditions is not None:
-            raise ValueError('device="cuda" knows one noise for all rows; use device="cpu" for noise= and time=')
         Y = np.full(len(rows.X), np.nan) if rows.Y is None else rows.Y[:, 0]
         look = self._look(len(rows.models), len(rows.X))
         out = self._run(rows, Y, mode, look)
         self._mend(rows.models, look)
-        return self._prediction(out) if report else None
+        return self._prediction(rows, out) if report else None
+
+    def _given(self, rows: Rows) -> FloatArray | None:
+        """What rows have of their own, (n, 2); None: nothing."""
+        if rows.conditions is None:
+            return None
+        noise = noise_of(rows.conditions, rows.each(self._noise)[:, None])[:, 0]
+        least = self._exchange.least_noise * rows.each(self._own[:, UNIT]) ** 2
+        for row in np.flatnonzero(noise < least)[:1]:
+            raise ValueError(
+                f'noise must be at least {least[row]:g} on device="cuda" with this recipe and precision; got '
+                f'{noise[row]:g}. Nothing was learned; use device="cpu" for more exact rows'
+            )
+        return np.column_stack([noise, rows.conditions[:, TIME]])
 
     def _look(self, models: int, rows: int) -> Look:
         """Which models are looked at after these rows: in single precision some, others after the next call."""
@@ -151,19 +181,19 @@ class CudaEngine:
             self._make_anew(models[look.first :: look.every])
 
     def predict(self, rows: Rows) -> Prediction:
-        return self._prediction(self._run(rows, None, PREDICTED, Look()))
+        return self._prediction(rows, self._run(rows, None, PREDICTED, Look()))
 
     def _run(self, rows: Rows, Y: np.ndarray | None, mode: int, look: Look) -> np.ndarray:
+        given = None if mode == PREDICTED else self._given(rows)
         try:
-            return self._memory.run(rows.models, rows.starts, rows.X, Y, mode, rows.step, look)
+            return self._memory.run(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self.bound)
         except UnfitError:
             raise self._unfit() from None
 
     def _unfit(self) -> UnfitError:
-        largest = LARGEST_NUMBERS[self._exchange.shape.bytes] * self._exchange.units[0, 0]
         return UnfitError(
-            f"inputs must lie within {LARGEST:g}, and targets within {min(largest, LARGEST):g} in this precision with "
-            "this variance"
+            f"inputs must lie within {LARGEST:g}, and targets within {min(self.bound, LARGEST):g} in this precision "
+            "with this variance"
         )
 
     def there(self, came: Arrival, X: Any, Y: Any | None, learned: bool) -> DevicePrediction:
@@ -172,12 +202,12 @@ class CudaEngine:
         assert isinstance(memory, MemoryThere)
         look = self._look(len(came.models), int(np.prod(came.shape))) if learned else Look()
         try:
-            mean, variance = memory.run_there(came.models, came.starts, X, Y, mode, came.step, look)
+            mean, variance = memory.run_there(came.models, came.starts, X, Y, mode, came.step, look, self.bound)
         except UnfitError:
             raise self._unfit() from None
         if learned:
             self._mend(came.models, look)
-        return DevicePrediction(mean, variance, float(self._model._state.noise[0]))
+        return DevicePrediction(mean, variance, float(self._noise[0]) if self._alike else self._noise.copy())
 
     def pinned(self, rows: int, number: type) -> tuple[np.ndarray, np.ndarray]:
         """Room for rows in memory from which the GPU copies fastest."""
@@ -195,11 +225,12 @@ class CudaEngine:
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         self._learn(rows._replace(X=np.ascontiguousarray(held)), LEARNED, False)
 
-    def _prediction(self, out: np.ndarray) -> Prediction:
+    def _prediction(self, rows: Rows, out: np.ndarray) -> Prediction:
         mean, variance = out[0][:, None], out[1][:, None]
-        return Prediction(mean, variance, np.broadcast_to(self._model._state.noise, mean.shape))
+        noise = self._noise[0] if self._alike else rows.each(self._noise)[:, None]
+        return Prediction(mean, variance, np.broadcast_to(noise, mean.shape))
 
-    def undo_of(self, models: np.ndarray) -> None:
+    def undo_of(self, rows: Rows) -> None:
         """Nothing: rows are checked before any model learns."""
 
     # Models.
@@ -209,32 +240,77 @@ class CudaEngine:
         return self._memory.size
 
     def take(self, i: int, model: StreamModel) -> None:
-        self._exchange.read(Kept(*(array[0] for array in self._memory.read(np.array([i])))), model)
+        kept = Kept(*(array[0] for array in self._memory.read(np.array([i]))))
+        with one_thread():
+            self._exchange.read(kept, model)
 
     def put(self, i: int, model: StreamModel) -> None:
-        self._memory.write(np.array([i]), *(array[None] for array in self._exchange.write(model)))
+        with one_thread():
+            kept = self._exchange.write(model)
+        self._memory.write(np.array([i]), *(array[None] for array in kept))
+        assert isinstance(model, OnlineGP)
+        self._change_own(i, kept.own, model._state.noise[0])
 
     def add(self, count: int) -> None:
-        self._memory.add(count, *self._exchange.blank)
+        blank, size = self._exchange.blank, self.size
+        self._memory.add(count, *blank)
+        self._own, self._noise = (
+            np.resize(self._own, (size + count, len(blank.own))),
+            np.resize(self._noise, size + count),
+        )
+        self._change_own(slice(size, None), blank.own, self._model._state.noise[0])
+
+    def begin(self, which: np.ndarray, named: dict[str, FloatArray]) -> None:
+        """Let models that have learned nothing have hyperparameters of their own, (n, 1) or (n, d) by name."""
+        blank = self._exchange.blank
+        own = self._exchange.own(named["noise"][:, 0], named["variance"][:, 0], named["lengthscale"])
+        self._memory.write(which, *(part[None] for part in blank[:-1]), own)
+        self._change_own(which, own, named["noise"][:, 0])
+
+    def begin_again(self, which: np.ndarray) -> None:
+        """Let models forget all they have learned."""
+        self._memory.write(which, *(part[None] for part in self._exchange.blank[:-1]), self._own[which])
+
+    def _change_own(self, which: Any, own: FloatArray, noise: Any) -> None:
+        self._own[which], self._noise[which] = own, noise
+        vars(self).pop("_alike", None)
+        vars(self).pop("bound", None)
+
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether one noise stands for all."""
+        return bool((self._noise == self._noise[:1]).all())
+
+    @cached_property
+    def bound(self) -> float:
+        """Of targets."""
+        return LARGEST_NUMBERS[self._exchange.shape.bytes] * float(self._own[:, UNIT].min(initial=np.inf))
 
     def keep(self, which: np.ndarray) -> None:
         self._memory.keep(which)
+        self._own, self._noise = self._own[which], self._noise[which]
 
     # What can be read.
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Copies of the records, origins and counts as they are: read back, models go on bit for bit."""
-        found = dict(zip((RECORDS, "origins", "counts"), self._memory.read(np.arange(self.size)), strict=True))
+        found = dict(zip((RECORDS, "origins", "counts"), self._memory.read(np.arange(self.size))[:-1], strict=True))
         return found | {"turn": np.array([self._turn])}
+
+    def clock(self) -> FloatArray:
+        """When each model learned last, where it forgets by time; NaN: never."""
+        last: FloatArray = self._memory.origins()[:, -1]
+        return last
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         refuse_unlike(saved, self.arrays())
-        self._memory.write(np.arange(self.size), saved[RECORDS], saved["origins"], saved["counts"])
+        self._memory.write(np.arange(self.size), saved[RECORDS], saved["origins"], saved["counts"], self._own)
         self._turn = int(saved["turn"][0])
 
     def check_restored(self) -> None:
         named = self.arrays()
-        if not (np.isfinite(named[RECORDS]).all() and np.isfinite(named["origins"]).all()):
+        origins, clocks = np.split(named["origins"], [self._exchange.shape.width], axis=1)  # NaN: nothing learned yet
+        if not (np.isfinite(named[RECORDS]).all() and np.isfinite(origins).all()) or np.isinf(clocks).any():
             raise SnapshotError("the records or origins of the snapshot hold numbers that are not finite")
         counts, capacity = named["counts"], getattr(self._exchange.shape, "points", 0)
         if self._turn < 0 or (counts < 0).any() or (counts[:, POINTS] > capacity).any():
@@ -265,6 +341,7 @@ class CudaEngine:
         wrong = self._broken(which)
         if len(wrong):
             found = Kept(*self._memory.read(wrong))
-            anew = [self._exchange.refreshed(Kept(*kept)) for kept in zip(*found, strict=True)]
+            with one_thread():
+                anew = [self._exchange.refreshed(Kept(*kept)) for kept in zip(*found, strict=True)]
             self._memory.write(wrong, *(np.stack(arrays) for arrays in zip(*anew, strict=True)))
         return wrong

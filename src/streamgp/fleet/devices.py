@@ -14,12 +14,15 @@ from streamgp.contract.prediction import Prediction
 from streamgp.cuda import exchange
 from streamgp.cuda.exchange import NUMBERS, Exchange
 from streamgp.cuda.plain import PlainMemory
+from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import CpuEngine, fits
-from streamgp.fleet.cuda import RECORDS, CudaEngine
+from streamgp.fleet.cuda import RECORDS, CudaEngine, Memory
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.standardize import Standardize
 
 DEVICES = "cpu", "cuda"
 LEAST_CAPABILITY = 8  # of a GPU: those before it do not copy in the background
@@ -53,8 +56,8 @@ class Engine(Protocol):
     def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         """Learn at most one row of each model as it was issued; see CpuEngine."""
 
-    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
-        """What brings these models back to their present state; None: no row that was checked can fail."""
+    def undo_of(self, rows: Rows) -> Callable[[], None] | None:
+        """What brings the models of rows back to their present state; None: no row that was checked can fail."""
 
     def take(self, i: int, model: StreamModel) -> None:
         """Write the numbers of model i into a single model of the same recipe and shape."""
@@ -90,10 +93,16 @@ class Engine(Protocol):
         """Refuse a restored state that no stream leads to."""
 
 
-def refuse_unfit(device: str, precision: str, model: StreamModel) -> None:
-    """Refuse a device or a precision that cannot be used here, or not by this recipe."""
+def refuse_unfit(device: str, precision: str, model: StreamModel, own: dict[str, FloatArray]) -> None:
+    """Refuse a device or a precision that cannot be used here, or not by this recipe with these hyperparameters."""
     if device == "cuda":
-        exchange.refuse_unfit(model, precision)
+        *around, process = model._family()
+        if not isinstance(process, OnlineGP) or not all(type(one) in (Standardize, Calibrated) for one in around):
+            raise ValueError(
+                'device="cuda" runs recipes with a posterior, bare or within Standardize and Calibrated; got '
+                f'{type(model).__name__}. Use device="cpu"'
+            )
+        exchange.refuse_unfit(process, precision, own)
         if why := no_gpu():
             raise ValueError(
                 f'device="cuda" needs an NVIDIA GPU and the extra streamgp[cuda]; {why}. Use device="cpu", also to '
@@ -126,24 +135,25 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.memory import GpuMemory
 
-    assert isinstance(model, OnlineGP)
-    exchanged = Exchange(model, precision)
-    memory = GpuMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
-    return CudaEngine(model, size, precision, memory, exchanged)
+    return on_gpu(model, size, precision, threads, GpuMemory)
+
+
+def on_gpu(model: StreamModel, size: int, precision: str, threads: int | None, kind: Callable[..., Memory]) -> Engine:
+    """An engine for models like this one whose processes are in a memory of this kind."""
+    *around, process = model._family()
+    assert isinstance(process, OnlineGP)
+    exchanged = Exchange(process, precision)
+    memory = kind(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
+    processes = CudaEngine(process, 0 if around else size, precision, memory, exchanged)
+    return AroundEngine(model, size, threads or cores(), processes) if around else processes
 
 
 def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Engine:
-    """An engine from which the models of another device's saved state can be taken."""
+    """An engine that can restore another device's saved state, so that its models can be taken."""
     if RECORDS not in saved:
-        found: Engine = CpuEngine(model, size, 1)
-    else:
-        assert isinstance(model, OnlineGP)
-        precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
-        exchanged = Exchange(model, precision)
-        memory = PlainMemory(exchanged.shape, exchanged.number, exchanged.parameters, exchanged.units)
-        found = CudaEngine(model, size, precision, memory, exchanged)
-    found.restore(saved)
-    return found
+        return CpuEngine(model, size, 1)
+    precision = next(name for name, number in NUMBERS.items() if saved[RECORDS].dtype == number)
+    return on_gpu(model, size, precision, 1, PlainMemory)
 
 
 def cores() -> int:

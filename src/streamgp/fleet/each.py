@@ -100,11 +100,15 @@ class EachEngine:
             model._prepare(shape)
         return model
 
-    def undo_of(self, models: np.ndarray) -> Callable[[], None] | None:
+    def undo_of(self, rows: Rows) -> Callable[[], None] | None:
         if self._model._one_step:  # rows that have been checked are learned
             return None
-        before = list(self._models)
-        each = [atomic.undo_of(model) for i in models.tolist() if (model := before[i]) is not None]
+        before, shape = list(self._models), self._model._shape
+        known = [model for i in rows.models.tolist() if (model := before[i]) is not None]
+        single = shape.certain and len(rows.X) == len(rows.models) == len(known)
+        if single and not any(model._shape != shape or model._may_fail() for model in known):
+            return None  # copies would cost more than the rows
+        each = [atomic.undo_of(model) for model in known]
 
         def undo() -> None:
             self._models = before

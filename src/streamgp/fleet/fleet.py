@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -23,16 +23,18 @@ from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, own
 from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
+from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS, Engine
 from streamgp.fleet.late import Waiting
-from streamgp.fleet.prior import LEAST_SHARE, Prior, candidates, learned
+from streamgp.fleet.prior import LEAST_SHARE, candidates, learned
 from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, noises, plain, targets, times
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
 from streamgp.wrappers.wrapper import joined
 
-ONE_SET = 'device="cuda" knows one set of hyperparameters for all models; use device="cpu"'
 ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
 
 
@@ -111,16 +113,16 @@ class Fleet(Saved):
                 f"model must have learned nothing; got one that has seen {model.rows_seen} rows. Hand over "
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
-        devices.refuse_unfit(device, precision, model)
         self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
-        if device == "cuda" and (self._own or prior is not None):
-            raise ValueError(ONE_SET)
+        for values in (self._own, {} if prior is None else prior.start):
+            devices.refuse_unfit(device, precision, model, values)
         self._prior = prior
         self._recipe: StreamModel = model.clone()
         if pending:
             self._recipe._expect_late(0, pending)
         self._settings["model"] = self._recipe
         self._together = fits(model)  # one object stands for all models
+        self._whole = device == "cuda" and isinstance(model, OnlineGP)  # nothing of the models is on the cores
         self._device = device, precision
         self._threads = threads
         self._engine: Engine | None = None
@@ -144,7 +146,8 @@ class Fleet(Saved):
             (prototype, _), *_ = own.recipes(self._recipe, self._own, np.arange(min(1, self.size)))
             prototype._prepare(shape)
             engine = devices.engine(*self._device, prototype, self.size, self._threads)
-            self._begin_models(engine, np.arange(self.size) if self._own else np.arange(0), shape)
+            if self._own:
+                self._begin_models(engine, np.arange(self.size), shape)
             if self._engine is not None:  # rows have come, but no target: memories are carried over
                 for i in range(self.size):
                     single = self._single(i)
@@ -167,6 +170,9 @@ class Fleet(Saved):
 
     def _begin_models(self, engine: Engine, models: np.ndarray, shape: Shape) -> None:
         """Give models that have learned nothing the hyperparameters that are their own."""
+        if isinstance(engine, CudaEngine):
+            engine.begin(models, own.named(self._recipe, self._own, models, shape.d or 1))
+            return
         for single, some in own.recipes(self._recipe, self._own, models):
             single._prepare(shape)
             for i in some.tolist():
@@ -190,8 +196,6 @@ class Fleet(Saved):
         """
         if self._engine is not None and self.rows_seen.any():
             raise ValueError("a fleet is tuned before its first row; take fleet.clone(), which has learned nothing")
-        if self._device[0] == "cuda":
-            raise ValueError(ONE_SET)
         X, Y = np.asarray(X, dtype=float)[: whole("rows", rows)], np.asarray(Y, dtype=float)[: whole("rows", rows)]
         if X.ndim != 3 or X.shape[1] != self.size or Y.shape != X.shape[:2]:
             raise ValueError(
@@ -205,7 +209,10 @@ class Fleet(Saved):
         if len(some) < self.size:  # the others are asked about what is not rare only
             found = found.among(found.shares >= LEAST_SHARE)
             _, shares = learned(found.candidates, self._scores(X, Y, found.candidates), found)
-        self._own = found.average(shares)
+        chosen = found.average(shares)
+        for values in (chosen, found.start):
+            devices.refuse_unfit(*self._device, self._recipe, values)
+        self._own = chosen
         self._settings |= self._own | {"prior": found}
         self._prior, self._engine, self._shape = found, None, Shape()
         return found
@@ -215,8 +222,8 @@ class Fleet(Saved):
         size, n = X.shape[1], len(next(iter(tried.values())))
         scores = np.empty((size, n))
         for k in range(n):
-            single = own.with_own(self._recipe, {name: values[k] for name, values in tried.items()})
-            p = Fleet(single, size=size, threads=self._threads).track(X, Y)
+            single = with_own(self._recipe, {name: values[k] for name, values in tried.items()})
+            p = Fleet(single, size=size, threads=self._threads, device=self._device[0]).track(X, Y)
             with np.errstate(invalid="ignore"):
                 scores[:, k] = np.nansum(p.log_density(Y), axis=0)
         return scores
@@ -246,9 +253,13 @@ class Fleet(Saved):
             self._engine.restore(models)
         else:
             source = devices.stand_in(self._prototype, self.size, models)
+            if self._own:
+                self._begin_models(source, np.arange(self.size), self._shape)
+            source.restore(models)
             for i in range(self.size):
-                single = self._recipe.clone()
-                single._prepare(self._shape)
+                if i == 0 or self._own:  # otherwise one takes over after the other
+                    single = self._blank(i)
+                    single._prepare(self._shape)
                 source.take(i, single)
                 self._engine.put(i, single)
         if self._waiting is not None:
@@ -266,10 +277,15 @@ class Fleet(Saved):
 
     def _single(self, i: int) -> StreamModel:
         """Model i on its own."""
-        ((single, _),) = own.recipes(self._recipe, self._own, np.array([i]))
+        single = self._blank(i)
         if self._engine is not None:
             single._prepare(self._shape)
             self._engine.take(i, single)
+        return single
+
+    def _blank(self, i: int) -> StreamModel:
+        """Model i before its first row."""
+        ((single, _),) = own.recipes(self._recipe, self._own, np.array([i]))
         return single
 
     # Rows.
@@ -289,10 +305,10 @@ class Fleet(Saved):
         """
         X, Y, ids = _named("track", rows, ids)
         if is_on_a_gpu(X):
-            return self._there(X, Y, ids, learned=True)  # type: ignore[return-value]
-        came, X, scalar = self._arrived(X, ids, as_came=True)
+            return self._there(X, Y, ids, learned=True, given=(noise, time))  # type: ignore[return-value]
+        came, X, scalar = self._arrived(X, ids, as_came=noise is None and time is None)
         if Y is not None:
-            Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
+            Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
         prediction: Prediction[FloatArray] = self._take(came, X, Y, scalar, noise, time, report=True)
         return prediction
 
@@ -302,10 +318,10 @@ class Fleet(Saved):
         if Y is None:
             raise TypeError("learn_many needs targets: learn_many(X, Y); track(X) advances without learning")
         if is_on_a_gpu(X):
-            self._there(X, Y, ids, learned=True)
+            self._there(X, Y, ids, learned=True, given=(noise, time))
             return
-        came, X, _ = self._arrived(X, ids, as_came=True)
-        Y, scalar = targets(Y, came, self._shape.outputs, self._device[0] == "cuda")
+        came, X, _ = self._arrived(X, ids, as_came=noise is None and time is None)
+        Y, scalar = targets(Y, came, self._shape.outputs, self._whole)
         self._take(came, X, Y, scalar, noise, time, report=False)
 
     def predict_many(self, X: Any, ids: Any = None, *, time: Any = None) -> Prediction[FloatArray]:
@@ -364,7 +380,7 @@ class Fleet(Saved):
         if not len(rows.X):
             return dataclasses.replace(self._shaped(self._prototype._empty(), came), ticket=tickets[came.back])
         self._refuse(rows)
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not self._shape.covers(certain=False):
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -400,7 +416,7 @@ class Fleet(Saved):
         self._refuse(rows)
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         grouped = came.grouped(places[:, None])[:, 0]
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not certain:
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -435,16 +451,21 @@ class Fleet(Saved):
             X, Y = np.zeros((n, self._shape.d), number), np.zeros(n, number)
         return X.reshape(*shape, self._shape.d), Y.reshape(shape)
 
-    def _there(self, X: Any, Y: Any, ids: Any, *, learned: bool) -> DevicePrediction:
+    def _there(
+        self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
+    ) -> DevicePrediction:
         """Rows of all models that are on a GPU, as torch, CuPy and JAX have them."""
-        if self._device[0] != "cuda":
+        if not self._whole:
             raise TypeError(
-                'X is on a GPU, and this fleet is not: build it with device="cuda", or hand over NumPy arrays'
+                'X is on a GPU, and this fleet is not: build it with device="cuda" and a bare recipe, or hand over '
+                "NumPy arrays"
             )
         if ids is not None:
             raise ValueError(
                 "rows on a GPU are those of all models, without ids; hand over NumPy arrays for some models"
             )
+        if given != (None, None) or (learned and self._recipe._needs_time):
+            raise ValueError("rows on a GPU come without noise= and time=; hand over NumPy arrays with them")
         if learned and not is_on_a_gpu(Y):
             raise TypeError("X is on a GPU: Y must be there as well")
         from streamgp.cuda.device_array import DeviceArray
@@ -476,7 +497,8 @@ class Fleet(Saved):
             ids: of a call.
             as_came: whether the rows of a model may lie apart, where the engine can take them so.
         """
-        X = plain(X, "X", self._device[0] == "cuda")
+        X = plain(X, "X", self._whole)
+        as_came = as_came and not self._recipe._needs_time  # times are compared model by model
         came = arrival(ids, X, self.size, as_came and self._engine is not None and self._engine.checks_rows)
         d, _, scalar, _ = self._shape
         if d is not None and X.shape[-1] != d:
@@ -494,7 +516,7 @@ class Fleet(Saved):
         rows = rows._replace(conditions=self._conditions(rows, came, noise, time))
         self._refuse_no_time(rows)
         judged = None
-        with self._undone_on_error(rows.models):
+        with self._undone_on_error(rows):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
@@ -563,23 +585,24 @@ class Fleet(Saved):
         self._prepare(probe._shape)
 
     @contextmanager
-    def _undone_on_error(self, models: np.ndarray) -> Iterator[None]:
-        """Undo what a block changed of these models, and of the rows that wait, if it raises."""
+    def _undone_on_error(self, rows: Rows) -> Iterator[None]:
+        """Undo what a block that takes rows changed of their models, and of the rows that wait, if it raises."""
         shape, prototype, engine, waiting = self._shape, self._prototype, self._engine, self._waiting
-        undo = None if engine is None else engine.undo_of(models)
+        undo = None if engine is None else engine.undo_of(rows)
         waited = {} if undo is None or waiting is None else {n: array.copy() for n, array in waiting.arrays().items()}
-        try:
-            yield
-        except BaseException:
-            with uninterrupted():
-                self._prototype, self._engine, self._waiting = prototype, engine, waiting
-                self._shape = self._prototype._shape = shape
-                if undo is not None:
-                    undo()
-                for name, array in ({} if waiting is None else waiting.arrays()).items():
-                    if name in waited:
-                        array[...] = waited[name]
-            raise
+        with uninterrupted() if undo is None and engine is not None else nullcontext():
+            try:
+                yield
+            except BaseException:
+                with uninterrupted():
+                    self._prototype, self._engine, self._waiting = prototype, engine, waiting
+                    self._shape = self._prototype._shape = shape
+                    if undo is not None:
+                        undo()
+                    for name, array in ({} if waiting is None else waiting.arrays()).items():
+                        if name in waited:
+                            array[...] = waited[name]
+                raise
 
     def _refuse(self, rows: Rows) -> None:
         """Refuse numbers that no model of this recipe takes, before any model has changed."""
@@ -623,6 +646,8 @@ class Fleet(Saved):
         """When each model learned last; NaN: never."""
         if self._engine is None:
             return np.full(self.size, np.nan)
+        if isinstance(self._engine, CudaEngine | AroundEngine):
+            return self._engine.clock()
         clock = next(array for name, array in self._engine.arrays().items() if name.endswith("clock"))
         last: FloatArray = np.where(np.isnan(clock[:, 0]), -np.inf, clock[:, 0]).max(axis=1)
         return last
@@ -672,6 +697,7 @@ class Fleet(Saved):
                 f"a model of a fleet must have the settings of all: {self._recipe!r}; got {model!r}. Take it from "
                 "fleet.model(i), or build it with the same settings."
             )
+        devices.refuse_unfit(*self._device, model, {})
         twin, mine = model.copy(), self._shape
         theirs = twin._shape
         if theirs.d is not None and mine.d is not None:

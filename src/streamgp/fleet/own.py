@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from streamgp.contract.model import StreamModel
+from streamgp.kernels import SquaredExponential
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import NAMES, with_own
 from streamgp.settings import FloatArray
-
-NAMES = "lengthscale", "variance", "noise"
 
 
 def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, FloatArray]:
@@ -33,7 +33,10 @@ def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, F
             )
         if (wrong := (values <= 0.0) | np.isinf(values)).any():
             raise ValueError(f"{name} must be positive and finite; got {values[wrong][0]}")
-        found[name] = values.reshape(size, -1)
+        values = values.reshape(size, -1)
+        if (d := values.shape[1]) > 1:  # then all have one for each input
+            values = np.where(np.isnan(values), of_recipe(model, d)[name], values)
+        found[name] = values
     return found
 
 
@@ -53,10 +56,20 @@ def recipes(
         yield with_own(model, {name: values[some[0]] for name, values in own.items()}), some
 
 
-def with_own(model: StreamModel, values: dict[str, Any]) -> StreamModel:
-    """The recipe with other hyperparameters; NaN: its own."""
-    plain = {name: np.ravel(value).tolist() for name, value in values.items() if not np.isnan(value).any()}
-    return model.replaced(**{name: value[0] if len(value) == 1 else value for name, value in plain.items()})
+def named(model: StreamModel, own: dict[str, FloatArray], models: np.ndarray, d: int) -> dict[str, FloatArray]:
+    """All hyperparameters of some models with d inputs, (n, 1) or (n, d) each, whether their own or the recipe's."""
+    found = {}
+    for name, value in of_recipe(model, d).items():
+        values = own[name][models] if name in own else np.full((len(models), 1), np.nan)
+        found[name] = np.where(np.isnan(values), value, values)
+    return found
+
+
+def of_recipe(model: StreamModel, d: int) -> dict[str, FloatArray]:
+    """What models with d inputs have where they have none of their own, (1,) or (d,) each."""
+    begun = model._started_for(np.zeros((1, d))).hyperparameters
+    usually = {"lengthscale": SquaredExponential().values(d, 1)[:-1]}  # of Fourier features that are not given one
+    return {name: np.atleast_1d(begun[name] if name in begun else usually[name]) for name in NAMES}
 
 
 def without(recipe: StreamModel, own: dict[str, FloatArray], model: StreamModel) -> StreamModel:
@@ -89,7 +102,7 @@ def extended(
         parts = own.get(name, usual(model, name)[None]), np.atleast_1d(begin.get(name, usual(model, name)))[None]
         width = max(part.shape[1] for part in parts)
         if width > 1:  # one for each input: what the recipe does not say is what it would have
-            unsaid = np.atleast_1d(model._started_for(np.zeros((1, width))).hyperparameters[name])
+            unsaid = of_recipe(model, width)[name]
             parts = tuple(np.where(np.isnan(part), unsaid, part) for part in parts)  # type: ignore[assignment]
         whole = [np.broadcast_to(part, (size, width)) for part, size in zip(parts, sizes, strict=True)]
         found[name] = np.concatenate(whole)

@@ -74,7 +74,10 @@ class Rows(NamedTuple):
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """What belongs to the model of each row, from an array with a row for every model of the fleet."""
-        found: np.ndarray = np.repeat(values[self.models], np.diff(self.starts), axis=0)
+        of_models = values[self.models]
+        if self.step:
+            return np.concatenate([of_models] * (len(self.X) // self.step))
+        found: np.ndarray = np.repeat(of_models, np.diff(self.starts), axis=0)
         return found
 
 

@@ -28,16 +28,20 @@ class Workers:
 
     def share(self, rows: Rows, work: Callable[[Rows], Result]) -> list[Result]:
         """Do the work for all rows in parts, none of which has rows of a model that another one has; in order."""
-        parts = min(self._threads, max(1, len(rows.X) // ROWS_PER_THREAD))
-        if parts == 1:
+        own, *others = self.parts(rows)
+        if not others:
             return [work(rows)]
-        own, *others = rows.cut(parts)
         pool = self.pool()
         started = [pool.submit(work, part) for part in others]
         try:  # this thread stays busy on its core, so that the others wake on other ones
             return [work(own), *(one.result() for one in started)]
         finally:  # after an error or Ctrl-C, too: when the call ends, no model is running
             wait(started)
+
+    def parts(self, rows: Rows) -> list[Rows]:
+        """The rows in as many parts as threads are worth their start."""
+        count = min(self._threads, max(1, len(rows.X) // ROWS_PER_THREAD))
+        return rows.cut(count) if count > 1 else [rows]
 
     def pool(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from streamgp.batch import spectrum
@@ -11,11 +12,14 @@ from streamgp.kernels import program
 from streamgp.process import memory, stream
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
-from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
 FOURIER = ("IRFRR", "ISSGPR")
 UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
+
+
+_compiling = threading.Lock()
 
 
 def compile_ahead(model: str) -> None:
@@ -24,7 +28,8 @@ def compile_ahead(model: str) -> None:
     Args:
         model: auto, or the name of a model; what others than those with a growing basis need is compiled by them.
     """
-    compile_now(*needed(model))
+    with _compiling:  # what one thread compiles, the others would compile again
+        compile_now(*needed(model))
 
 
 def needed(model: str) -> list[Any]:
@@ -46,6 +51,7 @@ def needed(model: str) -> list[Any]:
         drift.watch_beside,
         scaling.to_standard,
         scaling.from_standard,
+        single.take,
         outliers.screen,
         outliers.strike_out,
         checks.check,
@@ -60,6 +66,7 @@ def needed(model: str) -> list[Any]:
             sngd.finish_interval,
             aggregation.combine,
             aggregation.learn_issued,
+            outliers.doubt,
             naive.average,
         ]
     if model in FOURIER or model in UNTUNED:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.job.request import AUTO, Request
 from streamgp.job.yardsticks import Measured
+from streamgp.settings import whole
 from streamgp.tables.columns import Schema
+from streamgp.tables.source import RowsError
 from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.lagged import Lagged
@@ -24,6 +26,20 @@ def default_lags(schema: Schema, model: str, horizon: int) -> int:
     if model == AUTO:
         return Auto(seasons=schema.seasons, ahead=horizon).lags_for(own)
     return 0 if own and not horizon else DEFAULT_LAGS
+
+
+def checked_lags(schema: Schema, request: Request, lags: int | None) -> int:
+    """How many past targets are inputs: those that were asked for, or the default."""
+    own = len(schema.input_names)
+    lags = default_lags(schema, request.model, request.horizon) if lags is None else whole("lags", lags, at_least=0)
+    if own + lags > MOST_INPUTS:
+        raise ValueError(
+            f"a row would have {own + lags} inputs ({own} of the columns, {lags} lags); the limit is {MOST_INPUTS}. "
+            "Select columns with `inputs`, or lower `lags`"
+        )
+    if own + lags == 0:
+        raise RowsError("nothing to predict from: the target is the only column in use; give `lags=10`, or `inputs`")
+    return lags
 
 
 def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[StreamModel]) -> Measured | Delayed:
@@ -51,7 +67,22 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
         model = Ahead(model, horizon=request.horizon)
     if run.alarms is not None:
         model = Alarms(model, rate=run.alarms)
-    measured = Measured([model, *yardsticks])
+    measured = Measured([model, *yardsticks], horizon=request.horizon, needs_past=bool(lags) or request.model == AUTO)
     stream = Delayed(measured, pending=run.pending) if request.late else measured
-    stream._prepare(Shape(own, 1, scalar=True, certain=True))
+    stream._prepare(Shape(own, 1, scalar=False, certain=True))
+    if stream._needs_time and not schema.time:
+        _refuse_no_time(request, stream)
     return stream
+
+
+def _refuse_no_time(request: Request, stream: StreamModel) -> NoReturn:
+    """Say what needs a column of times where there is none."""
+    which, instead = "a rate of alarms by time", "give `alarms` for each row, such as 1e-3"
+    if request.by_time:
+        which, instead = "half_life", "drop `half_life` to forget by rows"
+    elif stream._moment() is not None:
+        which, instead = "a kernel over time", "add the column, or drop `time`"
+    raise RowsError(
+        f"{which} needs a column that says when each row was observed, with dates or Unix times, and there is none; "
+        f"{instead}"
+    )

@@ -112,13 +112,14 @@ def compare_models(
                 start = max(0, min(len(encoded.y), warmup - rows))
                 rows += len(encoded.y)
                 predicted = {name: pipeline.take(encoded) for name, pipeline in pipelines.items()}
-                previous = next(iter(pipelines.values())).previous
-                losses = {name: _loss(part, by)[start:] for name, part in predicted.items()}
+                predicted = {name: part.since(start) for name, part in predicted.items()}
+                losses = {name: _loss(part, by) for name, part in predicted.items()}
+                previous = np.asarray(next(iter(predicted.values())).yardsticks)[:, :1]
                 if by == "rmse":
-                    losses[PREVIOUS] = (previous - encoded.y)[start:] ** 2
+                    losses[PREVIOUS] = (previous[:, 0] - encoded.y[start:]) ** 2
                 sums.add(losses)
                 for name, part in predicted.items():
-                    scores[name].add(part.since(start), previous[start:, None])
+                    scores[name].add(part._replace(yardsticks=previous))
             chunk = next(chunks, None)
     finally:
         reader.close()

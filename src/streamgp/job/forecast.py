@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from streamgp.job.job import first_rows
-from streamgp.settings import FloatArray, duration, probability
+from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
-from streamgp.tables.columns import RowEncoder, recognize
+from streamgp.tables.columns import RowEncoder, listed, recognize
 from streamgp.tables.dates import seconds
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.numbers import as_number
@@ -26,71 +26,91 @@ from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 
 LEAST_ROWS = 10
 MOST_STEPS = 10_000
-# Past forecasts by which intervals are judged: at most so many, within this last part of the rows.
-ORIGINS, PART = 40, 0.5
+# Rows of another table whose times differ by less than this part of the time between rows are of the same time.
+SAME = 1e-3
 Tell = Callable[[str], None]
+Rows = tuple[FloatArray, FloatArray, FloatArray]  # times, targets, inputs
 
 
 class Readings:
-    """One column of a table in the order of time, as far as it has been read.
+    """One column of a table in the order of time, as far as it has been read, and those that explain it.
 
     Args:
         first: the first rows, which tell what the columns are.
         target: the column.
+        inputs: the columns that explain it; a gap in one is filled with its last value.
     """
 
-    def __init__(self, first: Chunk, target: str) -> None:
-        self.schema = recognize(first, target, [])
+    def __init__(self, first: Chunk, target: str, inputs: Sequence[str] = ()) -> None:
+        self.schema = recognize(first, target, list(inputs))
         self._encoder = RowEncoder(self.schema)
         self.times, self.y = np.empty(0), np.empty(0)
+        self.X = np.empty((0, len(self.schema.input_names)))
         self.zone: dt.tzinfo | None = None
         self.separator = " "
         self.is_dated = False
         self.unusable = self.repeated = self.unordered = self._read = 0
 
-    def take(self, chunk: Chunk) -> tuple[FloatArray, FloatArray]:
-        """The times and the targets of some rows, without those whose time or target cannot be read."""
-        rows = self._encoder.encode(chunk)
+    def take(self, chunk: Chunk) -> Rows:
+        """The times, the targets and the inputs of some rows, without those that cannot be read."""
+        rows = self._encoder.fill(self._encoder.encode(chunk))
         times = np.arange(float(len(rows.y))) + self._read
         if rows.times is not None:
-            times = np.array([self._moment(text) for text in rows.times], dtype=np.float64)
+            self._note_dates(rows.times)
+            times = self._moments(rows.times)
         self._read += len(rows.y)
         usable = np.isfinite(times)
         self.unusable += len(rows.bad) + int(np.count_nonzero(~usable))
-        return times[usable], rows.y[usable]
+        return times[usable], rows.y[usable], rows.X[usable]
 
-    def _moment(self, text: str) -> float:
-        """When: seconds since 1970 of a date, or the number that stands there."""
-        moment = seconds(text)
-        if moment is None:
-            number = as_number(text, self.schema.column(self.schema.time).decimal)
-            return np.nan if number is None or self.is_dated else number
+    def take_future(self, chunk: Chunk) -> Rows:
+        """The same for rows of another table, which has the time and the inputs."""
+        encoder = RowEncoder(self.schema, self._encoder.last.copy())
+        rows = encoder.fill(encoder.encode(chunk))
+        times = self._moments(rows.times or [])
+        usable = np.isfinite(times)
+        return times[usable], rows.y[usable], rows.X[usable]
+
+    def _moments(self, texts: Sequence[str]) -> FloatArray:
+        """When: seconds since 1970 of dates, or the numbers that stand there; NaN where neither does."""
+        found = [seconds(text) for text in texts]
         if not self.is_dated:
-            self.is_dated = True
+            decimal = "" if self.schema.time_parts else self.schema.column(self.schema.time).decimal
+            found = [as_number(text, decimal) for text in texts]
+        return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+
+    def _note_dates(self, texts: Sequence[str]) -> None:
+        """How the last date is written."""
+        last = next((text for text in reversed(texts) if seconds(text) is not None), None)
+        if last is None:
+            return
+        self.is_dated = True
         try:
-            self.zone = dt.datetime.fromisoformat(text).tzinfo
-            self.separator = "T" if "T" in text else " "
+            self.zone = dt.datetime.fromisoformat(last).tzinfo
+            self.separator = "T" if "T" in last else " "
         except ValueError:  # seconds since 1970 have no zone
             self.zone = dt.UTC
-        return moment
 
-    def sort(self, times: FloatArray, y: FloatArray) -> None:
+    def sort(self, taken: Sequence[Rows]) -> None:
         """Begin with these rows: sorted by time, and of rows of the same time the last."""
+        times = np.concatenate([part[0] for part in taken])
         self.unordered += int(np.count_nonzero(np.diff(times) < 0))
-        order = np.argsort(times, kind="stable")
-        times, y = times[order], y[order]
-        last = np.append(np.diff(times) > 0, True) if len(times) else np.zeros(0, dtype=bool)
-        self.repeated += int(np.count_nonzero(~last))
-        self.times, self.y = times[last], y[last]
+        self.times, self.y, self.X = in_order(taken)
+        self.repeated += len(times) - len(self.times)
 
-    def add(self, time: float, y: float) -> bool:
+    def add(self, time: float, y: float, x: FloatArray) -> bool:
         """Add a row that comes after all others; False if it does not."""
         if time <= self.times[-1]:
             self.unordered += time < self.times[-1]
             self.repeated += time == self.times[-1]
             return False
-        self.times, self.y = np.append(self.times, time), np.append(self.y, y)
+        self.times, self.y, self.X = np.append(self.times, time), np.append(self.y, y), np.vstack([self.X, x])
         return True
+
+    @property
+    def inputs(self) -> FloatArray | None:
+        """The inputs of all rows, if there are any."""
+        return self.X if self.X.shape[1] else None
 
     @property
     def step(self) -> float:
@@ -119,7 +139,8 @@ class Readings:
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""
         column = self.schema.time
-        others = [one for one in self.schema.columns if one.kind != "time" and one.name != self.schema.target]
+        used = (*self.schema.inputs, self.schema.target, self.schema.time, *self.schema.time_parts)
+        others = [one.name for one in self.schema.columns if one.name not in used]
         missing, gaps = int(np.count_nonzero(np.isnan(self.y))), np.diff(self.times)
         long = int(np.count_nonzero(gaps > 1.5 * self.step))
         uneven = int(np.count_nonzero(np.abs(gaps - self.step) > 0.01 * self.step)) - long
@@ -136,16 +157,106 @@ class Readings:
             f"time: {column}" if column else "time: the row number; there is no time column",
             f"rows: {len(self.times)}, from {self.shown(self.times[0])} to {self.shown(self.times[-1])}",
             *(f"{what}: {count}" for count, what in counted if count > 0),
-            *(["other columns are not used: the forecast is of the time alone"] if others else []),
+            *([f"not used: {listed(others)}"] if others else []),
         ]
 
 
-class Issued:
-    """A forecast, and what it was made of."""
+def in_order(taken: Sequence[Rows]) -> Rows:
+    """Rows sorted by time, and of rows of the same time the last."""
+    times, y, X = (np.concatenate(part) for part in zip(*taken, strict=True))
+    order = np.argsort(times, kind="stable")
+    last = order[np.append(np.diff(times[order]) > 0, True)] if len(order) else order
+    return times[last], y[last], X[last]
 
-    def __init__(self, readings: Readings, forecaster: Forecaster, length: float, quantiles: Sequence[float]) -> None:
-        self.readings, self.forecaster, self.quantiles = readings, forecaster, quantiles
-        self.forecast: SeriesForecast = forecaster.forecast(readings.as_times(readings.ahead(length)))
+
+class Future:
+    """Inputs that are known in advance: a table with the time and the inputs, read anew for each forecast.
+
+    Args:
+        source: a CSV, NDJSON or Parquet file.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.notes: list[str] = []
+
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        reader = read_rows(self.source)
+        try:
+            return list(next(iter(reader.chunks()), Chunk()).columns)
+        finally:
+            reader.close()
+
+    def at(self, readings: Readings, times: FloatArray) -> FloatArray:
+        """The inputs at times after the last reading: its rows, between them interpolated, beyond them the last."""
+        reader = read_rows(self.source)
+        try:
+            chunks = list(reader.chunks())
+        finally:
+            reader.close()
+        schema, named = readings.schema, {name for chunk in chunks for name in chunk.columns}
+        for name in (*schema.inputs, *(schema.time_parts or (schema.time,))):
+            if name not in named:
+                raise RowsError(
+                    f"{self.source} has no column {name!r}, which the other table has.{nearest(name, named)}"
+                )
+        known, _, X = in_order([readings.take_future(chunk) for chunk in chunks])
+        now = readings.times[-1]
+        later = known > now
+        if not later.any():
+            raise RowsError(
+                f"{self.source} has no row after {readings.shown(now)}, where the forecast begins; it needs rows up to "
+                f"{readings.shown(times[-1])}"
+            )
+        known, X = np.append(now, known[later]), np.vstack([readings.X[-1:], X[later]])
+        before = np.searchsorted(known, times + SAME * readings.step, side="right") - 1
+        own = np.abs(known[before] - times) <= SAME * readings.step
+        beyond = ~own & (before == len(known) - 1)
+        found = X[before]
+        numbers = [schema.column(name).kind == "number" for name in schema.inputs for _ in schema.column(name).inputs()]
+        for j in np.flatnonzero(numbers):
+            found[~own, j] = np.interp(times[~own], known, X[:, j])
+        counted = (
+            (own, "from its rows"),
+            (~own & ~beyond, "between two of its rows, where numbers are interpolated"),
+            (beyond, "beyond its last row, whose values stay"),
+        )
+        parts = [f"{np.count_nonzero(which)} {where}" for which, where in counted if which.any()]
+        self.notes = [f"inputs: {listed(schema.inputs)}; times ahead in {self.source}: {', '.join(parts)}"]
+        return found
+
+
+class Issued:
+    """A forecast, and what it was made of.
+
+    Args:
+        readings: the rows so far.
+        forecaster: what has learned them.
+        length: how far to forecast.
+        quantiles: probabilities, sorted.
+        future: inputs that are known in advance.
+        parts: of past forecasts, (forecasts, steps) the probability of the central interval that reaches each target.
+    """
+
+    def __init__(
+        self,
+        readings: Readings,
+        forecaster: Forecaster,
+        length: float,
+        quantiles: Sequence[float],
+        future: Future | None = None,
+        parts: FloatArray | None = None,
+    ) -> None:
+        self.readings, self.forecaster, self.quantiles, self.future = readings, forecaster, quantiles, future
+        times = readings.ahead(length)
+        X = None if future is None else future.at(readings, times)
+        if parts is None:
+            parts = forecaster.calibrate(
+                readings.y, readings.as_times(readings.times), readings.inputs, steps=len(times)
+            )
+        self.parts = parts
+        self.forecast: SeriesForecast = forecaster.forecast(readings.as_times(times), X)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the output: when the forecast was issued, the time it is for, and its quantiles."""
@@ -158,34 +269,27 @@ class Issued:
     def structure(self) -> str:
         """What the model is made of."""
         found = self.forecaster.chosen.structure
-        seasons = [name for name in self.forecast.components if not name.startswith(("level", "trend"))]
-        parts = ["level", "short memory", *["trend"] * found.trend, *(f"season {name}" for name in seasons)]
+        named = list(self.forecast.components)
+        seasons = [f"season {name}" for name in named if not name.startswith(("inputs", "level", "trend"))]
+        parts = [*["inputs"] * ("inputs" in named), "level", "short memory", *["trend"] * found.trend, *seasons]
         return f"model: {', '.join(parts)}; of {'the logarithm of ' * found.log}{self.readings.schema.target}"
 
-    def past(self, level: float) -> tuple[FloatArray, int]:
-        """Of past forecasts, the part inside the interval, by steps ahead; and how many forecasts these were.
+    def notes(self) -> list[str]:
+        """What the forecast was made of, and what it supposes."""
+        inputs = self.readings.schema.inputs
+        if self.future is not None:
+            about = self.future.notes
+        elif inputs:
+            about = [f"inputs: {listed(inputs)}; their last values stay, because there is no table of future ones"]
+        else:
+            about = ["inputs: none; the forecast is of the time alone"]
+        return [*about, self.structure()]
 
-        The hyperparameters are those found on all rows; the rows themselves were learned up to each forecast only.
-        """
-        readings, steps = self.readings, len(self.forecast.times)
-        first = max(int((1.0 - PART) * len(readings.y)), LEAST_ROWS)
-        origins = np.unique(np.linspace(first, len(readings.y) - 1, ORIGINS).astype(int))
-        inside, counted = np.zeros(steps), np.zeros(steps)
-        model, learned = self.forecaster.fresh(), 0
-        for origin in origins:
-            model.learn(readings.y[learned:origin], readings.as_times(readings.times[learned:origin]))
-            learned = origin
-            # Which step a row is: rows may be missing, or not as far apart as most.
-            step = np.round((readings.times[origin:] - readings.times[origin - 1]) / readings.step).astype(int)
-            rows = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(readings.y[origin:]))
-            if not rows.size:
-                continue
-            low, high = model.forecast(readings.as_times(readings.times[rows])).interval(level)
-            at = step[rows - origin] - 1
-            np.add.at(inside, at, (low <= readings.y[rows]) & (readings.y[rows] <= high))
-            np.add.at(counted, at, 1.0)
+    def past(self, level: float) -> FloatArray:
+        """Of past forecasts, the part inside the interval, by steps ahead; NaN where there was none."""
+        known = ~np.isnan(self.parts)
         with np.errstate(invalid="ignore"):
-            return inside / counted, len(origins)
+            return np.asarray((known & (self.parts <= level)).sum(axis=0) / known.sum(axis=0))
 
 
 def forecast_table(
@@ -195,6 +299,8 @@ def forecast_table(
     *,
     quantiles: Sequence[float] = (0.1, 0.5, 0.9),
     seasons: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    future: str | None = None,
     out: str | Path | None = None,
     as_json: bool = False,
     follow: bool = False,
@@ -211,6 +317,8 @@ def forecast_table(
         ahead: how far, such as "24h"; without dates a number in the unit of the time column, or of rows.
         quantiles: probabilities; each has a column in the output.
         seasons: periods such as "1d"; None: found.
+        inputs: columns that explain the target; None: those that ``future`` has too, without it none.
+        future: a table with the time and the inputs of the times ahead; None: the last values of inputs stay.
         out: a .csv or .ndjson file; None: standard output.
         as_json: write JSON to standard output.
         follow: wait for more rows at the end of the file.
@@ -227,27 +335,27 @@ def forecast_table(
         first, chunks = first_rows(reader.chunks(), reader.live)
         if not len(first):
             raise RowsError(f"{source} has no rows")
-        readings = Readings(first, target)
+        ahead_of = None if future is None else Future(future)
+        readings = Readings(first, target, _explaining(first, target, inputs, ahead_of))
         taken = [readings.take(first)]
         issued: Issued | None = None
 
-        def issue(forecaster: Forecaster) -> Issued:
-            made = Issued(readings, forecaster, length, levels)
+        def issue(forecaster: Forecaster, parts: FloatArray | None = None) -> Issued:
+            made = Issued(readings, forecaster, length, levels, ahead_of, parts)
             writer.write(made)
             show(made)
             return made
 
         def begin() -> Issued | None:
             """The first forecast, of all rows so far, if these are enough."""
-            times, y = (np.concatenate(part) for part in zip(*taken, strict=True))
-            if np.count_nonzero(~np.isnan(y)) < LEAST_ROWS:
+            if sum(np.count_nonzero(~np.isnan(y)) for _, y, _ in taken) < LEAST_ROWS:
                 return None
-            readings.sort(times, y)
+            readings.sort(taken)
             for note in readings.notes():
                 tell(note)
-            forecaster = Forecaster(readings.y, readings.as_times(readings.times), seasons=seasons)
-            made = issue(forecaster)
-            tell(made.structure())
+            made = issue(Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons))
+            for note in made.notes():
+                tell(note)
             return made
 
         for chunk in chunks:
@@ -255,12 +363,13 @@ def forecast_table(
                 taken.append(readings.take(chunk))
                 issued = begin() if follow and not len(chunk) else None
                 continue
-            for time, y in zip(*readings.take(chunk), strict=True):
+            for time, y, x in zip(*readings.take(chunk), strict=True):
                 since = issued.forecast.times[0]
-                if readings.add(time, y):
-                    issued.forecaster.learn([y], readings.as_times(np.array([time])))
+                if readings.add(time, y, x):
+                    given = None if readings.inputs is None else x[None]
+                    issued.forecaster.learn([y], readings.as_times(np.array([time])), given)
                     if time - since >= least - readings.step:
-                        issued = issue(issued.forecaster)
+                        issued = issue(issued.forecaster, issued.parts)
         issued = issued or begin()
     finally:
         reader.close()
@@ -268,6 +377,21 @@ def forecast_table(
     if issued is None:
         raise RowsError(f"{source} has fewer than {LEAST_ROWS} rows with a number in {target!r}; a forecast needs more")
     return issued
+
+
+def _explaining(first: Chunk, target: str, inputs: Sequence[str] | None, future: Future | None) -> list[str]:
+    """The columns that explain the target: those named, or those that the table of the future has too."""
+    if inputs is not None or future is None:
+        return list(inputs or ())
+    shared = [name for name in future.columns() if name in first.columns and name != target]
+    time = recognize(first, target, [])
+    found = [name for name in shared if name not in (time.time, *time.time_parts)]
+    if not found:
+        raise RowsError(
+            f"{future.source} shares no column with the table but the time; name its columns as the table does, whose "
+            f"columns are: {listed(list(first.columns))}"
+        )
+    return found
 
 
 class _Writer:

@@ -89,7 +89,7 @@ def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None
     readings, forecast = issued.readings, issued.forecast
     target, end = readings.schema.target, readings.shown(forecast.times[-1])
     style = TEMPLATE.read_text(encoding="utf-8").partition("<style>")[2].partition("</style>")[0]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in [*readings.notes(), issued.structure()])
+    notes = "".join(f"<li>{escape(note)}</li>" for note in [*readings.notes(), *issued.notes()])
     sections = [
         f"<h1>{escape(target)}: forecast to {escape(end)}</h1>",
         f'<p class="soft">{escape(source)}, issued after the row of {escape(readings.shown(readings.times[-1]))}</p>',
@@ -154,7 +154,7 @@ def _coverage(issued: Issued) -> str:
     level = issued.quantiles[-1] - issued.quantiles[0]
     if not 0 < level < 1:
         return ""
-    part, forecasts = issued.past(level)
+    part, forecasts = issued.past(level), len(issued.parts)
     steps = np.arange(1.0, len(part) + 1)
     chart = Chart((1.0, float(max(2, len(part)))), [part, np.array([0.0, 1.0])], lambda step: f"{step:.0f}", 190)
     chart.rule("wanted", y=level)
@@ -164,7 +164,8 @@ def _coverage(issued: Issued) -> str:
     return (
         f"<h2>Coverage of past forecasts, by rows ahead</h2><figure>{chart.text('coverage')}<figcaption>Part of the "
         f"values inside the {100 * level:g}% interval of {forecasts} forecasts over the last half of the rows: {mean} "
-        "over all steps. Each forecast knew the rows before it; seasons, trend and noise were found on all rows."
+        "over all steps. Each forecast knew the rows before it; earlier forecasts tell how wide its intervals are; "
+        "seasons, trend and noise were found on all rows."
         "</figcaption></figure>"
     )
 

@@ -320,9 +320,10 @@ class Job:
     def _handle(self, bad: list[BadRow], reader: Reader, summary: Summary) -> None:
         if self.on_error == "stop":
             line, reason = bad[0]
+            before = "row before it is" if summary.rows == 1 else f"{summary.rows} rows before it are"
             raise BadRowError(
-                f"{reader.unit} {line} {reason}. The run stopped there; the {summary.rows} rows before it are "
-                "predicted and kept. Fix it, or skip such rows with `on_error=skip`"
+                f"{reader.unit} {line} {reason}. The run stopped there; the {before} predicted and kept. Fix it, or "
+                "skip such rows with `on_error=skip`"
             )
         summary.skipped_rows += len(bad)
         summary.skipped += bad[: 100 - len(summary.skipped)]

@@ -10,14 +10,18 @@ import numpy as np
 from streamgp.auto.auto import Auto
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
+from streamgp.contract.waiting import Tickets
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.yardsticks import Measured
-from streamgp.tables.columns import Schema
+from streamgp.settings import FloatArray
+from streamgp.tables.columns import RowEncoder, Schema
+from streamgp.tables.source import Position
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.wrapper import Wrapper
 
 DIVERGED = 1e6  # times the median error of the members of a committee, or that of the previous value
@@ -41,7 +45,11 @@ class ReadableRun:
     stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
     scores: RunningScores
-    _known_from: int  # the first row of the model that was predicted with a target known; -1: none was
+    encoder: RowEncoder
+    tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
+    moment: FloatArray  # (1,) the last time, in seconds since 1970
+    position: Position  # in the source
+    extra: dict[str, Any]  # what else is kept in the file
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -89,11 +97,26 @@ class ReadableRun:
         lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
         return self.schema.input_names + lagged
 
+    @property
+    def late(self) -> dict[str, int] | None:
+        """With a ticket column: rows that wait, targets that came late and were learned, rows that expired, and late
+        rows without effect."""
+        if (tickets := self.tickets) is None:
+            return None
+        learned, expired, ignored = tickets.resolved, tickets.expired, tickets.ignored
+        return {"waiting": len(tickets), "learned": learned, "expired": expired, "ignored": ignored}
+
     # Changes and alarms.
 
     @property
     def _alarms(self) -> Alarms | None:
-        return next((one for one in self.model._family() if isinstance(one, Alarms)), None)
+        return self.model if isinstance(self.model, Alarms) else None
+
+    @property
+    def _judged(self) -> FloatArray | None:
+        """Surprises and kinds of alarms of the rows that were learned last, (2, n); None where they are not judged."""
+        alarms = self._alarms
+        return None if alarms is None else alarms._found[:, :, 0]
 
     @property
     def alarms(self) -> list[tuple[int, str]]:
@@ -128,18 +151,20 @@ class ReadableRun:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
-        skipped = 0 if self.request.model == AUTO or not self.lags else max(self._known_from, 0)
-        first = skipped + self.horizon  # rows before the one whose target came with the model's first row
+        first = self.horizon  # rows before the one whose target came with the model's first row
         if (auto := self._auto) is not None:
             return [(row + first, CHANGED) for row in auto.changes]
-        watcher = self._staged._model._within
+        staged = self._staged
+        if self.lags:  # rows without a lag are left out
+            first += sum(one.rows_seen for one in self.model._family() if isinstance(one, Lagged)) - staged.rows_seen
+        watcher = staged._model._within
         if not isinstance(watcher, DriftAware):
             return []
         return [(event.row + first + 1, DRIFT[event.direction]) for event in watcher.events]
 
     @property
     def _auto(self) -> Auto | None:
-        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
+        return staged if isinstance(staged := self._staged, Auto) else None
 
     @property
     def inner(self) -> StreamModel:

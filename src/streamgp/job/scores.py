@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from streamgp.tables.writing import PredictedRows
 START_UP = 500  # first rows that are scored on their own
 PARTS = ("start_up", "steady")
 OWN = 2  # scores of a run before those of its yardsticks: with its calibrated intervals, and with its model's own
-COUNTED = ("row", "observed", "mean", "lower", "upper", "log_density", "raw_lower", "raw_upper")  # of predicted rows
+# What counts of predicted rows.
+COUNTED = attrgetter("row", "observed", "mean", "lower", "upper", "log_density", "raw_lower", "raw_upper", "yardsticks")
 TOGETHER = 256  # rows that are added up at once
 COMPARED = 0.75  # of a part's rows that a yardstick must predict; what is left out of a part is left out for all
 
@@ -39,15 +41,10 @@ class RunningScores:
         self._waiting: list[tuple[FloatArray, ...]] = []  # blocks that are not in the sums yet
         self._rows_waiting = 0
 
-    def add(self, predicted: PredictedRows, yardsticks: FloatArray) -> None:
-        """Count a block of predictions; several small ones are added up at once.
-
-        Args:
-            predicted: the block.
-            yardsticks: (n, names) predictions of the yardsticks, NaN where there is none.
-        """
-        self._waiting.append((*(getattr(predicted, name) for name in COUNTED), yardsticks))
-        self._rows_waiting += len(yardsticks)
+    def add(self, predicted: PredictedRows) -> None:
+        """Count a block of predictions, beside those of the yardsticks; several small blocks are added up at once."""
+        self._waiting.append(COUNTED(predicted))
+        self._rows_waiting += len(predicted.row)
         if self._rows_waiting >= TOGETHER:
             self._add_waiting()
 

@@ -40,8 +40,10 @@ class Screening:
         """
         if not self._on:
             return y
+        before = self._state[0, outliers.REFUSED]
         left = outliers.screened(self._state, y[:, None], False)[:, 0]
-        self._note(y, left, row)
+        if self._state[0, outliers.REFUSED] > before:
+            self._note(y, left, row)
         return left
 
     def keep(self, rows: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:

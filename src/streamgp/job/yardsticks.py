@@ -11,9 +11,11 @@ import numpy as np
 from streamgp.auto.candidates import least_squares
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, Values
+from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.job.scores import START_UP
-from streamgp.recipes.naive import InputValue, SeasonalValue
-from streamgp.settings import FloatArray
+from streamgp.recipes.naive import SeasonalValue
+from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers.delayed import Ahead
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.mapped import Mapped
@@ -36,7 +38,7 @@ def yardsticks(own: int, lags: int, horizon: int, seasons: Sequence[int]) -> dic
         horizon: rows ahead.
         seasons: rows of a day and of a week, where they are known.
     """
-    models: dict[str, StreamModel] = {PREVIOUS: Lagged(InputValue(own), lags=1)}
+    models: dict[str, StreamModel] = {PREVIOUS: PreviousValue()}
     if own + lags <= MOST_INPUTS:
         line = Practiced(Standardize(least_squares(FORGETTING), warmup=START_UP, screen=False))
         models[LINE] = WholeLags(line, lags=lags) if lags else line
@@ -52,6 +54,16 @@ class SeasonAgo(SeasonalValue):
     _without_inputs = True
 
 
+class PreviousValue(SeasonAgo):
+    """The last target that is known, also one that no row waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _note_target(self, y: FloatArray) -> None:
+        self._follow(self._x[None], y[None])
+
+
 class WholeLags(Lagged):
     """Leaves out first rows with lags from before the first target."""
 
@@ -60,7 +72,7 @@ class WholeLags(Lagged):
         return self._lags
 
 
-class Practiced(Mapped):
+class Practiced(Quick, Mapped):
     """Predicts nothing, NaN, before the model within has learned some rows."""
 
     def __init__(self, model: StreamModel) -> None:
@@ -72,12 +84,22 @@ class Practiced(Mapped):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        seen = self.rows_seen + np.arange(len(X))
+        seen = self.rows_seen
         prediction = self._within._advance(X, Y, report, conditions)
-        return None if prediction is None else only_where(seen >= LINE_FROM, prediction)
+        if prediction is None or seen >= LINE_FROM:
+            return prediction
+        return only_where(seen + np.arange(len(X)) >= LINE_FROM, prediction)
+
+    def _quick(self) -> bool:
+        return self.rows_seen >= LINE_FROM and isinstance(self._within, Quick) and self._within._quick()
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        within: Any = self._within
+        self._one = within._row(X, Y)
+        return self._one
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        return only_where(np.full(len(X), self.rows_seen >= LINE_FROM), prediction)
+        return prediction if self.rows_seen >= LINE_FROM else only_where(np.zeros(len(X), dtype=bool), prediction)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,22 +133,36 @@ class MeasuredPrediction(Prediction[Values]):
 class Measured(Composite):
     """The model of a run and its yardsticks: all see the same rows, predict them and learn them at the same time.
 
+    Where there is nothing to predict from, predictions are NaN: of the previous value before the first target, of a
+    model that needs past targets, too, and of all of them in the first rows of a horizon.
+
     Args:
         models: the model, then the yardsticks, the previous value first.
+        horizon: how many rows before its own row a prediction is made.
+        needs_past: whether the model predicts from past targets.
     """
 
     _setting = "models"
+    _known_from: np.ndarray  # (1,) the first row that a prediction with a target known was made from; -1: none was
 
-    def __init__(self, models: Sequence[StreamModel]) -> None:
+    def __init__(self, models: Sequence[StreamModel], *, horizon: int = 0, needs_past: bool = False) -> None:
         self._hold(list(models), "stream models")
+        self._horizon, self._needs_past = whole("horizon", horizon, at_least=0), switch("needs_past", needs_past)
+
+    def _start(self, d: int, p: int) -> None:
+        super()._start(d, p)
+        self._known_from = np.full(1, -1)
 
     def _prepare(self, shape: Shape) -> None:
         super()._prepare(shape)
-        for model in self._models:
-            model._prepare(shape)
+        self._models[0]._prepare(shape._replace(scalar=True))  # whoever asks the model itself has numbers as targets
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
+        return {"known_from": self._known_from}
+
+    def _check_restored(self) -> None:
+        require("known_from", self._known_from, at_least=-1)
+        super()._check_restored()
 
     def _children(self) -> dict[str, StreamModel]:
         return {f"model.{k}": model for k, model in enumerate(self._models)}
@@ -140,18 +176,41 @@ class Measured(Composite):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        predictions = [model._advance(X, Y, report, None if k else conditions) for k, model in enumerate(self._models)]
-        return self._together(predictions) if report else None
+        seen = self.rows_seen
+        model, *yardsticks = self._models
+        own, means = model._advance(X, Y, report, conditions), [_mean(one, X, Y) for one in yardsticks]
+        if self._known_from[0] < 0 and Y is not None and not (missing := np.isnan(Y[:, 0])).all():
+            # With a horizon a row is predicted from with its own target known.
+            self._known_from[0] = seen + np.argmin(missing) + (not self._horizon)
+        return self._known(own, means, seen, following=True) if report else None
 
-    def _together(self, predictions: Sequence[Any]) -> Prediction:
-        own, *others = predictions
-        return MeasuredPrediction.of(own, [one.mean for one in others])
+    def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> MeasuredPrediction:
+        """Predictions of this row of the stream, or of rows that follow each other from it on, as far as known."""
+        made, first = row - self._horizon, int(self._known_from[0])
+        if not 0 <= first <= made:
+            rows = made + np.arange(len(own.mean)) if following else np.full(len(own.mean), made)
+            known = (first >= 0) & (rows >= first)
+            own = only_where(known if self._needs_past else rows >= 0, own)
+            means[0] = np.where(known[:, None], means[0], np.nan)
+        return MeasuredPrediction.of(own, means)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._together([model._predict(X, None if k else conditions) for k, model in enumerate(self._models)])
+        model, *yardsticks = self._models
+        means = [one._predict(X).mean for one in yardsticks]
+        return self._known(model._predict(X, conditions), means, self.rows_seen)
+
+    def upcoming(self) -> MeasuredPrediction:
+        """What was predicted of the next rows, as many as the horizon has; without the yardsticks, NaN."""
+        ahead = next((one for one in self._models[0]._family() if isinstance(one, Ahead)), None)
+        coming = self._models[0]._empty() if ahead is None else ahead.upcoming()
+        missing = np.full((self._horizon - len(coming), 1), np.nan)  # before the first rows
+        own = coming._each(lambda part: np.concatenate([missing, part.reshape(-1, 1)]))
+        nothing = [np.full((self._horizon, 1), np.nan)] * (len(self._models) - 1)
+        return self._known(own, nothing, self.rows_seen, following=True)
 
     def _empty(self) -> Prediction:
-        return self._empty_like(self._together([model._empty() for model in self._models]))
+        means = [np.empty((0, 1))] * (len(self._models) - 1)
+        return self._empty_like(MeasuredPrediction.of(self._models[0]._empty(), means))
 
     def _issued_width(self, p: int) -> int:
         return sum(model._issued_width(p) for model in self._models)
@@ -159,12 +218,24 @@ class Measured(Composite):
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         each = (model._issue(X, None if k else conditions) for k, model in enumerate(self._models))
         predictions, issued = zip(*each, strict=True)
-        return self._together(predictions), np.hstack(issued)
+        own, *others = predictions
+        return self._known(own, [one.mean for one in others], self.rows_seen), np.hstack(issued)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         ends = np.cumsum([model._issued_width(Y.shape[1]) for model in self._models])
         for k, (model, part) in enumerate(zip(self._models, np.split(issued, ends[:-1], axis=1), strict=True)):
             model._resolve(X, Y, np.ascontiguousarray(part), None if k else conditions)
+        if self._known_from[0] < 0 and not np.isnan(Y).all():
+            self._known_from[0] = self.rows_seen
+
+
+def _mean(model: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:
+    """What a model predicts of rows that it takes, one of them without detours."""
+    if len(X) == 1 and Y is not None and isinstance(model, Quick) and model._quick():
+        return model._row(X, Y).mean.copy()
+    prediction: Any = model._advance(X, Y, True)
+    mean: FloatArray = prediction.mean
+    return mean
 
 
 def only_where(known: np.ndarray, prediction: Some) -> Some:

@@ -174,8 +174,8 @@ class LocalGP(MemoryModel):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         out = np.empty((2, len(X) if report else 0, self._state.last_target.size))
-        targets, said = X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
-        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, said, out)
+        targets, given = X[:0] if Y is None else Y, X[:0] if conditions is None else conditions
+        status, at = run(self._numbers.records, self._numbers.buffers, *self._lanes, X, targets, given, out)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return Prediction(out[0], out[1], np.full_like(out[0], self._noise)) if report else None

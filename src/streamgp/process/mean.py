@@ -45,18 +45,6 @@ def values(mean: Mean, X: FloatArray, p: int) -> FloatArray:
     return found.reshape(len(X), -1)
 
 
-def slopes(mean: Callable[[FloatArray], Any], X: FloatArray, p: int) -> FloatArray:
-    """How a prior mean changes with rows, (n, 1, d) or (n, p, d), by central differences of the function."""
-    columns = []
-    for j in range(X.shape[1]):
-        step = np.zeros_like(X)
-        step[:, j] = np.cbrt(np.finfo(np.float64).eps) * np.maximum(1.0, np.abs(X[:, j]))
-        ends = X + step, X - step
-        above, below = (values(mean, end, p) for end in ends)
-        columns.append((above - below) / (ends[0] - ends[1])[:, j : j + 1])
-    return np.stack(columns, axis=-1)
-
-
 class Above(Mapped):
     """Trajectories above a prior mean."""
 

@@ -466,22 +466,22 @@ class OnlineGP(MemoryModel):
             refuse_past(time, np.nan if self._d is None else self._state.clock[LEARNED, 0], many=many, follow=follow)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._above(self._prior_mean(X), self._predict_function(X, conditions))
-
-    def _predict_function(self, X: FloatArray, conditions: FloatArray | None) -> Prediction:
-        """What the process adds to the prior mean."""
         out = self._room_for(len(X))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         given = self._no_conditions if conditions is None else conditions
         status, _, at = self._run(*lanes, X, self._no_targets, given, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
-        return self._with_components(out)
+        return self._above(self._prior_mean(X), self._with_components(out))
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         if self._likelihood.kind != observation.GAUSSIAN:
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
+            )
+        if callable(self._mean):
+            raise ValueError(
+                "the derivatives of a mean that is a function are not known; use mean= as a number, or None"
             )
         slopes.prepare()
         out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
@@ -490,14 +490,13 @@ class OnlineGP(MemoryModel):
         slopes.run(self._numbers.records, self._numbers.buffers, X, given, out, by_mean, by_variance)
         if not self.has_variance:
             by_variance[:] = np.nan
-        if callable(self._mean):
-            by_mean += prior_mean.slopes(self._mean, X, p)
-        return self._above(self._prior_mean(X), self._with_components(out))._with_gradients(by_mean, by_variance)
+        predicted = self._above(self._prior_mean(X), self._with_components(out))
+        return predicted._with_gradients(by_mean, by_variance)
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
-        exact = isinstance(kernel, SquaredExponential) and not (self._recalls_rows() or callable(self._mean))
-        if kernel is None or not (exact and gaussian and self.has_variance):
+        plain = gaussian and self.has_variance and not self._recalls_rows() and not callable(self._mean)
+        if not (isinstance(kernel, SquaredExponential) and plain):
             return super()._uncertain(X, P, conditions)
         function, d = Function(self), X.shape[1]
         named = kernel.hyperparameters(self._state.parameters, d)
@@ -506,8 +505,8 @@ class OnlineGP(MemoryModel):
             M += np.asarray(named["factors"]) @ np.asarray(named["factors"]).T
         times = self._later(np.full(1, np.nan) if conditions is None else conditions[:, TIME])
         mean, total = moments(function, X[0], P, M, variance, times)
-        prediction = Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
-        return self._above(self._prior_mean(X), prediction)
+        predicted = Prediction(mean[None], total[None], np.broadcast_to(function.noise, mean.shape)[None])
+        return self._above(self._prior_mean(X), predicted)
 
     def _room_for(self, n: int) -> FloatArray:
         """Room for the predictions of n rows, and for their components."""

@@ -239,11 +239,6 @@ class TimeGP(Stackable):
         return {"noise": self._noise} | hyperparameters(self._settings["time"])
 
 
-def _times(conditions: FloatArray | None, n: int) -> FloatArray:
-    """The times of rows, NaN where they come one after the last."""
-    return np.full(n, np.nan) if conditions is None else np.ascontiguousarray(conditions[:, TIME])
-
-
 def _at_prior(table: FloatArray, feature: FloatArray, noise: float, p: int) -> Numbers:
     """A posterior that has learned nothing, of blocks and features as compiled code reads them."""
     symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
@@ -264,9 +259,14 @@ def innovations(
     compile_now(temporal.run)
     p = Y.shape[1]
     numbers, out = _at_prior(table, feature, noise, p), np.empty((p + 1, len(Y)))
-    own = np.empty((0, NOISE + 1))
-    temporal.run(numbers.records, numbers.buffers, *ALONE, times, np.ascontiguousarray(Y), own, out)
+    none = np.empty((0, NOISE + 1))
+    temporal.run(numbers.records, numbers.buffers, *ALONE, times, np.ascontiguousarray(Y), none, out)
     return Y - out[:p].T, out[p] + noise
+
+
+def _times(conditions: FloatArray | None, n: int) -> FloatArray:
+    """The times of rows, NaN where they come one after the last."""
+    return np.full(n, np.nan) if conditions is None else np.ascontiguousarray(conditions[:, TIME])
 
 
 def _refuse_inputs(d: int) -> None:

@@ -13,6 +13,7 @@ from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.prior import PriorSetting
 from streamgp.settings import Setting, one_of
 from streamgp.vocabulary import (
     Absorb,
@@ -121,7 +122,10 @@ class KRLST(OnlineGP):
         adapt: Adapt = None,
         time: BesideInputs = None,
         mean: MeanSetting = None,
+        prior: PriorSetting = None,
     ) -> None:
+        if prior is not None:
+            lengthscale, variance, noise = prior.begun(lengthscale, variance, noise)
         self._estimate_power = bool(estimate_power)
         self._compose(
             features=Basis(described_kernel(kernel, lengthscale=lengthscale, variance=variance), jitter=jitter),

@@ -16,12 +16,15 @@ from streamgp.auto.budget import Budget
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.auto.tuned import Tuned
 from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import packed
 from streamgp.encoded.model import Encoded
+from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import AUTO, Request
 from streamgp.process.memory import Reservoir
 from streamgp.process.memory_model import MemoryModel
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
+from streamgp.wrappers.delayed import issued_width
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Composite
@@ -122,10 +125,25 @@ def refuse(request: Request, d: int, pending: int) -> None:
         models = total(measured(candidate(name, d, request.own, sizes), d) for name in CANDIDATES).times(AUTO_SETS)
     else:
         models = measured(Tuned(request.build(d), warmup=request.run.warmup, drift=request.run.drift)._model, d)
-    rows = request.run.warmup + 2 * request.horizon + pending  # that are kept, each with its prediction
+    # Rows that are kept, each with its prediction; refuse_waiting() knows more of those that wait.
+    rows = request.run.warmup + 2 * request.horizon + pending
     if found := _too_much(total([models, Cost(8 * rows * (d + 10))])):
         inputs = f"{d} inputs" if d > 1 else "one input"
         raise RefusedError(422, "too_large", f"{request.model} with {inputs} is too large: {found[0]}", found[1])
+
+
+def refuse_waiting(pipeline: Pipeline, pending: int) -> None:
+    """Refuse a run of which so many rows that wait for their targets would take too much."""
+    stream = pipeline.stream
+    numbers = issued_width(stream) + packed(stream._empty()._each(lambda part: part[:, None]), 1).shape[1]
+    if 8 * numbers * pending > MEMORY:
+        raise RefusedError(
+            422,
+            "too_large",
+            f"{pending} rows that wait for their targets take {_gib(8 * numbers * pending)} of memory; a server allows "
+            f"{_gib(MEMORY)}",
+            "use a smaller pending, or fewer inputs",
+        )
 
 
 def refusing() -> AbstractContextManager[None]:

@@ -81,11 +81,19 @@ class Note(Struct):
 
 
 class Noted(NamedTuple):
-    """Changes and abnormal rows of a stream, and which models were chosen, so far."""
+    """Changes and abnormal rows of a stream, how many of these there were, and which models were chosen, so far."""
 
     drift: list[tuple[int, str]]
     alarms: list[tuple[int, str]]
+    count: int
     chosen: Chosen | None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, before: Noted | None = None) -> Noted:
+        """Of a pipeline; alarms, each of which has a sentence, are written anew only if there are more."""
+        count = sum(pipeline.alarm_counts.values())
+        alarms = before.alarms if before is not None and before.count == count else pipeline.alarms
+        return cls(pipeline.drift, alarms, count, pipeline.chosen)
 
 
 class Outcome(Struct):
@@ -285,17 +293,19 @@ class Learner:
     def _noted(self, pipeline: Pipeline) -> Noted:
         """The changes and the choice of models so far."""
         if self._known is None or self._known[0] is not pipeline:
-            self._known = pipeline, Noted(pipeline.drift, pipeline.alarms, pipeline.chosen)
+            self._known = pipeline, Noted.of(pipeline)
         return self._known[1]
 
     def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
         """What has happened since."""
-        drift, alarms, chosen = now = Noted(pipeline.drift, pipeline.alarms, pipeline.chosen)
+        now = Noted.of(pipeline, before)
         self._known = pipeline, now
-        notes = [Note("drift", row, event) for row, event in drift if (row, event) not in before.drift]
-        notes += [Note("alarm", row, event) for row, event in alarms if (row, event) not in before.alarms]
-        if chosen is not None and before.chosen is None:
-            notes.append(Note("model", pipeline.rows, f"{chosen.name} ({chosen.reason})"))
+        notes = [Note("drift", *event) for event in now.drift if event not in before.drift]
+        if now.alarms is not before.alarms:
+            known = set(before.alarms)
+            notes += [Note("alarm", *event) for event in now.alarms if event not in known]
+        if now.chosen is not None and before.chosen is None:
+            notes.append(Note("model", pipeline.rows, f"{now.chosen.name} ({now.chosen.reason})"))
         return notes
 
     def _ready(self) -> Pipeline:
@@ -383,6 +393,7 @@ class Learner:
         settings = settings_of(pipeline)
         learner = cls(settings, tag)
         cost.refuse(pipeline.request, len(pipeline.input_names), pending_of(settings))
+        cost.refuse_waiting(pipeline, pending_of(settings))
         learner.pipeline, learner.young = pipeline, None
         return learner
 
@@ -392,7 +403,9 @@ def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
     request = Request(settings.model, run_settings(settings), settings.horizon)
     lags = default_lags(schema, settings.model, settings.horizon) if settings.lags is None else settings.lags
     cost.refuse(request, max(len(schema.input_names) + lags, 1), pending_of(settings))
-    return Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
+    pipeline = Pipeline(schema, settings.model, run_settings(settings), settings.lags, settings.horizon)
+    cost.refuse_waiting(pipeline, pending_of(settings))
+    return pipeline
 
 
 def run_settings(settings: StreamSettings) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _is_type(kind: Any) -> bool:
 def _operation(route: Described, by_type: dict[str, Any]) -> dict[str, Any]:
     error = {"description": "Refused", "content": {JSON: {"schema": by_type[repr(ErrorAnswer)]}}}
     answers: dict[str, Any] = {str(status): _answer(route, by_type) for status in route.statuses}
-    if route.path == "/healthz":
+    if route.path in ("/healthz", "/readyz"):
         answers["503"] = _answer(route, by_type)
     operation: dict[str, Any] = {
         "operationId": route.endpoint.__name__,

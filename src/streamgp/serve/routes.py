@@ -391,9 +391,20 @@ async def get_metrics(request: Request) -> Response:
 
 async def get_healthz(request: Request) -> Response:
     service = _service(request)
-    found = [Healthz(service.status(), __version__, len(service.streams)), *await _elsewhere(request, Healthz)]
+    return _worst([Healthz(service.status(), __version__, len(service.streams)), *await _elsewhere(request, Healthz)])
+
+
+def _worst(found: list[Healthz]) -> Response:
+    """The status of all workers together."""
     status = next((one.status for one in found if one.status != "ok"), "ok")
     return answer(Healthz(status, __version__, sum(one.streams for one in found)), 200 if status == "ok" else 503)
+
+
+async def get_readyz(request: Request) -> Response:
+    service = _service(request)
+    own = "compiling" if service.compiling else service.status()
+    found = [Healthz(own, __version__, len(service.streams)), *await _elsewhere(request, Healthz)]
+    return _worst(found)
 
 
 async def get_openapi(request: Request) -> Response:
@@ -495,6 +506,14 @@ ROUTES = (
     ),
     Described("GET", "/metrics", "read", get_metrics, "Metrics for Prometheus", gives="text/plain"),
     Described("GET", "/healthz", "", get_healthz, "Whether the server can do its work", gives=Healthz),
+    Described(
+        "GET",
+        "/readyz",
+        "",
+        get_readyz,
+        "Whether everything is compiled, so that rows are answered soon",
+        gives=Healthz,
+    ),
     Described("GET", "/openapi.json", "", get_openapi, "This document", gives=dict),
 )
 PAGES = (("/", get_page), ("/page/{file}", get_page))

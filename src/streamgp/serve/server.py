@@ -142,7 +142,8 @@ def run(
 ) -> None:
     """Serve until the process is told to stop."""
     sys.setswitchinterval(SWITCH)
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    service.compiling = True
+    threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
     server_of(service, listening, origins, ready, siblings).run([listening])
 
 
@@ -201,10 +202,13 @@ def server_of(
     return _Server(config, service, waiting, ready, siblings)
 
 
-def _warm_up() -> None:
-    """Load compiled code before the first row asks for it."""
+def _warm_up(service: Service) -> None:
+    """Compile, or load, what the first rows ask for; until then the server is not ready."""
     from streamgp.serve.learner import Learner, Op
     from streamgp.serve.messages import StreamSettings
 
-    learner = Learner(StreamSettings("y", settings={"tune": False}), "")
-    learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))
+    try:
+        learner = Learner(StreamSettings("y", settings={"tune": False}), "")
+        learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))
+    finally:
+        service.compiling = False

@@ -69,6 +69,7 @@ class Service:
         self.limits, self._share = limits or Limits(), share
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
+        self.compiling = False  # so that it would take long to answer
         self.webhook = Webhook(webhook) if webhook else None
         if self.webhook is not None:
             self._opened.callback(self.webhook.close)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -358,24 +358,19 @@ class RowEncoder:
         schema = self.schema
         n = len(chunk)
         wrong: dict[int, str] = {}
-        parts: list[FloatArray] = []
         numbers = self._plain(chunk)
-        for name in schema.inputs:
-            if name in numbers:
-                parts.append(numbers[name][:, None])
-            elif (column := schema.column(name)).kind == "number":
-                parts.append(self._numbers(name, _values(chunk, name), wrong)[:, None])
-            else:
-                parts.append(_indicators(column, _values(chunk, name)))
-        if schema.target in numbers:
-            y = numbers[schema.target]
-        else:
-            y = self._numbers(schema.target, _values(chunk, schema.target), wrong)
+        if numbers is None:
+            numbers = np.array([self._numbers(name, _values(chunk, name), wrong) for name in self._number_columns])
+        y = numbers[-1]
+        parts = [
+            numbers[part].T if isinstance(part, slice) else _indicators(part, _values(chunk, part.name))
+            for part in self._parts
+        ]
         order = "" if schema.time_parts or not schema.time else schema.column(schema.time).form
         times = _times(chunk, schema.time, schema.time_parts, order)
         if times is not None and schema.cycles:
             parts.append(_phases(times, schema.cycles, schema.time, wrong))
-        X = np.ascontiguousarray(np.hstack(parts)) if parts else np.empty((n, 0))
+        X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
         bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
@@ -401,21 +396,32 @@ class RowEncoder:
             self.last = _fill(X, self.last)
         return encoded
 
-    def _plain(self, chunk: Chunk) -> dict[str, FloatArray]:
-        """The columns of numbers where all of them hold finite ones or nothing, and no text; otherwise none."""
-        names = [*self._number_columns, self.schema.target]
-        values = [_values(chunk, name) for name in names]
-        if any(type(value) not in PLAIN for column in values for value in column):
-            return {}
+    def _plain(self, chunk: Chunk) -> FloatArray | None:
+        """The columns of numbers, (columns, n), if all of them hold finite ones or nothing, and no text."""
+        columns, missing = chunk.columns, [None] * len(chunk)
+        values = [columns.get(name, missing) for name in self._number_columns]
+        if not PLAIN.issuperset(map(type, chain.from_iterable(values))):
+            return None
         try:
             block = np.array(values, dtype=np.float64)
         except OverflowError:
-            return {}
-        return {} if np.isinf(block).any() else dict(zip(names, block, strict=True))
+            return None
+        return None if np.isinf(block).any() else block
 
     @cached_property
     def _number_columns(self) -> list[str]:
-        return [name for name in self.schema.inputs if self.schema.column(name).kind == "number"]
+        """The inputs that are numbers, then the target."""
+        return [*(name for name in self.schema.inputs if self.schema.column(name).kind == "number"), self.schema.target]
+
+    @cached_property
+    def _parts(self) -> list[slice | Column]:
+        """The inputs in their order: which columns of numbers follow each other, and categories."""
+        parts: list[slice | Column] = []
+        for numbers, group in groupby(map(self.schema.column, self.schema.inputs), lambda one: one.kind == "number"):
+            columns = list(group)
+            first = self._number_columns.index(columns[0].name) if numbers else 0
+            parts += [slice(first, first + len(columns))] if numbers else columns
+        return parts
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         column = self.schema.column(name)

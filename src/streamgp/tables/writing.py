@@ -8,7 +8,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -42,6 +43,7 @@ class PredictedRows(NamedTuple):
         ticket: under which the row waits for its target; None where there are none.
         p_value: of what was observed, given the inputs; None where rows are not judged.
         alarm: "spike", "level", "relation" or "" for each row.
+        yardsticks: (n, yardsticks) simple predictions of the same rows; None where there are none.
     """
 
     row: np.ndarray
@@ -58,15 +60,17 @@ class PredictedRows(NamedTuple):
     ticket: list[str] | None = None
     p_value: FloatArray | None = None
     alarm: list[str] | None = None
+    yardsticks: FloatArray | None = None
 
     def since(self, start: int) -> PredictedRows:
         """The rows from this one on, counted from 0."""
-        time, ticket, alarm = (
-            None if texts is None else texts[start:] for texts in (self.time, self.ticket, self.alarm)
-        )
-        p_value = None if self.p_value is None else self.p_value[start:]
-        numbers = {name: getattr(self, name)[start:] for name in ("row", *VALUES, "raw_lower", "raw_upper", "pit")}
-        return self._replace(time=time, ticket=ticket, alarm=alarm, p_value=p_value, **numbers)
+        columns: Iterable[Any] = self
+        return PredictedRows._make(None if column is None else column[start:] for column in columns)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[PredictedRows]) -> PredictedRows:
+        """Blocks that follow each other, as one."""
+        return blocks[0] if len(blocks) == 1 else cls._make(map(_column, zip(*blocks, strict=True)))
 
     def values(self, judged: bool = False) -> tuple[FloatArray, ...]:
         """What is written of each row after its number, ticket, time and alarm."""
@@ -74,6 +78,12 @@ class PredictedRows(NamedTuple):
         if not judged:
             return own
         return *own, np.full(len(self.row), np.nan) if self.p_value is None else self.p_value
+
+
+def _column(parts: Sequence[Any]) -> Any:
+    if parts[0] is None:
+        return None
+    return [*chain.from_iterable(parts)] if isinstance(parts[0], list) else np.concatenate(parts)
 
 
 class Writer(Protocol):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.contract import inputs
-from streamgp.contract.conditions import Moment
 from streamgp.contract.prediction import Prediction
 from streamgp.process.features import Linear
 from streamgp.process.onlinegp import OnlineGP
@@ -22,9 +21,8 @@ from streamgp.tuning.inputs import InputFeatures, Recent
 from streamgp.tuning.series import CALENDAR, Chosen, choose
 from streamgp.tuning.spread import Spread
 
-LEAST_ROWS = 10
-# Past forecasts by which intervals are judged: at most so many, within this last part of the rows.
-ORIGINS, PART = 40, 0.5
+# Past forecasts by which intervals are judged: at most so many, within this last part of the rows, after so many rows.
+ORIGINS, PART, LEARNED = 40, 0.5, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class SeriesForecast:
         times: (n,) in the unit of the series' times, seconds since 1970 for dates.
         within: the prediction in the units of the model: of targets, or of their logarithms.
         log: whether the model predicts logarithms.
-        step: (n,) how many rows ahead each time is.
+        step: (n,) how many rows ahead each time is, as far apart as most rows were.
         spread: how wide intervals have to be by rows ahead.
     """
 
@@ -129,6 +127,8 @@ class Forecaster:
         dated = np.asarray(time).dtype.kind in "MO" and time is not None
         y, times = _series(y, time)
         periods = None if seasons is None else [duration("seasons", period) for period in seasons]
+        gaps = np.diff(times[~np.isnan(y)])
+        self.step = float(np.median(gaps)) if gaps.any() else 1.0
         self._features: InputFeatures | None = None
         known = None if X is None else _inputs(X, len(y), None)
         self.chosen: Chosen = choose(
@@ -153,6 +153,7 @@ class Forecaster:
         """Learn nothing yet."""
         chosen = self.chosen
         self._recent: Recent | None = None
+        self._seen = np.nan  # the time of the last row
         self._last: FloatArray | None = None
         self.spread = Spread(1)
         if chosen.variances is None:
@@ -176,7 +177,7 @@ class Forecaster:
         """
         if time is None:
             y = np.asarray(y, dtype=np.float64)
-            time = self._now.seen + 1.0 + np.arange(float(len(y)))
+            time = self._seen + 1.0 + np.arange(float(len(y)))
         y, times = _series(y, time)
         known = self._checked(X, len(y))
         if self.chosen.structure.log and np.any(y <= 0):
@@ -184,13 +185,14 @@ class Forecaster:
         self._learn(y, times, known)
 
     def _learn(self, y: FloatArray, times: FloatArray, X: FloatArray | None) -> None:
-        features, recent = self._seen(times, X)
+        features, recent = self._featured_now(times, X)
         self.model.learn_many(features, self._within(y), time=times)
         self._recent = recent
+        self._seen = float(times[-1]) if len(times) else self._seen
         if X is not None and len(X):
             self._last = X[-1].copy()
 
-    def _seen(self, times: FloatArray, X: FloatArray | None) -> tuple[FloatArray, Recent | None]:
+    def _featured_now(self, times: FloatArray, X: FloatArray | None) -> tuple[FloatArray, Recent | None]:
         """The inputs as the model sees them, and what those after them need."""
         if X is None or self._features is None or self.chosen.variances is None:
             return np.empty((len(times), 0)), None
@@ -209,26 +211,21 @@ class Forecaster:
         """Targets as the model sees them."""
         return (np.log(y) if self.chosen.structure.log else y) - self.chosen.center
 
-    @property
-    def _now(self) -> Moment:
-        return self.model._moment() or Moment(np.nan, 0.0, np.nan)
-
     def forecast(self, times: Any, X: Any = None) -> SeriesForecast:
         """Predict times ahead.
 
         Args:
-            times: (n,) times that are not before the last learned one, or how many rows ahead.
+            times: (n,) times that are not before the last learned one, or how many rows ahead, as far apart as most.
             X: (n, d) inputs at these times, in order; None: those of the last learned row stay.
         """
         if isinstance(times, int):
-            times = self._now.next(times)
+            times = self._seen + self.step * np.arange(1.0, times + 1)
         at = inputs.times(times, len(times), many=True)
         if X is None and self._last is not None:
             X = np.tile(self._last, (len(at), 1))
-        features, _ = self._seen(at, self._checked(X, len(at)))
+        features, _ = self._featured_now(at, self._checked(X, len(at)))
         prediction = self.model.predict_many(features, time=at)
-        now = self._now
-        step = (at - now.seen) / (now.spacing or 1.0)
+        step = (at - self._seen) / self.step
         within = prediction._moved(self.chosen.center, 1.0)
         return SeriesForecast(at, within, self.chosen.structure.log, step, self.spread)
 
@@ -258,8 +255,7 @@ class Forecaster:
         """
         y, times = _series(y, time)
         known = self._checked(X, len(y))
-        spacing = self._now.spacing or 1.0
-        first = max(int((1.0 - PART) * len(y)), LEAST_ROWS)
+        first = max(int((1.0 - PART) * len(y)), LEARNED)
         origins = np.unique(np.linspace(first, len(y) - 1, ORIGINS).astype(int))
         model, learned, found = self.fresh(), 0, np.full((len(origins), steps), np.nan)
         model.spread = Spread(steps)
@@ -268,7 +264,7 @@ class Forecaster:
             model._learn(y[done], times[done], None if known is None else known[done])
             learned = origin
             # Which step a row is: rows may be missing, or not as far apart as most.
-            step = np.round((times[origin:] - times[origin - 1]) / spacing).astype(int)
+            step = np.round((times[origin:] - times[origin - 1]) / self.step).astype(int)
             rows = origin + np.flatnonzero((step >= 1) & (step <= steps) & ~np.isnan(y[origin:]))
             if not rows.size:
                 continue

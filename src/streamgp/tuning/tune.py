@@ -268,8 +268,9 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         )
     if isinstance(model, OnlineGP) and settings.get("time") is not None:
         raise NoEvidenceError(
-            "the evidence here is that of the inputs, without a kernel over time beside them; tune the model without "
-            "time= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
+            "the evidence here is that of the inputs, without a kernel over time beside them; use "
+            "sg.Forecaster(y, time, X), which tunes both together, or tune the model without time= and give it "
+            "afterwards, or let adapt=SNGD() move the hyperparameters"
         )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))

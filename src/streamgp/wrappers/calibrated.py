@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
@@ -20,6 +20,7 @@ from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
+from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper
 
 ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
@@ -206,10 +207,21 @@ class Calibrated(StackableWrapper):
         self._one.mean[:] = raw.mean
         return self._one
 
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        within: Any = self._models[0]
+        if type(within) is Standardize and within._in_one_call:
+            within._take_at_once(X, Y, (self._numbers.records, self._numbers.buffers, self._bounds))
+        else:
+            super()._take_row(X, Y)
+
     def _told(self) -> CalibratedPrediction:
-        lower, upper, variance, noise, *shape = self._bounds.ravel().tolist()
-        raw = self._stackable._told()
-        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, tuple(shape))
+        numbers, raw = self._bounds.ravel().tolist(), self._stackable._told()
+        lower, upper, variance, noise = numbers[:4]
+        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, tuple(numbers[4:]))
+
+    def _quick(self) -> bool:
+        within: Any = self._models[0]
+        return within._quick() if type(within) is Standardize else super()._quick()
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._calibrate(self._within._predict(X, conditions), None)
@@ -236,8 +248,8 @@ class Calibrated(StackableWrapper):
         out = np.empty((self._parts, *mean.shape))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
-        lower, upper, variance, noise, *shape = out
-        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, tuple(shape))
+        lower, upper, variance, noise = out[:4]
+        return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, out[4:])
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         if not self._within.has_variance:  # it is all in the calibration: nothing to draw within

@@ -17,7 +17,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, option, whole
-from streamgp.wrappers import aggregation
+from streamgp.wrappers import aggregation, scaling
 from streamgp.wrappers.aggregation import (
     COUNT,
     ISSUED,
@@ -99,7 +99,7 @@ class Committee(Quick, Composite):
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
         self._reach = 0.0 if reach is None else number("reach", reach, above=0)
-        compile_now(aggregation.combine, aggregation.learn_issued)
+        compile_now(aggregation.combine, aggregation.learn_issued, scaling.to_seats, scaling.from_seats)
 
     # Members come and go.
 

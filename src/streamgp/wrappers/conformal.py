@@ -113,7 +113,10 @@ STATE = {
 LAYOUT = Layout(PLAN, COUNTERS, STATE, {"rates": "rates", "levels": "rungs", "gains": "rungs"})
 
 
-@entry(LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
+CALIBRATE = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, BOOLEAN, CUBE)
+
+
+@entry(*CALIBRATE)
 def calibrate(
     records: Array,
     buffers: Array,

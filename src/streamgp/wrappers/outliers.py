@@ -8,6 +8,10 @@ more while few targets are known. What comes again and again is a new level of t
 Only targets that differ from the one before them count, because a sensor that repeats a number says nothing of its
 range: after a month without rain a shower is no outlier. Streams of fewer than four different targets are not screened.
 All comparisons are between differences of targets, so that neither units nor an offset matter.
+
+Where a model can do without a target, it may doubt sooner (``doubted``): one width beyond the range is enough, because
+a single row that is not learned costs little, and one broken reading among the lags and the learned rows much. The
+third of such targets within a few rows is believed, and so are all of them where they are common.
 """
 
 from __future__ import annotations
@@ -36,6 +40,12 @@ FAR, FEW = 20.0, 600.0
 # So many targets in a row make a new level. A number that is repeated exactly is more likely a fill value: it counts a
 # tenth, and not at all if it is so many widths away that no stream would get there.
 LEVEL, REPEATED, ABSURD = 10.0, 0.1, 1e6
+# The same for doubts, FAR and FEW: at n = 20, 50, 100 and 500 this is about 1 000, 65, 9 and 1.
+DOUBTED, FEW_DOUBTED = 1.0, 200.0
+# Doubted targets that are believed: the third, where what speaks for them fades by this factor with every other target;
+# and any, where more than so many and so large a share were doubted.
+THIRD, FADING = 2.5, 0.95
+SOME, COMMON = 10.0, 0.01
 # A width that rounding could have made, relative to the numbers themselves, is none.
 ROUNDING = 1e-14
 
@@ -63,23 +73,46 @@ def screen(models: Array, starts: Array, states: Array, Y: Array, together: bool
                 Y[t] = np.nan
 
 
-@entry(MATRIX, MATRIX, BOOLEAN)
-def strike_out(state: Array, Y: Array, together: bool) -> None:
-    """Make targets missing that would be refused now: among the first ones they could not be told."""
+@entry(MATRIX, MATRIX)
+def doubt(states: Array, Y: Array) -> None:
+    """Make targets missing, in order, that are more likely broken readings than the first of a new level.
+
+    Args:
+        states: (p, NUMBERS), zeros before the first target.
+        Y: (n, p) targets, NaN where missing; those that are doubted become NaN.
+    """
     for t in range(Y.shape[0]):
-        complete = True
         for j in range(Y.shape[1]):
-            if not np.isnan(Y[t, j]) and reach(state[j], Y[t, j]) > 1.0:
+            if not np.isnan(Y[t, j]) and not believe(states[j], Y[t, j]):
                 Y[t, j] = np.nan
-                complete = False
-        if together and not complete:
-            Y[t] = np.nan
+
+
+@entry(*LANES, CUBE, MATRIX, BOOLEAN)
+def strike_out(models: Array, starts: Array, states: Array, Y: Array, together: bool) -> None:
+    """Make targets missing that would be refused now: among the first ones they could not be told."""
+    for k in range(models.size):
+        state = states[models[k]]
+        for t in range(first_of(starts, k), end_of(starts, k, Y.shape[0])):
+            complete = True
+            for j in range(Y.shape[1]):
+                if not np.isnan(Y[t, j]) and reach(state[j], Y[t, j], FAR, FEW) > 1.0:
+                    Y[t, j] = np.nan
+                    complete = False
+            if together and not complete:
+                Y[t] = np.nan
 
 
 def screened(states: FloatArray, Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
     """Targets, (n, p), NaN in place of those that cannot be observations; the state is that of one model or of all."""
     left = Y.copy()
     screen(*lanes, states if states.ndim == 3 else states[None], left, together)
+    return left
+
+
+def doubted(states: FloatArray, Y: FloatArray) -> FloatArray:
+    """Targets, (n, p), NaN in place of those that are doubted; the states (p, NUMBERS) are of nothing else."""
+    left = Y.copy()
+    doubt(states, left)
     return left
 
 
@@ -94,27 +127,26 @@ def check(state: FloatArray) -> None:
     require("screen", state[..., [ACCEPTED, REFUSED, EVIDENCE]], at_least=0)
 
 
-def without_fill_values(Y: FloatArray, together: bool) -> FloatArray:
+def without_fill_values(Y: FloatArray, together: bool, lanes: Lanes = ALONE) -> FloatArray:
     """Targets, (n, p), NaN in place of those that cannot be observations beside all others, before or after them."""
-    state = np.zeros((Y.shape[1], NUMBERS))
-    left = screened(state, Y, together)
-    strike_out(state, left, together)
+    states = np.zeros((len(lanes.models), Y.shape[1], NUMBERS))
+    left = screened(states, Y, together, lanes)
+    strike_out(*lanes, states, left, together)
     return left
 
 
 @compiled
 def accept(s: Array, y: float) -> bool:
     """Whether y is an observation, in the order of the stream."""
-    beyond = reach(s, y)
+    beyond = reach(s, y, FAR, FEW)
     if beyond <= 1.0:
         s[EVIDENCE] = 0.0
-        if s[ACCEPTED] == 0.0 or y != s[LAST]:
-            keep(s, y)
+        keep(s, y)
         return True
     again = s[EVIDENCE] > 0.0 and y == s[WILD]
     s[EVIDENCE] += REPEATED if again else 1.0
     s[WILD] = y
-    if s[EVIDENCE] > LEVEL - 0.5 * REPEATED and not (again and beyond * allowed(s) > ABSURD):
+    if s[EVIDENCE] > LEVEL - 0.5 * REPEATED and not (again and beyond * allowed(s, FAR, FEW) > ABSURD):
         if not again:
             extend(s, y)
         return True
@@ -123,26 +155,43 @@ def accept(s: Array, y: float) -> bool:
 
 
 @compiled
-def reach(s: Array, y: float) -> float:
+def believe(s: Array, y: float) -> bool:
+    """Whether y is no broken reading, in the order of the stream."""
+    if reach(s, y, DOUBTED, FEW_DOUBTED) <= 1.0:
+        s[EVIDENCE] *= FADING
+        keep(s, y)
+        return True
+    s[EVIDENCE] += 1.0
+    if s[EVIDENCE] > THIRD or s[REFUSED] > SOME + COMMON * s[ACCEPTED]:
+        extend(s, y)
+        return True
+    s[REFUSED] += 1.0
+    return False
+
+
+@compiled
+def reach(s: Array, y: float, far: float, few: float) -> float:
     """How far y lies beyond the range, as a part of how far it may; 0 within, and where there is no range yet."""
     low, high = s[LOWEST + 1], s[HIGHEST + 1]
     width = high - low
     if s[ACCEPTED] < FEWEST or not width > ROUNDING * max(abs(low), abs(high)):
         return 0.0
-    part: float = max(low - y, y - high, 0.0) / (allowed(s) * width)
+    part: float = max(low - y, y - high, 0.0) / (allowed(s, far, few) * width)
     return part
 
 
 @compiled
-def allowed(s: Array) -> float:
+def allowed(s: Array, far: float, few: float) -> float:
     """How many times the width of the range a target may lie beyond it."""
-    few: float = FEW / s[ACCEPTED]
-    return FAR + few * few * few
+    part: float = few / s[ACCEPTED]
+    return far + part * part * part
 
 
 @compiled
 def keep(s: Array, y: float) -> None:
-    """Take y among the accepted targets."""
+    """Take y among the accepted targets, unless it repeats the last one."""
+    if s[ACCEPTED] > 0.0 and y == s[LAST]:
+        return
     for first, sign in ((LOWEST, 1.0), (HIGHEST, -1.0)):
         outermost, next_one = s[first], s[first + 1]
         if s[ACCEPTED] == 0.0 or sign * (y - outermost) < 0.0:
@@ -156,7 +205,7 @@ def keep(s: Array, y: float) -> None:
 @compiled
 def extend(s: Array, y: float) -> None:
     """The stream has reached y: its range, too."""
-    first = LOWEST if y < s[LOWEST + 1] else HIGHEST
-    s[first], s[first + 1] = y, y
+    first, outwards = (LOWEST, -np.inf) if y < s[LOWEST + 1] else (HIGHEST, np.inf)
+    s[first], s[first + 1] = np.nextafter(y, outwards), y  # two different ones, so that the next target replaces none
     s[ACCEPTED] += 1.0
     s[LAST], s[EVIDENCE] = y, 0.0

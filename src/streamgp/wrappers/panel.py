@@ -77,13 +77,11 @@ class Panel(NamedTuple):
         learning: what it takes to learn a row: records, buffers, which rows are whose, inputs, targets, no conditions,
             and room for what the members say of it, (3, members).
         predicting: the same without targets.
-        raw: (3, members) what they say of it, among all others.
     """
 
     run: Any
     learning: tuple[np.ndarray, ...]
     predicting: tuple[np.ndarray, ...]
-    raw: FloatArray
 
 
 class Panels:
@@ -108,14 +106,20 @@ class Panels:
         within = (one for _, member, _ in self._alone for one in member._family())
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one.frozen]
         seats = [seat for alike in kinds.values() for seat in alike]
-        self._places = np.array([seat.place for seat in seats], dtype=np.int64)
+        places = np.array([seat.place for seat in seats], dtype=np.int64)
         self._noting = [wrapper for seat in seats for wrapper in seat.noting]
         self._find_columns(seats, d)
         self._move_units(seats)
         self._panels, first, before = [], 0, 0
+        at: list[np.ndarray] = [np.empty((3, 0), dtype=np.int64)]  # of what members say among all of it
         for alike in kinds.values():
             self._panels.append(self._panel(alike, first, before))
+            at.append(3 * first + np.arange(3 * len(alike)).reshape(3, -1))
             first, before = first + len(alike), before + sum(seat.picked.columns.size for seat in alike)
+        input_units, target_units = self._input_units[..., 0], self._target_units[..., 0]
+        units = self._columns, input_units, self._origins, target_units
+        self._to_seats = *units, self._inputs, self._origin, self._targets
+        self._from_seats = self._told, np.hstack(at), target_units, self._origin, places
 
     def _find_columns(self, seats: list[Seat], d: int) -> None:
         """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
@@ -130,15 +134,11 @@ class Panels:
             size += count
         self._d, self._source = d, np.zeros(size)
         self._remembered = [(self._source[part], wrapper) for part, wrapper in remembered]
-        self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])[:, None]
-        self._origins = np.array(origins, dtype=np.int64)[:, None]
-        # One lane for each number, and one for each member.
-        self._each_input, self._each_member = (
-            Lanes(np.arange(n), np.arange(n + 1)) for n in (len(self._columns), len(seats))
-        )
-        self._inputs, self._standard_inputs = np.empty((2, len(self._columns), 1))
-        self._targets, self._standard_targets, self._origin = np.empty((3, len(seats), 1))
-        self._raw, self._told = np.empty((2, 3, len(seats), 1))
+        self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])
+        self._origins = np.array(origins, dtype=np.int64)
+        # In the units of the members.
+        self._inputs, self._targets = np.empty((len(self._columns), 1)), np.empty((len(seats), 1))
+        self._origin, self._told = np.empty(len(seats)), np.empty(3 * len(seats))
 
     def _move_units(self, seats: list[Seat]) -> None:
         """Lay the units of all members side by side."""
@@ -161,11 +161,11 @@ class Panels:
         )
         for i, seat in enumerate(seats):
             seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
-        seen = self._standard_inputs[before : before + k * (process._d or 0)].reshape(k, -1)
-        targets, out = self._standard_targets[first : first + k], np.empty((3, k))
+        seen = self._inputs[before : before + k * (process._d or 0)].reshape(k, -1)
+        targets, out = self._targets[first : first + k], self._told[3 * first : 3 * (first + k)].reshape(3, k)
         numbers = records, buffers, *Lanes(np.arange(k), np.arange(k + 1)), seen
         learning, predicting = ((*numbers, y, process._no_conditions, out) for y in (targets, targets[:0]))
-        return Panel(process._run, learning, predicting, self._raw[:, first : first + k, 0])
+        return Panel(process._run, learning, predicting)
 
     # Rows.
 
@@ -214,23 +214,14 @@ class Panels:
         self._source[: self._d] = X[0]
         for part, wrapper in self._remembered:
             part[:] = wrapper._remembered(X)
-        self._source.take(self._columns, out=self._inputs, mode="clip")
-        self._source.take(self._origins, out=self._origin, mode="clip")
-        shift, scale = self._input_units
-        scaling.to_standard(*self._each_input, self._inputs, shift, scale, self._standard_inputs)
-        shift, scale = self._target_units
+        scaling.to_seats(self._source, np.nan if Y is None else Y.item(), *self._to_seats)
         if Y is not None:
-            np.subtract(Y, self._origin, out=self._targets)
-            scaling.to_standard(*self._each_member, self._targets, shift, scale, self._standard_targets)
             for wrapper in self._noting:
                 if wrapper._notes_late or not late:
                     wrapper._note(X, Y)
         for panel in self._panels:
             _run(panel, advance=Y is not None)
-        mean, variance, noise = self._raw
-        scaling.from_standard(*self._each_member, mean, variance, noise, shift, scale, self._told)
-        self._told[0] += self._origin
-        said[:, self._places] = self._told[:, :, 0]
+        scaling.from_seats(*self._from_seats, said)
 
 
 def _run(panel: Panel, *, advance: bool) -> None:
@@ -242,7 +233,6 @@ def _run(panel: Panel, *, advance: bool) -> None:
         status, lane, at = panel.run(*given, lane, at + 1, advance)
     if status:
         inputs.refuse(status, at, many=False)
-    panel.raw[:] = given[-1]
 
 
 def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.compiled import compile_now
-from streamgp.contract.conditions import NOISE, WEIGHT, part
+from streamgp.compiled import address_of, compile_now
+from streamgp.contract import inputs
+from streamgp.contract.conditions import NOISE, WEIGHT
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
-from streamgp.contract.stackable import Row, put, take
+from streamgp.contract.stackable import Row
+from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray, switch, whole
-from streamgp.wrappers import outliers, scaling
+from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
@@ -24,6 +24,11 @@ SHARED_UNITS = (
     "in standard units a row's noise is another one for each of its targets, but the outputs share one covariance; use "
     'a model with outputs="separate"'
 )
+
+
+NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
+# The numbers of no calibration, and no room for its bounds.
+NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
 
 
 class Scaling(NamedTuple):
@@ -86,6 +91,11 @@ class Standardize(StackableWrapper, Mapped):
         self._warmup = whole("warmup", warmup, at_least=2)
         self._screens = switch("screen", screen) and self._observes == "numbers"
         compile_now(scaling.to_standard, scaling.from_standard, outliers.screen, outliers.strike_out)
+        within = self._models[0]
+        # Models without a variance and those that adapt take more than one call.
+        self._in_one_call = isinstance(within, OnlineGP) and within._one_step and within.has_variance
+        if self._in_one_call:
+            compile_now(conformal.calibrate, single.take)
 
     # The state.
 
@@ -167,11 +177,9 @@ class Standardize(StackableWrapper, Mapped):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        if (warm := self._warm()).all():
+        if self._warm().all():
             return super()._advance(X, Y, report, conditions)
-        if self._lanes is ALONE:
-            return self._warm_up(X, Y, report, conditions)
-        return self._each(warm, lambda one, at: one._advance(X[at], _some(Y, at), report, _some(conditions, at)))
+        return self._warm_up(X, Y, report, conditions)
 
     def _warm(self) -> np.ndarray:
         """Of which models the warm-up is over."""
@@ -179,35 +187,29 @@ class Standardize(StackableWrapper, Mapped):
         return np.asarray(kept == self._warmup)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        if (warm := self._warm()).all():
-            super()._resolve(X, Y, issued, conditions)
-        elif self._lanes is ALONE:
-            self._advance(X, Y, False, conditions)
-        else:
-            self._each(warm, lambda one, at: one._resolve(X[at], Y[at], issued[at], _some(conditions, at)))
+        warm, counts = self._warm(), self._counts(X)
+        for some, late in ((warm, True), (~warm, False)):
+            if not some.any():
+                continue
+            one, at = self._of(self._lanes.models[some], counts[some]), np.flatnonzero(np.repeat(some, counts))
+            if late:
+                super(Standardize, one)._resolve(X[at], Y[at], issued[at], _some(conditions, at))
+            else:
+                one._advance(X[at], Y[at], False, _some(conditions, at))
 
-    def _each(
-        self, warm: np.ndarray, work: Callable[[Standardize, np.ndarray], Prediction | None]
-    ) -> Prediction | None:
-        """Do the work for some rows at a time: of models whose warm-up is over together, of the others one by one."""
-        rows, counts = np.arange(self._lanes.starts[-1]), np.diff(self._lanes.starts)
-        whose = np.repeat(np.arange(len(counts)), counts)
-        parts, places = [], []
-        if warm.any():
-            lanes = Lanes(self._lanes.models[warm], np.concatenate([[0], np.cumsum(counts[warm])]))
-            places.append(rows[warm[whose]])
-            parts.append(work(self._on(lanes), places[0]))
-        single = self.clone()
-        single._prepare(self._shape)
-        for k in np.flatnonzero(~warm):
-            take(self, self._lanes.models[k], single)
-            places.append(rows[whose == k])
-            parts.append(work(single, places[-1]))
-            put(self, self._lanes.models[k], single)
-        found = [part for part in parts if part is not None]
-        return joined(found)[np.argsort(np.concatenate(places))] if found else None
+    def _counts(self, X: FloatArray) -> np.ndarray:
+        """How many rows each model has."""
+        return np.array([len(X)]) if self._lanes is ALONE else np.diff(self._lanes.starts)
+
+    def _of(self, models: np.ndarray, counts: np.ndarray) -> Standardize:
+        """This one for some of its models, which have so many rows each."""
+        if self._lanes is ALONE:
+            return self
+        return self._on(Lanes(models, np.concatenate([[0], np.cumsum(counts)])))
 
     def _quick(self) -> bool:
+        if self._in_one_call:  # the usual case first
+            return self._shape.d is not None and self._kept.item(0) == self._warmup and self._stackable._quick()
         return self.frozen and super()._quick() and not self._stackable._bounded
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
@@ -220,6 +222,41 @@ class Standardize(StackableWrapper, Mapped):
         scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
         return self._one
 
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        if self._in_one_call:
+            self._take_at_once(X, Y, NOT_CALIBRATED)
+        else:
+            super()._take_row(X, Y)
+
+    def _take_at_once(
+        self, X: FloatArray, Y: FloatArray | None, calibration: tuple[np.ndarray, FloatArray, FloatArray]
+    ) -> None:
+        """Take a row in one compiled call, which nothing interrupts: with the model within and what is around."""
+        model: Any = self._models[0]
+        numbers = model._numbers
+        input_shift, input_scale, target_shift, target_scale = self._unit_arrays
+        status = single.take(
+            address_of(model._run),
+            address_of(conformal.calibrate),
+            *ALONE,
+            X,
+            self._one_target if Y is None else Y,
+            self._largest,
+            self._stacked["screen"] if self._screens else NO_SCREEN,
+            input_shift,
+            input_scale,
+            target_shift,
+            target_scale,
+            numbers.records,
+            numbers.buffers,
+            model._one.out,
+            self._one.out,
+            *calibration,
+            Y is not None,
+        )
+        if status:
+            inputs.refuse(status, 0, many=False)
+
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again
 
@@ -231,53 +268,85 @@ class Standardize(StackableWrapper, Mapped):
     def _warm_up(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
     ) -> Prediction | None:
+        """All models go on to their next renewals, then those that are due are renewed together, and again."""
         predictions: list[Any] = []
-        start = 0
-        while start < len(X):
-            kept, reached = int(self._kept[0]), int(self._kept[0]) + len(X) - start
-            renewal = min(self._warmup, 1 << kept.bit_length())
+        places, models, left = [], self._lanes.models, self._counts(X)
+        first = np.cumsum(left) - left
+        while left.any():
+            kept = self._stacked["kept"][models, 0]
+            cold, reached = kept < self._warmup, kept + left
+            renewal = np.minimum(self._warmup, _power_above(kept))
             # The last renewal within these rows undoes all before it; only predictions need the others.
-            last = self._warmup if reached >= self._warmup else 1 << (reached.bit_length() - 1)
-            unseen = not report and not self.frozen and last > kept
-            renewal = last if unseen else renewal
-            stop = len(X) if self.frozen else min(len(X), start + renewal - kept)
-            x, y, given = X[start:stop], None if Y is None else Y[start:stop], part(conditions, start, stop)
-            if not unseen:
-                predictions.append(super()._advance(x, y, report, given))
-            if not self.frozen:
-                self._rows[kept : kept + len(x)] = x
-                self._kept_targets[kept : kept + len(x)] = np.nan if y is None else y
-                self._kept_conditions[kept : kept + len(x)] = np.nan if given is None else given
-                self._kept[0] += len(x)
-                if self._kept[0] == renewal:
-                    self._renew()
-            start = stop
-        return joined(predictions) if report else None
+            last = np.where(reached >= self._warmup, self._warmup, _power_above(reached) // 2)
+            unseen = cold & (last > kept) & (not report)
+            renewal = np.where(unseen, last, renewal)
+            taken = np.where(cold, np.minimum(left, renewal - kept), left)
+            seen = (taken > 0) & ~unseen
+            if seen.any():
+                one, at = self._of(models[seen], taken[seen]), _ranges(first[seen], taken[seen])
+                predictions.append(super(Standardize, one)._advance(X[at], _some(Y, at), report, _some(conditions, at)))
+                places.append(at)
+            at, to = _ranges(first[cold], taken[cold]), _ranges(kept[cold], taken[cold])
+            whose = np.repeat(models[cold], taken[cold])
+            self._stacked["rows"][whose, to] = X[at]
+            self._stacked["targets"][whose, to] = np.nan if Y is None else Y[at]
+            self._stacked["conditions"][whose, to] = np.nan if conditions is None else conditions[at]
+            self._stacked["kept"][models[cold], 0] += taken[cold]
+            due = cold & (kept + taken == renewal)
+            if due.any():
+                self._renew(np.sort(models[due]))
+            first, left = first + taken, left - taken
+        return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
 
-    def _renew(self) -> None:
-        """Take the units from the rows so far, and learn them anew; at the end of the warm-up let go of them."""
-        n = int(self._kept[0])
-        rows, targets = self._rows[:n], self._kept_targets[:n]
+    def _renew(self, models: np.ndarray) -> None:
+        """Take the units of models from their rows so far, and let them learn these anew, all together."""
+        counts = self._stacked["kept"][models, 0]
+        targets = self._take_units(models, counts)
+        whose, rows = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
+        fresh = self._pristine.clone()
+        fresh._prepare(Shape(self._stacked["rows"].shape[2], targets.shape[1], scalar=False, certain=True))
+        if self._lanes is ALONE:
+            self._within = fresh
+        else:
+            self._stackable._begin_again(models, fresh)
+        # A sequence after the other, of all models that have one.
+        begun = np.cumsum(self._stacked["begins"][whose, rows])
+        turn = begun - np.repeat(begun[np.cumsum(counts) - counts], counts)
+        for k in range(int(turn.max()) + 1):
+            at = turn == k
+            some, how_many = np.unique(whose[at], return_counts=True)
+            one = self._of(some, how_many)
+            if k and self._lanes is ALONE:
+                self._within.reset_memory()
+            elif k:
+                one._stackable._reset_memories()
+            X, conditions = (self._stacked[name][whose[at], rows[at]] for name in ("rows", "conditions"))
+            super(Standardize, one)._advance(X, targets[at], False, conditions)
+        done = models[counts == self._warmup]
+        for name in ("rows", "targets", "conditions", "begins"):
+            self._stacked[name][done] = 0
+
+    def _take_units(self, models: np.ndarray, counts: np.ndarray) -> FloatArray:
+        """Take the units of models from their rows so far; the targets of these without fill values."""
+        whose, at = np.repeat(models, counts), _ranges(np.zeros_like(counts), counts)
+        rows: FloatArray = self._stacked["rows"][whose, at]
+        targets: FloatArray = self._stacked["targets"][whose, at]
+        starts = np.concatenate([[0], np.cumsum(counts)])
         if self._screens:  # fill values among the first targets could not be told when they came
-            targets = outliers.without_fill_values(targets, self._shared)
-            if self.frozen:
-                struck = np.isnan(targets) & ~np.isnan(self._kept_targets)
-                self._screen[:, outliers.REFUSED] += np.count_nonzero(struck, axis=0)
-        units = units_of(rows, targets)
-        if self._observes != "numbers":  # classes and counts stay what they are
-            units.target_shift[:], units.target_scale[:] = 0.0, 1.0
-        for array, values in zip(self._scaling, units, strict=True):
-            array[:] = values
-        self._within = self._pristine.clone()
-        self._within._prepare(Shape(rows.shape[1], targets.shape[1], scalar=False, certain=True))
-        sequences = [0, *np.flatnonzero(self._begins[:n]), n]
-        for start, stop in itertools.pairwise(sequences):
-            self._within.reset_memory()
-            if start < stop:
-                super()._advance(rows[start:stop], targets[start:stop], False, self._kept_conditions[start:stop])
-        if self.frozen:
-            for array in (self._rows, self._kept_targets, self._kept_conditions, self._begins):
-                array[...] = 0
+            known = ~np.isnan(targets)
+            targets = outliers.without_fill_values(targets, self._shared, Lanes(np.arange(len(models)), starts))
+            struck = np.add.reduceat(known & np.isnan(targets), starts[:-1], axis=0, dtype=float)
+            done = counts == self._warmup
+            self._stacked["screen"][models[done], :, outliers.REFUSED] += struck[done]
+        for n in np.unique(counts):  # mostly one number
+            some = counts == n
+            parts = (values[np.repeat(some, counts)].reshape(-1, n, values.shape[1]) for values in (rows, targets))
+            units = units_of(*parts)
+            if self._observes != "numbers":  # classes and counts stay what they are
+                units.target_shift[:], units.target_scale[:] = 0.0, 1.0
+            for name, values in units._asdict().items():
+                self._stacked[name][models[some]] = values
+        return targets
 
     def _check_numbers(self, named: dict[str, np.ndarray]) -> None:
         kept, targets, given = named["kept"], named["targets"], named["conditions"]
@@ -340,12 +409,12 @@ class Standardize(StackableWrapper, Mapped):
 
 
 def units_of(rows: FloatArray, targets: FloatArray) -> Scaling:
-    """The units of a warm-up with these rows, (n, d), and targets, (n, p)."""
-    columns = [[center_and_spread(c[~np.isnan(c)]) for c in values.T] for values in (rows, targets)]
-    (input_shift, input_scale), (target_shift, target_scale) = (
-        np.reshape(found, (-1, 2)).T.copy() for found in columns
-    )
-    return Scaling(input_shift, input_scale, target_shift, target_scale)
+    """The units of warm-ups with these rows, (..., n, d), and targets, (..., n, p); 1 where there is no spread."""
+    found = []
+    for values in (rows, targets):
+        shift, scale = center_and_spread(np.moveaxis(values, -2, -1))
+        found += [shift, np.where(scale > 0.0, scale, 1.0)]
+    return Scaling(*found)
 
 
 def standard(values: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
@@ -358,13 +427,31 @@ def _some(values: FloatArray | None, at: np.ndarray) -> FloatArray | None:
     return None if values is None else values[at]
 
 
-def center_and_spread(column: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation of numbers; 1 stands for a spread that is within their rounding."""
-    if column.size == 0:
-        return 0.0, 1.0
-    largest = float(np.max(np.abs(column))) or 1.0
-    relative = column / largest  # so that squares neither overflow nor vanish
-    if np.ptp(relative) <= column.size * np.finfo(np.float64).eps:
-        return float(column[0]), 1.0
-    spread = largest * float(np.std(relative, ddof=1))
-    return largest * float(np.mean(relative)), spread if spread > 0 else 1.0
+def _power_above(n: np.ndarray) -> np.ndarray:
+    """The least power of 2 above each number, of 0 as well."""
+    return np.asarray(np.left_shift(1, np.frexp(n)[1].astype(np.int64)))
+
+
+def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """first[0] and the counts[0] - 1 numbers after it, then the same from first[1] on, ..."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(first - before, counts) + np.arange(counts.sum())
+
+
+def center_and_spread(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation along the last axis of what is not missing; 0: a spread that is within rounding."""
+    values = np.ascontiguousarray(values)  # so that sums do not depend on what else is summed
+    known = ~np.isnan(values)
+    count, clean = known.sum(axis=-1), np.where(known, values, 0.0)
+    if values.shape[-1] == 0:
+        return np.zeros(count.shape), np.zeros(count.shape)
+    largest = np.abs(clean).max(axis=-1)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    relative = clean / largest[..., None]  # so that squares neither overflow nor vanish
+    mean = relative.sum(axis=-1) / np.maximum(count, 1)
+    around = np.where(known, relative - mean[..., None], 0.0)
+    spread = largest * np.sqrt((around * around).sum(axis=-1) / np.maximum(count - 1, 1))
+    first = np.take_along_axis(clean, known.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    range_ = np.where(known, relative, -np.inf).max(axis=-1) - np.where(known, relative, np.inf).min(axis=-1)
+    alike = range_ <= count * np.finfo(np.float64).eps
+    return np.where(alike, first, largest * mean), np.where(alike, 0.0, spread)

@@ -164,11 +164,16 @@ class StackableWrapper(Stackable, Wrapper):
         twin._within = self._stackable._on(lanes)
         return twin
 
+    def _begin_again(self, models: np.ndarray, fresh: StreamModel) -> None:
+        super()._begin_again(models, fresh)
+        assert isinstance(fresh, Wrapper)
+        self._stackable._begin_again(models, fresh._within)
+
     def _quick(self) -> bool:
         return isinstance(self._models[0], Quick) and self._models[0]._quick()
 
-    def _input(self, x: Any) -> FloatArray:
-        return Quick._input(self, x)
+    def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
+        Quick._take_row(self, X, Y)
 
 
 def joined(predictions: list[Prediction]) -> Prediction:

@@ -1,4 +1,4 @@
-"""Moving a posterior to other hyperparameters: what the data said stays, the prior under it is exchanged.
+"""Moving a posterior to other hyperparameters: what was learned from the data stays, the prior under it is exchanged.
 
 When K = R'R becomes K' = R''R' and the noise of what was learned is multiplied by r, then with P = R R'^-1, S = L L',
 W = P'L and B = W'W + (I - L'L) / r = N N'

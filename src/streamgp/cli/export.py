@@ -1,0 +1,46 @@
+"""``streamgp export``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamgp.cli.errors import reported
+
+
+def export(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model, FILE.sgp.")],
+    c: Annotated[Path | None, typer.Option("--c", metavar="HEADER", help="Write a C99 header that goes on.")] = None,
+    name: Annotated[str, typer.Option(help="What its functions begin with.  [default: the header's name]")] = "",
+    state: Annotated[
+        Path | None, typer.Option(metavar="NUMBERS", help="Take over the state that the C code wrote, as doubles.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the model with that state.")] = None,
+) -> None:
+    """Write a model as one C file that predicts and keeps learning, or take over what that file has learned."""
+    with reported():
+        import numpy as np
+
+        from streamgp.export.c import header, resumed
+        from streamgp.loading import load
+
+        if (c is None) == (state is None) or (state is None) != (save is None):
+            raise ValueError("give --c HEADER to write C, or --state NUMBERS and --save FILE to take over its state")
+        model = load(file)
+        if c is not None:
+            text = header(model, name or re.sub(r"\W", "_", c.stem))
+            c.write_text(text, encoding="utf-8")
+            told = {"header": str(c), "lines": text.count("\n"), "bytes": len(text.encode())}
+        elif state is not None and save is not None:
+            model = resumed(model, np.fromfile(state))
+            model.save(save)
+            told = {"saved": str(save), "rows_seen": model.rows_seen}
+        if ctx.obj["json"]:
+            typer.echo(json.dumps(told))
+        else:
+            typer.echo(", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in told.items()))

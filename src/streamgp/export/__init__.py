@@ -1,0 +1,1 @@
+"""Models that leave Python: one C file that predicts and keeps learning."""

@@ -1,0 +1,359 @@
+"""A model as one C header: its settings as constants, its formulas as they are read, its numbers as it starts.
+
+The pieces in ``pieces/`` are the C of the compiled functions in process/, for one output and a single stationary kernel
+or Fourier features; what is put together depends on the model.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract.checks import LARGEST
+from streamgp.contract.model import StreamModel
+from streamgp.kernels import Matern, RationalQuadratic, SquaredExponential
+from streamgp.linalg.triangular import CANCELED
+from streamgp.loading import from_bytes
+from streamgp.process import budget, growing, observation, posterior
+from streamgp.process import features as feature_kinds
+from streamgp.process.features import Fourier
+from streamgp.process.onlinegp import OnlineGP
+from streamgp.settings import FloatArray
+from streamgp.version import __version__
+from streamgp.wrappers import outliers
+from streamgp.wrappers.scaling import FAR
+from streamgp.wrappers.standardize import Standardize
+
+RADIAL = {
+    0.5: "return GP_VARIANCE * exp(-sqrt(r2));",
+    1.5: "const double a = sqrt(3.0) * sqrt(r2);\n    return GP_VARIANCE * (1.0 + a) * exp(-a);",
+    2.5: "const double a = sqrt(5.0) * sqrt(r2);\n    return GP_VARIANCE * (1.0 + a + a * a / 3.0) * exp(-a);",
+}
+SQUARED_EXPONENTIAL = "return GP_VARIANCE * exp(-0.5 * r2);"
+QUADRATIC = "return GP_VARIANCE * pow(1.0 + r2 / (2.0 * GP_SHAPE), -GP_SHAPE);"
+
+EVICTS = ("PAPER", "KL", "ERROR", "OLDEST", "NEVER")  # as in process/budget.py
+GROWING_COUNTERS = (
+    *("points", "rows_seen", "refreshed"),
+    *("skipped_rows", "unresolved_rows", "negative_residuals", "indistinct_points"),
+)
+FIXED_COUNTERS = ("rows_seen", "skipped_rows", "unresolved_rows")
+
+
+class Kind(NamedTuple):
+    """What a kind of process is made of: the pieces of its C, its counters and the arrays of its state."""
+
+    pieces: tuple[str, ...]
+    counters: tuple[str, ...]
+    arrays: tuple[str, ...]
+
+
+GROWING = Kind(
+    ("growing", "linalg", "solve", "rotation", "covariance", "kernel", "growing_learn"),
+    GROWING_COUNTERS,
+    ("basis", "prior", "inverse_diagonal", "weight_variance", "mu", "factor", "covariance"),
+)
+POINTS = Kind(
+    ("points", "linalg", "covariance", "kernel", "points_features", "fixed_learn"),
+    FIXED_COUNTERS,
+    ("basis", "mu", "factor", "covariance"),
+)
+FOURIER = Kind(
+    ("fourier", "linalg", "covariance", "fourier_features", "fixed_learn"),
+    FIXED_COUNTERS,
+    ("frequencies", "mu", "covariance"),
+)
+INFORMATION = Kind(
+    ("fourier", "linalg", "rotation", "fourier_features", "information_learn"),
+    FIXED_COUNTERS,
+    ("frequencies", "mu", "covariance"),
+)
+
+
+def header(model: StreamModel, name: str) -> str:
+    """Return the C header of a model.
+
+    Args:
+        model: SOGP, KRLST, ISSGPR, RecursiveGP or another OnlineGP of one output with a stationary kernel, also within
+            Standardize after its warm-up; it has seen rows.
+        name: what its functions and types begin with, such as "arm".
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name must be one that C takes: letters, digits and underscores; got {name!r}")
+    process, units = _parts(model)
+    kind = _kind(process)
+    numbers = state(model)
+    about = {
+        "NAME": name,
+        "WHAT": repr(model).replace("*/", "* /"),
+        "VERSION": __version__,
+        "ROWS": f"{process.rows_seen:,}",
+        "KILOBYTES": f"{_bytes(process, kind) / 1024:,.0f}",
+        "CONSTANTS": "\n".join(_constants(process, units)),
+        "STATE": _exchange(process, kind, len(numbers)),
+        "START": _start(numbers),
+    }
+    about |= _kernel(process) | _fourier(process) | _in_units(process, units)
+    pieces = ["head", *kind.pieces, *(["screen"] if _screens(units) else []), "foot"]
+    text = "".join(files("streamgp.export").joinpath("pieces", f"{piece}.h").read_text("utf-8") for piece in pieces)
+    text = re.sub(r"@([A-Z0-9_]+)@", lambda found: about[found[1]], text)
+    return re.sub(r"\bGP_", f"{name.upper()}_", re.sub(r"\bgp_", f"{name}_", text))
+
+
+def state(model: StreamModel) -> FloatArray:
+    """Return the numbers that the C code begins with, as its state function writes them."""
+    process, units = _parts(model)
+    kind = _kind(process)
+    counters = [float(process._numbers.count(name)) for name in kind.counters]
+    arrays = [_array(process, name).ravel() for name in kind.arrays]
+    screen = units._screen.ravel() if units is not None else np.zeros(outliers.NUMBERS)
+    return np.concatenate([counters, *arrays, screen])
+
+
+def resumed(model: StreamModel, numbers: Any) -> StreamModel:
+    """Return a copy of the model that goes on where the C code stopped.
+
+    Args:
+        model: the model that was exported.
+        numbers: what the C code's state function wrote.
+    """
+    before, values = state(model), np.asarray(numbers, dtype=np.float64)
+    if values.shape != before.shape:
+        raise ValueError(f"the state has {values.size} numbers, this model's {before.size}: is it of another model?")
+    if not np.all(np.isfinite(values)):
+        raise ValueError("the state has numbers that are not finite: it is damaged")
+    copy = model.copy()
+    process, units = _parts(copy)
+    kind, at = _kind(process), 0
+    for name in kind.counters:
+        process._numbers.counters[name] = int(values[at])
+        at += 1
+    for name in kind.arrays:
+        target: FloatArray = getattr(process._state, name)
+        size = _array(process, name).size
+        target[...] = values[at : at + size].reshape(target.shape) if target.size else target
+        at += size
+    if units is not None:
+        units._screen[...] = values[at:].reshape(units._screen.shape)
+    return from_bytes(copy.to_bytes())  # type: ignore[no-any-return]  # what no stream leads to is refused
+
+
+def _parts(model: StreamModel) -> tuple[OnlineGP, Standardize | None]:
+    units = model if isinstance(model, Standardize) else None
+    process = units._models[0] if units is not None else model
+    if not isinstance(process, OnlineGP):
+        raise ValueError(f"only an OnlineGP can become C, also within Standardize; got {type(process).__name__}")
+    if process._d is None or (units is not None and not units.frozen):
+        raise ValueError("the model has to have seen rows, and Standardize those of its warm-up, before it becomes C")
+    return process, units
+
+
+def _kind(process: OnlineGP) -> Kind:
+    parts, kernel, spent = process._features, process._features.kernel, process._budget
+    cannot = {
+        f"{process._p} outputs": process._p != 1,
+        "a memory (depth above 1, a reservoir)": process._memory.width(1) != 1,
+        "a likelihood that is not Gaussian": process._likelihood.kind != observation.GAUSSIAN,
+        "adapt=": process._adapt is not None,
+        "time= and half_life=": process._needs_time,
+        "forgetting by injection": process._forgetting.injects,
+        "estimate_power=True": process._estimate_power,
+        "noise=0": process._least_squares,
+        'removal="discard"': process._keeps_rows,
+        "batch= above 1": process._batch > 1,
+        "a mean= that is a function": callable(process._mean),
+        "Linear features": parts.kind == feature_kinds.LINEAR,
+        "a kernel other than SquaredExponential, Matern and RationalQuadratic without factors": kernel is not None
+        and not (isinstance(kernel, SquaredExponential | Matern | RationalQuadratic) and kernel.factors is None),
+        "absorb and evict of other kinds": spent.removal == budget.DISCARD,
+    }
+    for what, asked in cannot.items():
+        if asked:
+            raise ValueError(f"C code is not written for {what}; this model has it")
+    if isinstance(parts, Fourier):
+        return INFORMATION if process._factored else FOURIER
+    if parts.kind == feature_kinds.DICTIONARY:
+        return GROWING
+    if process._factored:
+        raise ValueError('C code is not written for given basis points with form="cholesky"; use form="covariance"')
+    return POINTS
+
+
+def _array(process: OnlineGP, name: str) -> FloatArray:
+    """An array of the state as the C code has it."""
+    array: FloatArray = getattr(process._state, name)
+    if name == "weight_variance" and array.size == 0:
+        return np.zeros(len(process._state.prior))
+    return array[0] if name in ("covariance", "weight_variance") else array
+
+
+def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
+    parts, spent, forgetting = process._features, process._budget, process._forgetting
+    assert process._d is not None
+    growing_basis = parts.kind == feature_kinds.DICTIONARY
+    jitter = float(process._numbers.plan["jitter"][0])
+    whole: dict[str, Any] = {"INPUTS": process._d, "ROOM": len(process._state.mu), "NUMBERS": None}
+    real: dict[str, float] = {"NOISE": float(process._state.noise[0]), "VARIANCE": _variance(process), "JITTER": jitter}
+    real |= {"GAIN_ROUNDING": posterior.ROUNDING, "COVARIANCE_NOISE": posterior.COVARIANCE_NOISE}
+    if growing_basis:
+        stays = spent.evict == budget.NEVER
+        whole |= {"CAPACITY": spent.capacity, "EVICT": f"GP_{EVICTS[spent.evict]}"}
+        whole |= {"DTC": int(spent.absorb == budget.DTC), "MARGINAL": int(spent.removal == budget.MARGINAL)}
+        whole |= {"SCORED": int(process._state.weight_variance.size > 0)}
+        real |= {"NOVELTY": spent.novelty, "KEPT": forgetting.covariance_scale, "FRESH": forgetting.covariance_fresh}
+        real |= {"MEAN_KEPT": forgetting.mean_scale, "FLOOR_BY_NOISE": budget.FLOOR_BY_NOISE}
+        real |= {"LOWEST_FLOOR": budget.LOWEST_STAYING if stays else budget.LOWEST_FLOOR}
+        real |= {"HIGHEST_FLOOR": budget.HIGHEST_FLOOR, "ROUNDING": growing.ROUNDING, "NEGATIVE": growing.NEGATIVE}
+        real |= {"CANCELLED": growing.CANCELLED, "UNRESOLVED": posterior.UNRESOLVED}
+    if isinstance(parts, Fourier):
+        whole |= {"FREQUENCIES": len(process._state.frequencies)}
+        real |= {"CANCELED": CANCELED, "INFORMATION_NOISE": posterior.INFORMATION_NOISE}
+    if isinstance(parts.kernel, RationalQuadratic):
+        real["SHAPE"] = float(process.hyperparameters["shape"])
+    if process._mean is not None:
+        real["MEAN"] = float(process._mean)  # type: ignore[arg-type]
+    if units is None:
+        real["LARGEST"] = LARGEST
+    else:
+        real |= {"FAR": FAR, "TARGET_SHIFT": units.scaling.target_shift[0]}
+        real["TARGET_SCALE"] = units.scaling.target_scale[0]
+    whole["NUMBERS"] = len(state(process if units is None else units))
+    lines = [f"#define GP_{name} {value}" for name, value in whole.items()]
+    lines += [f"#define GP_{name} {_number(value)}{_told(value)}" for name, value in real.items()]
+    if parts.kernel is not None:
+        scales = np.resize(np.atleast_1d(process.hyperparameters["lengthscale"]), process._d)
+        weights = ", ".join(_number(1.0 / (scale * scale)) for scale in scales)
+        lines.append(f"static const double gp_weight[GP_INPUTS] = {{{weights}}}; /* 1 / lengthscale^2 */")
+    if units is not None:
+        for name in ("input_shift", "input_scale"):
+            values = ", ".join(map(_number, getattr(units.scaling, name)))
+            lines.append(f"static const double gp_{name}[GP_INPUTS] = {{{values}}};")
+    return lines
+
+
+def _variance(process: OnlineGP) -> float:
+    return float(process.hyperparameters["variance"])
+
+
+def _kernel(process: OnlineGP) -> dict[str, str]:
+    kernel = process._features.kernel
+    if kernel is None:
+        return {}
+    if isinstance(kernel, Matern):
+        radial = RADIAL[kernel.order]
+    else:
+        radial = QUADRATIC if isinstance(kernel, RationalQuadratic) else SQUARED_EXPONENTIAL
+    return {"KERNEL": type(kernel).__name__, "RADIAL": radial}
+
+
+def _fourier(process: OnlineGP) -> dict[str, str]:
+    parts = process._features
+    if not isinstance(parts, Fourier):
+        return {}
+    how = "R of the information form, upper triangle" if process._factored else "S, lower triangle"
+    return {"FEATURES": str(len(process._state.mu)), "COVARIANCE": how}
+
+
+def _screens(units: Standardize | None) -> bool:
+    return units is not None and units._screens
+
+
+def _in_units(process: OnlineGP, units: Standardize | None) -> dict[str, str]:
+    """How rows, targets and predictions look in the model's units and in the user's."""
+    above = "GP_MEAN + mean" if process._mean is not None else "mean"
+    if units is None:
+        return {
+            "TOO_LARGE": " || fabs(x[j]) > GP_LARGEST",
+            "Y_TOO_LARGE": " || fabs(y) > GP_LARGEST",
+            "SEEN": "x[j]",
+            "MEAN": above,
+            "TARGET2": "",
+            "TARGET": "y - GP_MEAN" if process._mean is not None else "y",
+            "SCREENED": "",
+        }
+    standard = "fmin(fmax((y - GP_TARGET_SHIFT) / GP_TARGET_SCALE, -GP_FAR), GP_FAR)"
+    return {
+        "TOO_LARGE": "",
+        "Y_TOO_LARGE": "",
+        "SEEN": "fmin(fmax((x[j] - gp_input_shift[j]) / gp_input_scale[j], -GP_FAR), GP_FAR)",
+        "MEAN": f"GP_TARGET_SHIFT + GP_TARGET_SCALE * ({above})",
+        "TARGET2": "GP_TARGET_SCALE * GP_TARGET_SCALE * ",
+        "TARGET": f"{standard} - GP_MEAN" if process._mean is not None else standard,
+        "SCREENED": " || !gp_is_target(m->screen, y)" if units._screens else "",
+    }
+
+
+def _exchange(process: OnlineGP, kind: Kind, count: int) -> str:
+    """The functions that write the state into numbers and read it again."""
+    write, read, at = [], [], 0
+    for name in kind.counters:
+        write.append(f"    numbers[{at}] = (double)m->{name};")
+        read.append(f"    m->{name} = (size_t)numbers[{at}];")
+        at += 1
+    fields = [(name, _array(process, name)) for name in kind.arrays] + [("screen", np.zeros(outliers.NUMBERS))]
+    for name, array in fields:
+        if array.ndim == 2 and name != "mu":
+            write.append(f"    gp_copy(&m->{name}[0][0], {array.size}, numbers + {at});")
+            read.append(f"    gp_copy(numbers + {at}, {array.size}, &m->{name}[0][0]);")
+        else:
+            write.append(f"    gp_copy(m->{name}, {array.size}, numbers + {at});")
+            read.append(f"    gp_copy(numbers + {at}, {array.size}, m->{name});")
+        at += array.size
+    assert at == count
+    return "\n".join(
+        [
+            "static inline void gp_copy(const double *from, size_t n, double *to)",
+            "{",
+            "    for (size_t i = 0; i < n; i++) {",
+            "        to[i] = from[i];",
+            "    }",
+            "}",
+            "",
+            "static inline void gp_state(const gp_model *m, double *numbers)",
+            "{",
+            *write,
+            "}",
+            "",
+            "static inline void gp_resume(gp_model *m, const double *numbers)",
+            "{",
+            *read,
+            "}",
+        ]
+    )
+
+
+def _start(numbers: FloatArray) -> str:
+    rows = [", ".join(map(_number, numbers[i : i + 8])) for i in range(0, len(numbers), 8)]
+    return "\n".join(
+        [
+            "static const double gp_learned[GP_NUMBERS] = {",
+            *(f"    {row}," for row in rows),
+            "};",
+            "",
+            "static inline void gp_start(gp_model *m)",
+            "{",
+            "    gp_resume(m, gp_learned);",
+            "}",
+        ]
+    )
+
+
+def _number(value: float) -> str:
+    """A double to the last bit, in a form that C99 reads; short where that is exact."""
+    short = f"{value:.15g}"
+    if float(short) != value:
+        return float(value).hex()
+    return short if any(c in short for c in ".en") else f"{short}.0" if abs(value) >= 1 or value == 0 else short
+
+
+def _told(value: float) -> str:
+    return f" /* {value:.6g} */" if "0x" in _number(value) else ""
+
+
+def _bytes(process: OnlineGP, kind: Kind) -> int:
+    room = len(process._state.mu)
+    work = 10 * room if kind is GROWING else 3 * room
+    return 8 * (sum(_array(process, name).size for name in kind.arrays) + work + len(kind.counters))
