@@ -67,6 +67,8 @@ class Prediction(Generic[Values]):
         ticket: Any = None,
         surprise: Any = None,
         alarm: Any = None,
+        mean_gradient: Any = None,
+        variance_gradient: Any = None,
     ) -> None:
         # Each slot by its own setter, in half the time: what a frozen dataclass would do looks every name up.
         set_mean(self, mean)
@@ -75,6 +77,8 @@ class Prediction(Generic[Values]):
         set_ticket(self, ticket)
         set_surprise(self, surprise)
         set_alarm(self, alarm)
+        set_mean_gradient(self, mean_gradient)
+        set_variance_gradient(self, variance_gradient)
 
     @property
     def std(self) -> Values:
@@ -187,8 +191,8 @@ def _setters(kind: type, names: str) -> list[Callable[[Any, Any], None]]:
     return [getattr(kind, name).__set__ for name in names.split()]
 
 
-set_mean, set_variance, set_noise, set_ticket, set_surprise, set_alarm = _setters(
-    Prediction, "mean variance noise ticket surprise alarm"
+set_mean, set_variance, set_noise, set_ticket, set_surprise, set_alarm, set_mean_gradient, set_variance_gradient = (
+    _setters(Prediction, "mean variance noise ticket surprise alarm mean_gradient variance_gradient")
 )
 
 
@@ -233,6 +237,8 @@ class CalibratedPrediction(Prediction[Values]):
         ticket: Any = None,
         surprise: Any = None,
         alarm: Any = None,
+        mean_gradient: Any = None,
+        variance_gradient: Any = None,
     ) -> None:
         set_mean(self, mean)
         set_variance(self, variance)
@@ -240,6 +246,8 @@ class CalibratedPrediction(Prediction[Values]):
         set_ticket(self, ticket)
         set_surprise(self, surprise)
         set_alarm(self, alarm)
+        set_mean_gradient(self, mean_gradient)
+        set_variance_gradient(self, variance_gradient)
         set_lower(self, lower)
         set_upper(self, upper)
         set_level(self, level)
