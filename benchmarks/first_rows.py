@@ -77,7 +77,7 @@ def shares(rows: Callable[[str], Iterator[Rows]], names: tuple[str, ...]) -> dic
 
 def measure() -> dict[str, Any]:
     return {
-        "environment": environment(),
+        **environment(),
         "level": LEVEL,
         "groups": {
             "chosen on, 9 streams": shares(pieces, CHOSEN_ON),

@@ -140,7 +140,7 @@ def test_the_cost_of_auto_is_that_of_the_sizes_its_budget_pays_for(monkeypatch):
 
 
 def test_rows_that_make_a_stream_too_large_are_refused_and_nothing_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost, "MEMORY", 2_000_000)
+    monkeypatch.setattr(cost, "MEMORY", 4_000_000)
     with in_process(tmp_path) as client:
         path = created(client)
         wide = [{f"x{i}": float(i * k) for i in range(200)} | {"y": float(k)} for k in range(3)]

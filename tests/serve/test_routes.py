@@ -81,7 +81,7 @@ def test_rows_are_answered_as_the_library_predicts_them_however_they_are_cut(cli
     for found, (row, mean, lower) in zip(answered, expected, strict=True):
         assert found["row"] == row
         if np.isfinite(mean):
-            assert (found["mean"], found["lower"]) == (mean, lower)
+            assert (found["mean"], found["lower"]) == (mean, lower if np.isfinite(lower) else None)
         else:
             assert found["mean"] is found["lower"] is found["std"] is None
 
@@ -176,7 +176,7 @@ def test_a_target_must_be_named_at_first_and_may_be_null(client):
     answer = client.post(f"{path}/rows", json=[{"x": 1, "y": None}, {"x": 2, "y": None}])
     assert answer.json()["seen"] == 2
     client.post(f"{path}/rows", json=rows(5))
-    assert client.get(path).json()["scores"]["rows"] >= 4
+    assert client.get(path).json()["scores"]["rows"] >= 3  # the first have no scale
 
 
 def test_columns_are_recognized_on_the_first_rows_together_not_on_the_first_alone(client):

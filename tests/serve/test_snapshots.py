@@ -112,7 +112,7 @@ def test_a_run_with_a_ticket_column_goes_on_with_it(client, tmp_path):
     path = "/v1/streams/ticketed/rows"
     assert len(client.post(path, json=[{"id": "new", "x": 3.0, "y": None}]).json()["rows"]) == 1
     assert client.post(path, json=[{"id": "new", "y": 0.9}]).json()["rows"] == []
-    assert client.get("/v1/streams/ticketed").json()["scores"]["rows"] == 61
+    assert client.get("/v1/streams/ticketed").json()["scores"]["rows"] == 59  # the first two rows have no scale
 
 
 def test_a_snapshot_may_be_longer_than_other_bodies(tmp_path):

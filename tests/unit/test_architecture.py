@@ -10,7 +10,7 @@ FLOORS = (
     {"cli"},
     {"serve"},
     {"job"},
-    {"api", "deep", "adapters", "spark"},
+    {"api", "deep", "adapters", "export", "spark"},
     {"auto"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},
