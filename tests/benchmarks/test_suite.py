@@ -128,7 +128,8 @@ def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
 def test_the_other_parts_run():
     assert one_row.measure("KLMS", 2, 5)["learn_one"]["blocks"] == 5
     assert one_row.measure_auto("Auto", 30, 2)["calls"]["median"] > 0
-    assert one_row.building(30)["all"] > one_row.building(30)["building and tuning"] > 0
+    built = one_row.building(30)
+    assert built["all"] > built["building and tuning"] > 0
     assert one_row.waiting(5, 0.0, True)["longest"] > 0
     assert set(where_time_goes.measure(10, 2)) == {
         f"{name}: {step}" for name in contestants.MODELS for step in ("predict_many", "track")

@@ -179,7 +179,7 @@ def test_a_terminal_shows_what_the_run_is_doing(tmp_path):
     os.close(terminal)
     assert running.wait(timeout=60) == 0
     text = shown.decode()
-    for sentence in ("reading the first rows", "tuning KRLST on 50 rows", "tuning KRLST on 250 rows", "RMSE, streamgp"):
+    for sentence in ("reading the first rows", "tuning KRLST on 40 rows", "tuning KRLST on 200 rows", "RMSE, streamgp"):
         assert sentence in text
 
 

@@ -385,7 +385,7 @@ class StreamModel(Saved):
         center = max(3 - d, 0)  # so that fourth moments along an axis are right, too, but no weight is negative
         eigenvalues, V = np.linalg.eigh(P)
         steps = (np.sqrt(np.maximum(eigenvalues, 0.0) * (d + center)) * V).T
-        rows = np.concatenate([X, X + steps, X - steps])
+        rows = np.ascontiguousarray(np.concatenate([X, X + steps, X - steps]))
         weights = np.array([center, *[0.5] * (2 * d)])[:, None] / (d + center)
         p = self._predict(rows, None if conditions is None else np.repeat(conditions, len(rows), axis=0))
         mean = (weights * p.mean).sum(axis=0)

@@ -85,6 +85,7 @@ class Standardize(StackableWrapper, Mapped):
     _begins: np.ndarray  # 1 where a new sequence begins with the row
     _kept: np.ndarray  # how many rows have been kept
     _screen: FloatArray  # of the targets of each output, as outliers.screen() takes it
+    _known_scale: FloatArray  # 1 where two targets of an output had differed when the units were taken
 
     def __init__(self, model: StreamModel, *, warmup: int = 100, screen: bool = True) -> None:
         self._wrap(model)
@@ -114,6 +115,7 @@ class Standardize(StackableWrapper, Mapped):
             "begins": np.zeros((1, n), dtype=np.int64),
             "kept": np.zeros((1, 1), dtype=np.int64),
             "screen": np.zeros((1, p, outliers.NUMBERS)),
+            "scaled": np.zeros((1, p)),
         }
         if self._d is not None:  # rows have come, but no target
             fresh |= {name: self._stacked[name] for name in ("input_shift", "input_scale", "rows", "begins", "kept")}
@@ -131,7 +133,8 @@ class Standardize(StackableWrapper, Mapped):
         self._one, self._one_input, self._one_target = Row.empty(), np.empty((1, arrays[0].shape[1])), np.empty((1, 1))
         first = [array[0] if len(array) else array for array in arrays]
         self._scaling = Scaling(*first[:4])
-        self._rows, self._kept_targets, self._kept_conditions, self._begins, self._kept, self._screen = first[4:]
+        self._rows, self._kept_targets, self._kept_conditions, self._begins, self._kept = first[4:9]
+        self._screen, self._known_scale = first[9:]
 
     def _stacked_arrays(self) -> dict[str, np.ndarray]:
         return self._stacked
@@ -171,9 +174,9 @@ class Standardize(StackableWrapper, Mapped):
         shift, scale = self._stacked["target_shift"], self._stacked["target_scale"]
         result = np.empty((3, *mean.shape))
         scaling.from_standard(*self._lanes, mean, variance, noise, shift, scale, result)
-        if self._observes == "numbers" and not self._warm().all():
+        if self._observes == "numbers" and not (scaled := self._scaled()).all():
             # In no unit nothing can be claimed; NaN, the variance of models that have none, stays.
-            unknown = np.broadcast_to(self._by_row(~self._scaled()), mean.shape)
+            unknown = np.broadcast_to(self._by_row(~scaled), mean.shape)
             result[0] = np.where(unknown, self._by_row(shift[self._lanes.models]), result[0])
             result[1][unknown] += np.inf
             result[2][unknown] *= 0.0
@@ -181,14 +184,8 @@ class Standardize(StackableWrapper, Mapped):
 
     def _scaled(self) -> NDArray[np.bool_]:
         """Whether two targets had differed when units were taken, (models, p); after the warm-up they count as such."""
-        models, kept = self._lanes.models, self._stacked["kept"][self._lanes.models, 0]
-        result = np.ones((len(models), self._stacked["targets"].shape[2]), dtype=bool)
-        for n in np.unique(kept[kept < self._warmup]):  # mostly one number
-            some, seen = kept == n, int(_power_above(n)) // 2  # as at the last renewal
-            targets = self._stacked["targets"][models[some], :seen]
-            clean = self._without_fill_values(targets.reshape(-1, targets.shape[2]), np.full(len(targets), seen))
-            result[some] = center_and_spread(np.moveaxis(clean.reshape(targets.shape), -2, -1))[1] > 0.0
-        return result
+        models = self._lanes.models
+        return np.asarray((self._stacked["scaled"][models] > 0.0) | (self._stacked["kept"][models] == self._warmup))
 
     def _without_fill_values(self, targets: FloatArray, counts: np.ndarray) -> FloatArray:
         """Targets of models, so many of each; among the first ones fill values could not be told when they came."""
@@ -295,6 +292,12 @@ class Standardize(StackableWrapper, Mapped):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
     ) -> Prediction | None:
         """All models go on to their next renewals, then those that are due are renewed together, and again."""
+        if self._lanes is ALONE and len(X) == 1 and not self._is_due():  # a row that is only kept, in fewer steps
+            prediction, at = super()._advance(X, Y, report, conditions), self._kept[0]
+            self._rows[at], self._kept_targets[at] = X[0], np.nan if Y is None else Y[0]
+            self._kept_conditions[at] = np.nan if conditions is None else conditions[0]
+            self._kept[0] += 1
+            return prediction
         predictions: list[Any] = []
         places, models, left = [], self._lanes.models, self._counts(X)
         first = np.cumsum(left) - left
@@ -323,6 +326,11 @@ class Standardize(StackableWrapper, Mapped):
                 self._renew(np.sort(models[due]))
             first, left = first + taken, left - taken
         return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
+
+    def _is_due(self) -> bool:
+        """Whether the units of a single model are renewed after its next row."""
+        kept = int(self._kept[0])
+        return kept + 1 == min(self._warmup, 1 << kept.bit_length())
 
     def _renew(self, models: np.ndarray) -> None:
         """Take the units of models from their rows so far, and let them learn these anew, all together."""
@@ -363,8 +371,10 @@ class Standardize(StackableWrapper, Mapped):
         self._stacked["screen"][models[done], :, outliers.REFUSED] += struck[done]
         for n in np.unique(counts):  # mostly one number
             some = counts == n
-            parts = (values[np.repeat(some, counts)].reshape(-1, n, values.shape[1]) for values in (rows, targets))
-            units = units_of(*parts)
+            shape = np.count_nonzero(some), n
+            X, Y = (values[np.repeat(some, counts)].reshape(*shape, values.shape[1]) for values in (rows, targets))
+            units = units_of(X, Y)
+            self._stacked["scaled"][models[some]] = center_and_spread(np.moveaxis(Y, -2, -1))[1] > 0.0
             if self._observes != "numbers":  # classes and counts stay what they are
                 units.target_shift[:], units.target_scale[:] = 0.0, 1.0
             for name, values in units._asdict().items():
