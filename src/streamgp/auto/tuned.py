@@ -112,7 +112,7 @@ class Tuned(Staged):
         seen = int(self._seen[0])
         self._exchange(seen)
         if seen in self._starts:
-            if self._tune:
+            if self._tunes_on(self._first_rows(seen)):
                 self.doing(f"tuning {type(self._prototype).__name__} on {seen:,} rows")
             self._task, self._jobs = Task.until(self._starts[seen], seen, 0, [()]), ()
             self._exchange(seen)
@@ -129,15 +129,24 @@ class Tuned(Staged):
                 self.chosen = Chosen([type(process).__name__], repr(process), "as requested", {})
 
     def _works(self, task: Task) -> list[Callable[[], Calibrated]]:
-        return [partial(self._aside()._built, self._rows_between(task.begin, task.start))]
+        return [partial(self._aside()._built, self._first_rows(task.start))]
 
-    def _built(self, rows: Rows) -> Calibrated:
-        """A model with hyperparameters of these rows, which has learned them."""
+    def _first_rows(self, stop: int) -> Rows:
+        """The rows up to one."""
+        rows = self._rows_between(0, stop)
         # Made-up lags are enough for a first guess, but not to be built upon.
         if len(rows.Y) - self._made_up >= FEWEST:
             rows.Y[: self._made_up] = np.nan
+        return rows
+
+    def _tunes_on(self, rows: Rows) -> bool:
+        """Whether hyperparameters are found on these rows; there may be too few."""
+        return self._tune and bool(np.count_nonzero(~np.isnan(rows.Y).any(axis=1)) >= FEWEST)
+
+    def _built(self, rows: Rows) -> Calibrated:
+        """A model with hyperparameters of these rows, which has learned them."""
         built = self._prototype.clone()
-        if self._tune and np.count_nonzero(~np.isnan(rows.Y).any(axis=1)) >= FEWEST:
+        if self._tunes_on(rows):
             batch = hyperparameters(built, rows.X, rows.Y)
             built = built if batch is None else with_hyperparameters(built, batch)
         model = self._wrapped(built, len(rows.Y))

@@ -164,7 +164,7 @@ class ReadableRun:
 
     @property
     def _auto(self) -> Auto | None:
-        return staged if isinstance(staged := self._staged, Auto) else None
+        return next((one for one in self.model._family() if isinstance(one, Auto)), None)
 
     @property
     def inner(self) -> StreamModel:
