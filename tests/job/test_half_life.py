@@ -35,6 +35,12 @@ def run(table, **settings):
     return Job(table, "y", inputs=["x"], **({"model": "KRLST", "settings": SETTINGS} | settings)).run()
 
 
+def built_from(pipeline):
+    """Rows from which the model was built that joined at the end of the warm-up, and in whose units it is."""
+    (rows,) = (start for start, due in pipeline._staged._starts.items() if due == 40)
+    return rows
+
+
 def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
     pipeline = run(table).pipeline
     rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
@@ -43,9 +49,7 @@ def test_a_run_with_a_half_life_is_the_model_with_the_times_of_the_rows(table):
         last = last if at == "?" else max(last, dt.datetime.fromisoformat(at).replace(tzinfo=dt.UTC).timestamp())
         times.append(last)
     X, y = np.array([[float(x)] for _, x, _ in rows]), np.array([float(y) for _, _, y in rows])
-    # The model that joins at the end of the warm-up was built some rows before, in the units of the rows so far.
-    (units,) = (start for start, due in pipeline._staged._starts.items() if due == 40)
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=units)
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life=7200.0), warmup=built_from(pipeline))
     model.learn_many(X, y, time=times)
     at = np.linspace(-3, 3, 9)[:, None]
     np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)
@@ -68,7 +72,7 @@ def test_a_run_forgets_as_the_library_does_when_clocks_change(tmp_path, change):
         + "".join(f"{row[0]},{row[1]!r},{row[2]!r}\n" for row in zip(written, x.tolist(), y.tolist(), strict=True))
     )
     pipeline = run(path, out=out).pipeline
-    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=40)
+    model = sg.Standardize(sg.KRLST(lengthscale=[1.0], half_life="2h"), warmup=built_from(pipeline))
     model.learn_many(x[:, None], y, time=times)
     at = np.linspace(-3, 3, 9)[:, None]
     np.testing.assert_allclose(pipeline.model.predict_many(at).mean, model.predict_many(at).mean, rtol=1e-9)

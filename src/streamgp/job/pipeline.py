@@ -162,8 +162,8 @@ class Pipeline(ReadableRun):
         p, measured = prediction.own, prediction.yardsticks
         density, pit = p._ladder.scored(y[:, None] - p.mean)
         columns = p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
-        if np.isinf(p.std).any():  # before a scale is known there is nothing to write or to score
-            columns = tuple(np.where(np.isinf(p.std), np.nan, column) for column in columns)
+        if (unknown := np.isinf(columns[2])).any():  # before a scale is known there is nothing to write or to score
+            columns = tuple(np.where(unknown, np.nan, column) for column in columns)
         mean, lower, upper, std, density, raw_lower, raw_upper, pit = (column[:, 0] for column in (p.mean, *columns))
         p_value = alarm = None
         if judged is not None and self._alarms is not None:
