@@ -62,6 +62,8 @@ def needed(model: str) -> list[Any]:
             *loops,
             *kernels,
             *around,
+            scaling.to_seats,
+            scaling.from_seats,
             spectrum.features_of,
             sngd.finish_interval,
             aggregation.combine,
