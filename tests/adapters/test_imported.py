@@ -34,6 +34,9 @@ def test_what_a_smaller_basis_costs_is_told() -> None:
     with pytest.warns(UserWarning, match=r"20 of 80 rows stay as basis points: .* differ from the exact ones by"):
         model = source.online(capacity=20)
     assert model.size == 20
+    constant = sg.batch.FullGP(sg.SquaredExponential(0.5), noise=0.05).fit(X, np.zeros(80))
+    with pytest.warns(UserWarning, match="differ from the exact ones by 0 of"):
+        constant.online(capacity=20)
     with pytest.raises(ValueError, match="has learned nothing yet"):
         sg.batch.FullGP().online()
     windows = RNG.normal(size=(10, 3, 2))
@@ -227,6 +230,8 @@ def test_a_posterior_at_basis_points_is_taken_over() -> None:
         np.testing.assert_allclose(p.variance, q.variance, atol=1e-8)
     with pytest.raises(ValueError, match="as there are 9 basis points"):
         model.start_from(np.zeros(3), np.eye(3))
+    with pytest.raises(ValueError, match="shares the posterior with the basis points"):
+        sg.RecursiveGP(points, time=sg.Matern(0.5, lengthscale=3.0)).start_from(joint.mean, joint.covariance)
     before = model.to_bytes()
     with pytest.raises(ValueError, match="covariance must lie between 0 and the prior's"):
         model.start_from(joint.mean, 100.0 * np.eye(9))

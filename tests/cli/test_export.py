@@ -42,3 +42,8 @@ def test_what_makes_no_sense_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert "only an OnlineGP can become C" in told.output
     assert not (tmp_path / "f.h").exists()
+    before = (tmp_path / "filter.sgp").read_bytes()
+    told = run(app, ["export", str(tmp_path / "filter.sgp"), "--c", str(tmp_path / "filter.sgp")])
+    assert told.exit_code == 2
+    assert "is the model itself, which the header would overwrite" in told.output
+    assert (tmp_path / "filter.sgp").read_bytes() == before

@@ -67,13 +67,17 @@ def test_one_row_and_many_rows_agree_and_a_number_is_saved() -> None:
 
 
 def test_a_free_run_feeds_targets_with_their_mean() -> None:
-    """The lagged target is a column: what is fed back is the target, mean included."""
-    t = np.arange(120.0)
-    y = 40.0 + np.sin(0.3 * t)
+    """The lagged target is a column: what is fed back is the target, mean included, also the last one that was seen."""
+    y = 40.0 + np.sin(0.3 * np.arange(120.0))
     model = sg.SOGP(lengthscale=1.0, noise=1e-4, capacity=50, mean=40.0)
+    shifted = sg.SOGP(sg.SquaredExponential(1.0), noise=1e-4, capacity=50)
     model.learn_many(y[:-1], y[1:])
-    run = model.simulate(np.full(20, y[-1]), feedback=[0], trajectories=5, seed=1)
-    assert np.all(np.abs(run.mean - 40.0) < 1.5)
+    shifted.learn_many(y[:-1], y[1:] - 40.0)  # its lags are as they are, its targets above the mean
+    assert model._last_row()[1] == pytest.approx(y[-1:], abs=1e-12)
+    first = model.forecast(3, feedback=[0], trajectories=1).mean[0]
+    assert first == pytest.approx(40.0 + shifted.predict_one(y[-1]).mean, abs=1e-9)
+    model._recall(np.array([41.5]))
+    assert model._last_row()[1] == pytest.approx([41.5], abs=1e-12)
 
 
 def test_a_snapshot_names_a_function_and_asks_for_it() -> None:

@@ -31,6 +31,8 @@ def export(
 
         if (c is None) == (state is None) or (state is None) != (save is None):
             raise ValueError("give --c HEADER to write C, or --state NUMBERS and --save FILE to take over its state")
+        if c is not None and c.resolve() == file.resolve():
+            raise ValueError(f"{c} is the model itself, which the header would overwrite; give --c another name")
         model = load(file)
         if c is not None:
             text = header(model, name or re.sub(r"\W", "_", c.stem))

@@ -240,14 +240,17 @@ class CalibratedPrediction(Prediction[Values]):
         mean_gradient: Any = None,
         variance_gradient: Any = None,
     ) -> None:
-        set_mean(self, mean)
-        set_variance(self, variance)
-        set_noise(self, noise)
-        set_ticket(self, ticket)
-        set_surprise(self, surprise)
-        set_alarm(self, alarm)
-        set_mean_gradient(self, mean_gradient)
-        set_variance_gradient(self, variance_gradient)
+        Prediction.__init__(
+            self,
+            mean,
+            variance,
+            noise,
+            ticket=ticket,
+            surprise=surprise,
+            alarm=alarm,
+            mean_gradient=mean_gradient,
+            variance_gradient=variance_gradient,
+        )
         set_lower(self, lower)
         set_upper(self, upper)
         set_level(self, level)

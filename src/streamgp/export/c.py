@@ -152,7 +152,7 @@ def _parts(model: StreamModel) -> tuple[OnlineGP, Standardize | None]:
 
 
 def _kind(process: OnlineGP) -> Kind:
-    parts, kernel, spent = process._features, process._features.kernel, process._budget
+    parts, kernel = process._features, process._features.kernel
     cannot = {
         f"{process._p} outputs": process._p != 1,
         "a memory (depth above 1, a reservoir)": process._memory.width(1) != 1,
@@ -168,7 +168,6 @@ def _kind(process: OnlineGP) -> Kind:
         "Linear features": parts.kind == feature_kinds.LINEAR,
         "a kernel other than SquaredExponential, Matern and RationalQuadratic without factors": kernel is not None
         and not (isinstance(kernel, SquaredExponential | Matern | RationalQuadratic) and kernel.factors is None),
-        "absorb and evict of other kinds": spent.removal == budget.DISCARD,
     }
     for what, asked in cannot.items():
         if asked:
@@ -215,6 +214,9 @@ def _constants(process: OnlineGP, units: Standardize | None) -> list[str]:
         real["SHAPE"] = float(process.hyperparameters["shape"])
     if process._mean is not None:
         real["MEAN"] = float(process._mean)  # type: ignore[arg-type]
+    if _screens(units):
+        names = ("FEWEST", "SCREEN_FAR", "FEW", "LEVEL", "REPEATED", "ABSURD", "SCREEN_ROUNDING")
+        real |= {name: getattr(outliers, name.removeprefix("SCREEN_")) for name in names}
     if units is None:
         real["LARGEST"] = LARGEST
     else:

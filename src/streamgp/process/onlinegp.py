@@ -564,6 +564,15 @@ class OnlineGP(MemoryModel):
         if self._terms:
             self._state.clock[SEEN] = time
 
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        x, above = super()._last_row()
+        prior = self._prior_mean(x[None])
+        return x, above if prior is None else above + prior[0]
+
+    def _recall(self, y: FloatArray) -> None:
+        prior = self._prior_mean(super()._last_row()[0][None])
+        super()._recall(y if prior is None else y - prior[0])
+
     def _recalls_rows(self) -> bool:
         return self._memory.width(1) != 1
 

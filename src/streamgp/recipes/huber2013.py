@@ -104,6 +104,8 @@ class RecursiveGP(OnlineGP):
         """
         points = self._features.points
         assert points is not None
+        if self._terms:
+            raise ValueError("a kernel over time (time=) shares the posterior with the basis points: leave it out")
         m = len(points)
         known, S = np.asarray(mean, dtype=np.float64), real_matrix("covariance", covariance, f"({m}, {m})")
         if known.shape != (m,) or S.shape != (m, m):

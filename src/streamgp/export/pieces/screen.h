@@ -6,14 +6,14 @@ enum { GP_ACCEPTED, GP_LAST, GP_DISMISSED, GP_EVIDENCE, GP_WILD, GP_LOWEST, GP_H
 
 static inline double gp_allowed(const double *s)
 {
-    const double few = 600.0 / s[GP_ACCEPTED];
-    return 20.0 + few * few * few;
+    const double few = GP_FEW / s[GP_ACCEPTED];
+    return GP_SCREEN_FAR + few * few * few;
 }
 
 static inline double gp_reach(const double *s, double y)
 {
     const double low = s[GP_LOWEST + 1], high = s[GP_HIGHEST + 1], width = high - low;
-    if (s[GP_ACCEPTED] < 8.0 || !(width > 1e-14 * fmax(fabs(low), fabs(high)))) {
+    if (s[GP_ACCEPTED] < GP_FEWEST || !(width > GP_SCREEN_ROUNDING * fmax(fabs(low), fabs(high)))) {
         return 0.0;
     }
     return fmax(fmax(low - y, y - high), 0.0) / (gp_allowed(s) * width);
@@ -46,9 +46,9 @@ static inline int gp_is_target(double *s, double y)
         return 1;
     }
     const int again = s[GP_EVIDENCE] > 0.0 && y == s[GP_WILD];
-    s[GP_EVIDENCE] += again ? 0.1 : 1.0;
+    s[GP_EVIDENCE] += again ? GP_REPEATED : 1.0;
     s[GP_WILD] = y;
-    if (s[GP_EVIDENCE] > 10.0 - 0.05 && !(again && beyond * gp_allowed(s) > 1e6)) {
+    if (s[GP_EVIDENCE] > GP_LEVEL - 0.5 * GP_REPEATED && !(again && beyond * gp_allowed(s) > GP_ABSURD)) {
         if (!again) { /* the stream has reached y: its range, too */
             const int first = y < s[GP_LOWEST + 1] ? GP_LOWEST : GP_HIGHEST;
             s[first] = s[first + 1] = y;
