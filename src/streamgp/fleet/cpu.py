@@ -85,8 +85,8 @@ class CpuEngine:
 
     # Late targets, at most one row of each model in a call.
 
-    def held_width(self) -> int:
-        """How many numbers are held of a row that waits for its target."""
+    def kept_width(self) -> int:
+        """How many numbers are kept of a row that waits for its target."""
         d, p = self._model._shape.d or 0, self._model._shape.p or 1
         return d + self._model._issued_width(p) + sum(math.prod(array.shape[1:]) for array in self._memories())
 
@@ -94,24 +94,24 @@ class CpuEngine:
         """Predict rows and advance memories by them; also what it takes to learn each row later, (n, numbers)."""
         model = self._on(rows)
         prediction, issued = model._issue(rows.X)
-        held = np.hstack([rows.X, issued, self._memory(rows.models)])
+        kept = np.hstack([rows.X, issued, self._memory(rows.models)])
         model._remember(rows.X)
-        return prediction, held
+        return prediction, kept
 
-    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         """Learn rows whose targets came late, at their inputs and memories as they were when they were issued.
 
         Args:
-            rows: of which only models, Y and conditions count; the inputs are among what is held.
-            held: what issue() returned.
+            rows: of which only models, Y and conditions count; the inputs are among what is kept.
+            kept: what issue() returned.
             newest: whether the row is the last that its model has seen: it then goes on from there.
             unchanged: whether its model has not changed since, so that it would issue the same now.
         """
         d, present = self._model._shape.d or 0, self._memory(rows.models)
-        issued = held[:, d : held.shape[1] - present.shape[1]]
-        self._put_memory(rows.models, held[:, held.shape[1] - present.shape[1] :])
+        issued = kept[:, d : kept.shape[1] - present.shape[1]]
+        self._put_memory(rows.models, kept[:, kept.shape[1] - present.shape[1] :])
         assert rows.Y is not None
-        rows = rows._replace(X=np.ascontiguousarray(held[:, :d]), Y=self._on(rows)._screened(rows.Y))
+        rows = rows._replace(X=np.ascontiguousarray(kept[:, :d]), Y=self._on(rows)._screened(rows.Y))
         for late in (False, True):
             some = np.flatnonzero(unchanged != late)
             if len(some):

@@ -214,7 +214,7 @@ class CudaEngine:
         assert isinstance(self._memory, MemoryThere)
         return self._memory.pinned(rows, number)
 
-    def held_width(self) -> int:
+    def kept_width(self) -> int:
         return self._exchange.shape.width
 
     def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
@@ -222,8 +222,8 @@ class CudaEngine:
         assert prediction is not None
         return prediction, rows.X.copy()
 
-    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
-        self._learn(rows._replace(X=np.ascontiguousarray(held)), LEARNED, False)
+    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        self._learn(rows._replace(X=np.ascontiguousarray(kept)), LEARNED, False)
 
     def _prediction(self, rows: Rows, out: np.ndarray) -> Prediction:
         mean, variance = out[0][:, None], out[1][:, None]

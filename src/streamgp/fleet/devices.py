@@ -47,13 +47,13 @@ class Engine(Protocol):
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows that would each come next; nothing changes."""
 
-    def held_width(self) -> int:
-        """How many numbers are held of a row that waits for its target."""
+    def kept_width(self) -> int:
+        """How many numbers are kept of a row that waits for its target."""
 
     def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
         """Predict at most one row of each model and advance memories; also what it takes to learn it later."""
 
-    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         """Learn at most one row of each model as it was issued; see CpuEngine."""
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:

@@ -53,21 +53,21 @@ class EachEngine:
     def predict(self, rows: Rows) -> Prediction:
         return joined(self._run(rows, lambda model, own: model._predict(own.X, _times_ahead(model, own))))
 
-    def held_width(self) -> int:
+    def kept_width(self) -> int:
         return issued_width(self._model)
 
     def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
-        predictions, held = zip(*self._run(rows, lambda model, own: issued(model, own.X)), strict=True)
-        return joined(list(predictions)), np.stack(held)
+        predictions, kept = zip(*self._run(rows, lambda model, own: issued(model, own.X)), strict=True)
+        return joined(list(predictions)), np.stack(kept)
 
-    def resolve(self, rows: Rows, held: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
         rows = self._checked(rows)
         places = {int(i): j for j, i in enumerate(rows.models)}
 
         def learn(model: StreamModel, own: Rows) -> None:
             assert own.Y is not None
             j, Y = places[int(own.models[0])], model._screened(own.Y)
-            learn_issued(model, held[j], Y, own.conditions, last=bool(newest[j]), unchanged=bool(unchanged[j]))
+            learn_issued(model, kept[j], Y, own.conditions, last=bool(newest[j]), unchanged=bool(unchanged[j]))
 
         self._run(rows, learn)
 
@@ -124,9 +124,9 @@ class EachEngine:
         return len(self._models)
 
     def take(self, i: int, model: StreamModel) -> None:
-        held = self._models[i]
-        if held is not None:
-            _, arrays, structure = held._knowledge()
+        model_i = self._models[i]
+        if model_i is not None:
+            _, arrays, structure = model_i._knowledge()
             model._rebuild(structure)
             model._restore(arrays)
 
@@ -189,9 +189,9 @@ def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
     """The conditions of rows as the model takes them, or why it does not."""
     assert rows.conditions is not None
     noise, time = rows.conditions[:, NOISE:], rows.conditions[:, TIME]
-    given = {name: None if np.isnan(said).all() else said for name, said in (("noise", noise), ("time", time))}
+    given = {name: None if np.isnan(values).all() else values for name, values in (("noise", noise), ("time", time))}
     taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
-    return rows.conditions if taken is None else taken  # nothing is said of these rows
+    return rows.conditions if taken is None else taken  # these rows have none
 
 
 def _times_ahead(model: StreamModel, rows: Rows) -> FloatArray | None:

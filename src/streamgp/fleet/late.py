@@ -62,7 +62,7 @@ class Waiting:
         found: np.ndarray = self._models[places]
         return found
 
-    def held(self, places: np.ndarray) -> FloatArray:
+    def kept(self, places: np.ndarray) -> FloatArray:
         """The rows in these places."""
         found: FloatArray = self._waiting.rows[places]
         return found

@@ -9,6 +9,7 @@ that is best for all: a mean of different kinds of models would be none of them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,6 +37,31 @@ def candidates(model: StreamModel, d: int) -> dict[str, FloatArray]:
     if "noise" in names:
         found["noise"] = grid[:, names.index("noise")][:, None] * found.get("variance", 1.0)
     return found
+
+
+def tuned(
+    tried: dict[str, FloatArray],
+    X: FloatArray,
+    Y: FloatArray,
+    models: int,
+    score: Callable[[FloatArray, FloatArray, dict[str, FloatArray]], FloatArray],
+) -> tuple[Prior, dict[str, FloatArray]]:
+    """The prior of all models, learned from at most so many of them, and the hyperparameters of each model.
+
+    Args:
+        tried: the candidates.
+        X: (rows, size, d) first rows of all models.
+        Y: (rows, size) their targets.
+        models: most of them from which the prior is learned.
+        score: the log densities (models, candidates) of rows under candidates.
+    """
+    size = X.shape[1]
+    some = np.unique(np.linspace(0, size - 1, min(size, models)).astype(int))
+    found, shares = learned(tried, score(X[:, some], Y[:, some], tried))
+    if len(some) < size:  # the others are asked about what is not rare only
+        found = found.among(found.shares >= LEAST_SHARE)
+        _, shares = learned(found.candidates, score(X, Y, found.candidates), found)
+    return found, found.average(shares)
 
 
 def learned(tried: dict[str, FloatArray], scores: FloatArray, before: Prior | None = None) -> tuple[Prior, FloatArray]:
