@@ -99,7 +99,7 @@ def test_blas_has_one_thread_unless_it_is_asked_for_more(monkeypatch, asked, use
     assert done.stdout.splitlines()[-1] == used, done.stderr
 
 
-@pytest.mark.parametrize("name", ["docs/command-line.md", "README.md"])
+@pytest.mark.parametrize("name", ["docs/command-line.md", "docs/models/index.md"])
 def test_the_pages_show_what_the_command_line_says(name):
     page = (ROOT / name).read_text()
     assert "<!-- end -->" in page
@@ -152,8 +152,8 @@ def test_models_are_listed_for_people_and_machines(monkeypatch):
     }
 
 
-def test_the_readme_has_the_table_of_models():
-    assert f"<!-- models -->\n{table()}\n" in (ROOT / "README.md").read_text()
+def test_the_page_of_models_has_the_table_of_models():
+    assert f"<!-- models -->\n{table()}\n" in (ROOT / "docs" / "models" / "index.md").read_text()
 
 
 # Citations

@@ -62,11 +62,21 @@ def test_the_site_is_built_without_a_warning(site):
 
 
 @pytest.mark.more
+def test_every_page_has_a_markdown_twin_that_the_list_for_machines_names(site):
+    listed = re.findall(r"\]\(([\w/-]+\.md)\)", (site / "llms.txt").read_text())
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert sorted(listed) == sorted(pages | {"CHANGELOG.md"})
+    for name in pages:
+        assert (site / name).read_text() == (DOCS / name).read_text()
+        assert (site / name).with_suffix(".html").exists()
+
+
+@pytest.mark.more
 @pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 def test_search_works_from_the_disk_and_no_page_asks_the_network(site, tmp_path):
     browser = Browser(tmp_path)
     try:
-        for page in ("tutorials/robot-arm.html", "reference/models.html", "index.html"):
+        for page in ("tutorials/robot-arm.html", "reference/sparse.html", "index.html"):
             browser.open(site / page, 1300)
         box = "document.querySelector('input[name=query]')"
         x, y = (browser.value(f"{box}.getBoundingClientRect().{side}") + 12 for side in ("x", "y"))
