@@ -19,9 +19,9 @@ import floor
 import footprint
 import must_show
 import one_row
+import other_libraries
 import record
 import render
-import rivals
 import rows_seen
 import start_up
 import tables
@@ -117,7 +117,7 @@ def test_the_quick_run_claims_the_same(monkeypatch, capsys):
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
-    assert set(contestants.MODELS) | set(rivals.installed()) <= set(cell)
+    assert set(contestants.MODELS) | set(other_libraries.installed()) <= set(cell)
     for name in contestants.MODELS:
         assert cell[name]["median"] > 0
         expected = {"NumPy"} if name == "KLMS" else {"called", "compiled", "NumPy"}
