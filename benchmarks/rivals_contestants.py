@@ -228,7 +228,7 @@ def by_svgp(data: Stream, change: bool, inducing: int, first: int, first_steps: 
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     X, y, previous = table(data, change)
-    known = np.flatnonzero(~np.isnan(y))
+    first, known = min(first, FIRST), np.flatnonzero(~np.isnan(y))
     early = known[known < first]
     center, scale = X[early].mean(axis=0), X[early].std(axis=0)
     middle, spread = float(y[early].mean()), float(y[early].std()) or 1.0

@@ -54,7 +54,7 @@ def lightgbm(data: Rows, lags: int, change: bool, every: int = REFITTED) -> Said
     from lightgbm import LGBMRegressor
 
     X, y, previous = rival_rows(data, lags, change)
-    mean = naive(data, sg.SeasonalValue(1)).mean
+    mean = sg.SeasonalValue(1).track(np.zeros((len(y), 1)), data.y).mean
     for start in range(every, len(y), every):
         block, known = slice(start, start + every), ~np.isnan(y[:start])
         model = LGBMRegressor(random_state=SEED, n_jobs=1, verbose=-1)
