@@ -23,14 +23,16 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +58,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 WEIGHTS = {"MSTL": 120, "River SRP": 20, "AutoARIMA": 25, "GPyTorch exact": 10, "GPyTorch SVGP": 10, "Prophet": 10}
 MADE_UP = 520  # rows of the run before the clock starts
 QUICK_ROWS, QUICK_FROM = 300, 150
+OVER = f"took more than {TASK['limit_seconds']} s of processor time"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -202,16 +205,22 @@ def done(job: Job, folder: Path, quick: bool) -> bool:
     if not path.exists():
         return False
     found = json.loads(path.read_text())
-    return bool(found["protocol"] == protocol_hash() and found["quick"] == quick)
+    ended = found["seconds"] is not None or found["failed"] == OVER  # others broke off: they are tried again
+    return bool(ended and found["protocol"] == protocol_hash() and found["quick"] == quick)
 
 
-def command(*words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, __file__, *words],
-        env=os.environ | dict.fromkeys(THREADS, "1"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+class Process(NamedTuple):
+    """A process, and the file that takes its complaints."""
+
+    started: subprocess.Popen[bytes]
+    complaints: IO[bytes]
+
+
+def command(*words: str) -> Process:
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+    quietly = {"stdout": subprocess.DEVNULL, "stderr": complaints}
+    environ = os.environ | dict.fromkeys(THREADS, "1")
+    return Process(subprocess.Popen([sys.executable, __file__, *words], env=environ, **quietly), complaints)
 
 
 def run(folder: Path, at_once: int, minutes: float, names: list[str], only: list[str], quick: bool) -> None:
@@ -220,7 +229,7 @@ def run(folder: Path, at_once: int, minutes: float, names: list[str], only: list
     waiting = sorted((job for job in asked if not done(job, folder, quick)), key=lambda job: -job.weight)
     print(f"{len(waiting)} of {len(asked)} runs, {at_once} at a time", flush=True)
     end = time.monotonic() + 60 * minutes
-    running: dict[subprocess.Popen[bytes], Job | None] = {}
+    running: dict[Process, Job | None] = {}
     compiling = None
     if any(job.contestant.family == "streamgp" for job in waiting):
         compiling = command("compile")
@@ -234,28 +243,29 @@ def run(folder: Path, at_once: int, minutes: float, names: list[str], only: list
             words = ["one", job.stream, job.contestant.title, str(folder), *(["--quick"] if quick else [])]
             running[command(*words)] = job
         time.sleep(0.1)
-        for process in [process for process in running if process.poll() is not None]:
+        for process in [process for process in running if process.started.poll() is not None]:
             job = running.pop(process)
             if job is None:
                 compiling = None
-                print(f"compiled: {process.returncode}", flush=True)
+                print(f"compiled: {process.started.returncode}", flush=True)
             else:
                 finished(job, process, folder, quick)
     for process in running:
-        process.kill()
+        process.started.kill()
     if waiting or running:
         print(
             f"time is up: {len(waiting) + len(running)} runs are left; the same command goes on with them", flush=True
         )
 
 
-def finished(job: Job, process: subprocess.Popen[bytes], folder: Path, quick: bool) -> None:
-    """Say how a run ended, and record it where it left no file itself."""
-    said = process.stderr.read().decode(errors="replace") if process.stderr else ""
-    if process.returncode and not done(job, folder, quick):
-        over = process.returncode < 0 and not said
-        last = said.strip().splitlines()[-1][:200] if said.strip() else f"ended by signal {-process.returncode}"
-        failed = f"took more than {TASK['limit_seconds']} s of processor time" if over else last
+def finished(job: Job, process: Process, folder: Path, quick: bool) -> None:
+    """Print how a run ended, and record it where it left no file itself."""
+    status = process.started.returncode
+    process.complaints.seek(0)
+    said = process.complaints.read().decode(errors="replace").strip()
+    if status and not done(job, folder, quick):
+        ended = said.splitlines()[-1][:200] if status > 0 and said else f"ended with status {status}"
+        failed = OVER if status == -signal.SIGXCPU else ended
         nothing = {"seconds": None, "microseconds a row": None, "memory, MiB": None, "scores": None}
         write(job.path(folder), described(job, quick, nothing | {"failed": failed}))
     found = json.loads(job.path(folder).read_text())
