@@ -9,6 +9,7 @@ import numpy as np
 SCORES = ("rmse", "mae", "crps", "log density")
 LOSSES = ("squared error", "crps")
 FEWEST_ERRORS = 20  # before which no distribution is made of them
+LEAST_WIDTH = 1e-150  # of kernels, where all errors are the same
 
 
 class Distributions(Protocol):
@@ -48,19 +49,20 @@ class OfErrors:
         return self.mean + found
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
-        errors, count = self._errors, np.isfinite(self._errors).sum(axis=1)
-        error = (y - self.mean)[:, None]
-        low, high = self.quantile(0.25), self.quantile(0.75)
-        spread = np.sqrt(np.nanmean((errors - np.nanmean(errors, axis=1, keepdims=True)) ** 2, axis=1))
+        found, rows = np.full(len(self.mean), np.nan), self._rows
+        if not rows.any():
+            return found
+        errors, error = self._errors[rows], (y - self.mean)[rows]
+        count = np.isfinite(errors).sum(axis=1)
+        spread = np.maximum(np.nanstd(errors, axis=1), LEAST_WIDTH)
+        quartiles = (self.quantile(0.75) - self.quantile(0.25))[rows]
         # [Silverman 1986] Eq. (3.31)
-        robust = np.minimum(spread, (high - low) / 1.34)
-        width = np.maximum(
-            0.9 * np.where(robust > 0, robust, spread) * np.maximum(count, 1) ** -0.2, np.finfo(float).tiny
-        )
-        kernels = np.exp(-0.5 * ((error - errors) / width[:, None]) ** 2) / (np.sqrt(2 * np.pi) * width[:, None])
-        wide = np.maximum(spread, np.finfo(float).tiny)
-        cauchy = 1.0 / (np.pi * wide * (1.0 + (error[:, 0] / wide) ** 2))
-        return np.asarray(np.log((np.nansum(kernels, axis=1) + cauchy) / (count + 1)))
+        robust = np.where(quartiles > 0, np.minimum(spread, quartiles / 1.34), spread)
+        width = np.maximum(0.9 * robust * count**-0.2, LEAST_WIDTH)[:, None]
+        kernels = np.exp(-0.5 * ((error[:, None] - errors) / width) ** 2) / (np.sqrt(2 * np.pi) * width)
+        cauchy = 1.0 / (np.pi * spread * (1.0 + (error / spread) ** 2))
+        found[rows] = np.log((np.nansum(kernels, axis=1) + cauchy) / (count + 1))
+        return found
 
 
 def grid(count: int) -> list[float]:
