@@ -233,7 +233,7 @@ def written_at():
     return {path: path.stat().st_mtime_ns for path in places if "__pycache__" not in path.parts}
 
 
-@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "serve"])
+@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "rivals", "serve"])
 def test_asking_a_command_for_help_changes_no_file(name, monkeypatch, capsys):
     command = importlib.import_module(name)
     before = written_at()
