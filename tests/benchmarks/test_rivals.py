@@ -223,7 +223,9 @@ def test_tables_show_ratios_losses_and_failures():
     tables = rivals_tables.rendered(made_up_results())
     assert "| LightGBM | 1 | **0.50** | **0.50** | 90% to 90% | 4.00 | 0 / 0 / 1 |" in tables["rivals in short"]
     assert "| MSTL | 1 | failed | failed | \N{EN DASH} | \N{EN DASH} | 1 / 0 / 0 |" in tables["rivals in short"]
-    assert tables["streams that rivals win"] == "- **water flow**: LightGBM, CRPS 0.50; LightGBM, RMSE 0.50"
+    lost = "- **water flow**: LightGBM, CRPS 0.50 (win); LightGBM, RMSE 0.50 (win)"
+    assert tables["streams that rivals win"] == lost
+    assert "water flow (LightGBM, CRPS 0.50, win)." in tables["losses in short"]
     assert tables["runs that failed"] == "- water flow: MSTL: took long"
     assert tables["rivals in short"].count("\n") <= 12
 
@@ -253,7 +255,8 @@ def test_committed_tables_of_the_pages_are_those_of_the_results():
     for page in rivals_tables.PAGES:
         text = page.read_text()
         assert main_job.filled(text, tables) == text
-    assert all(f"<!-- {name} -->" in rivals_tables.PAGES[1].read_text() for name in tables if name != "rivals in short")
+    shown = "".join(page.read_text() for page in rivals_tables.PAGES)
+    assert all(f"<!-- {name} -->" in shown for name in tables)
 
 
 @committed
