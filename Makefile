@@ -27,7 +27,7 @@ ON_DATA := calibration first_rows drift forgetting forecasts main_job
 # Those that need Spark.
 ON_SPARK := spark
 
-.PHONY: help demo test test-more test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto reproduce reproduce-quick clean
+.PHONY: help demo test test-more test-spark bench-spark test-interpreted test-portable lint format soak docs docs-pictures bench bench-data bench-serve bench-auto bench-rivals reproduce reproduce-quick clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
@@ -108,8 +108,12 @@ bench-serve: $(READY)  ## the server: kill -9, full disk (as root), malformed re
 	$(BIN)/python benchmarks/serve.py
 
 bench-auto: $(READY)  ## auto beside its experts, LightGBM and River on 18 streams; hours on few cores; a stopped run goes on
-	$(BIN)/python benchmarks/auto.py run --out out/auto --jobs $$(nproc)
+	$(BIN)/python benchmarks/auto.py run --out out/auto --jobs $$(env -u OMP_NUM_THREADS nproc)
 	$(BIN)/python benchmarks/auto.py render --out out/auto
+
+bench-rivals: $(READY)  ## auto beside LightGBM, River, statsforecast and others on 15 streams; hours on few cores; a stopped run goes on
+	$(BIN)/python benchmarks/rivals.py run --out out/rivals --jobs $$(env -u OMP_NUM_THREADS nproc)
+	$(BIN)/python benchmarks/rivals.py render --out out/rivals
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)

@@ -20,7 +20,6 @@ import json
 import re
 import statistics
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
@@ -37,15 +36,14 @@ import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
 from record import RESULTS, ROOT, blas, environment, read, write
 from reproductions.data import load
+from rivals_of_rows import SEED, Said, lightgbm, naive, past, river
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.auto.experts import View, views
-from streamgp.contract.model import StreamModel
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job.job import BLOCK_ROWS
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.scores import shown
 from streamgp.tables.columns import Column, EncodedRows, Schema
-from streamgp.wrappers.lagged import bridged, lag_columns
 from tables import table
 
 PAGES = ROOT / "docs" / "main-job.md", ROOT / "docs" / "models" / "committee.md"
@@ -53,8 +51,6 @@ MOST_ROWS = 6000  # of a stream; SRP takes 10 to 20 ms for each
 AFTER = (20, FROM, 1000)  # rows after which errors count
 FIRST = slice(20, 200)
 FEW_LAGS, DAY, WEEK = 3, 24, 168
-REFITTED = 1000  # LightGBM is fitted anew after so many rows
-SEED = 0
 
 
 # The streams.
@@ -115,13 +111,6 @@ def stream(name: str, rows: int = MOST_ROWS) -> Stream:
 # Contestants: each returns what it said of every row before it saw the target, NaN where it said nothing.
 
 
-class Said(NamedTuple):
-    mean: np.ndarray
-    lower: np.ndarray | None = None
-    upper: np.ndarray | None = None
-    about: dict[str, Any] = {}  # noqa: RUF012 (never changed)
-
-
 def auto(data: Stream, lags: int | None = None, horizon: int = 0) -> Said:
     pipeline = Pipeline(data.schema, lags=lags, horizon=horizon)
     parts = []
@@ -132,12 +121,6 @@ def auto(data: Stream, lags: int | None = None, horizon: int = 0) -> Said:
     said = (np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "lower", "upper"))
     chosen = pipeline.chosen.names if pipeline.chosen else []
     return Said(*said, {"chosen": chosen, "drift": len(pipeline.drift), "own lags": Pipeline(data.schema).lags})
-
-
-def past(data: Stream, lags: int) -> tuple[np.ndarray, int]:
-    """The last targets of every row, newest first, and the first row that has one."""
-    y = np.concatenate([np.full(lags, np.nan), data.y])[:, None]
-    return lag_columns(bridged(y), lags, len(data.y)), int(np.flatnonzero(~np.isnan(data.y))[0]) + 1
 
 
 def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
@@ -156,55 +139,8 @@ def expert(data: Stream, lags: int, name: str, view: View, drift: bool) -> Said:
     return Said(mean + previous)
 
 
-def naive(data: Stream, model: StreamModel) -> Said:
-    return Said(model.track(data.X, data.y).mean)
-
-
-def rival_rows(data: Stream, lags: int, change: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, targets, and what is added to a prediction: the previous value where the change is predicted."""
-    lagged, first = past(data, max(lags, 1))
-    lagged[:first] = np.nan
-    previous = lagged[:, 0] if change else np.zeros(len(data.y))
-    return np.column_stack([data.X, lagged[:, :lags]]), data.y - previous, previous
-
-
-def lightgbm(data: Stream, lags: int, change: bool) -> Said:
-    """Fitted anew to all rows so far after every 1 000; before, the previous value."""
-    from lightgbm import LGBMRegressor
-
-    X, y, previous = rival_rows(data, lags, change)
-    mean = naive(data, sg.SeasonalValue(1)).mean
-    for start in range(REFITTED, len(y), REFITTED):
-        block, known = slice(start, start + REFITTED), ~np.isnan(y[:start])
-        model = LGBMRegressor(random_state=SEED, n_jobs=1, verbose=-1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            mean[block] = model.fit(X[:start][known], y[:start][known]).predict(X[block]) + previous[block]
-    return Said(mean)
-
-
 # How long they take, beside LightGBM's 0.5.
 RIVER = {"River ARF": 10.0, "River SRP": 30.0, "River KNN": 10.0}
-
-
-def river(data: Stream, lags: int, name: str, change: bool) -> Said:
-    """With River's defaults, inputs in standard units."""
-    from river import ensemble, forest, neighbors, preprocessing
-
-    models = {
-        "River ARF": partial(forest.ARFRegressor, seed=SEED),
-        "River SRP": partial(ensemble.SRPRegressor, seed=SEED),
-        "River KNN": neighbors.KNNRegressor,
-    }
-    X, y, previous = rival_rows(data, lags, change)
-    model = preprocessing.StandardScaler() | models[name]()
-    mean = np.full(len(y), np.nan)
-    for t, (values, target) in enumerate(zip(np.nan_to_num(X).tolist(), y.tolist(), strict=True)):
-        x = dict(enumerate(values))
-        mean[t] = model.predict_one(x)
-        if not np.isnan(target):
-            model.learn_one(x, target)
-    return Said(mean + previous)
 
 
 # Scores.

@@ -33,6 +33,7 @@ import auto
 import streamgp as sg
 from main_job import FROM, LEVEL, filled
 from record import RESULTS, blas, environment, read, write
+from rivals_of_rows import REFITTED
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.auto.experts import View, views
 from streamgp.evaluate.metrics import coverage, interval_score
@@ -141,8 +142,8 @@ def by_lightgbm(data: auto.Stream, horizon: int, change: bool) -> auto.Said:
 
     F, newest = known_then(data, horizon)
     y, mean = data.y - newest if change else data.y, by_value(data, horizon, 1).mean
-    for start in range(auto.REFITTED, len(y), auto.REFITTED):
-        block, past = slice(start, start + auto.REFITTED), slice(horizon, start - horizon + 1)
+    for start in range(REFITTED, len(y), REFITTED):
+        block, past = slice(start, start + REFITTED), slice(horizon, start - horizon + 1)
         known = ~np.isnan(y[past])
         model = LGBMRegressor(random_state=auto.SEED, n_jobs=1, verbose=-1)
         fitted = model.fit(F[past][known], y[past][known]).predict(F[block])

@@ -11,8 +11,8 @@ from typing import Any
 
 import contestants
 import floor
+import other_libraries
 import plain
-import rivals
 from contestants import MODELS, PRODUCTS
 from record import Record
 from timing import Work, interleaved, ratio, summary
@@ -36,7 +36,7 @@ def measure(m: int, rounds: int, names: Iterable[str] = MODELS, others: bool = T
     works |= {floor_name(kind, n): build(m, n) for kind, build in FLOORS.items() for n in (1, 2)}
     if others:
         works |= {plain_name(name): plain.tracking(name, m) for name in names}
-        works |= {name: build(m) for name, build in rivals.installed().items()}
+        works |= {name: build(m) for name, build in other_libraries.installed().items()}
     times = interleaved(works, rounds)
     cell: dict[str, Any] = {name: summary(taken) for name, taken in times.items()}
     for name in names:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import must_show
-import rivals
+import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
@@ -98,7 +98,7 @@ def against_rivals() -> str:
     """Microseconds a row in other libraries, and how many times that of ours; below 1 it is a loss."""
     cells = read("cost_per_row")["cells"]
     lines = []
-    for name, (_, _, ours) in rivals.RIVALS.items():
+    for name, (_, _, ours) in other_libraries.RIVALS.items():
         line = [name, ours]
         for m in SIZES:
             cell = cells[str(m)]
@@ -119,7 +119,7 @@ def losses() -> str:
     for m in SIZES:
         cell = cells[str(m)]
         pairs = [(plain_name(name), name) for name in MODELS]
-        pairs += [(name, ours) for name, (_, _, ours) in rivals.RIVALS.items()]
+        pairs += [(name, ours) for name, (_, _, ours) in other_libraries.RIVALS.items()]
         for other, ours in pairs:
             if other in cell and cell[other]["median"] < cell[ours]["median"]:
                 found.append(f"- m = {m}: {other} is faster than {ours}.")

@@ -19,9 +19,9 @@ import floor
 import footprint
 import must_show
 import one_row
+import other_libraries
 import record
 import render
-import rivals
 import rows_seen
 import start_up
 import tables
@@ -117,7 +117,7 @@ def test_the_quick_run_claims_the_same(monkeypatch, capsys):
 @pytest.mark.filterwarnings("ignore")  # of the other libraries
 def test_the_cost_of_a_row_is_measured_for_everyone_and_against_everyone():
     cell = cost_per_row.measure(10, rounds=2)
-    assert set(contestants.MODELS) | set(rivals.installed()) <= set(cell)
+    assert set(contestants.MODELS) | set(other_libraries.installed()) <= set(cell)
     for name in contestants.MODELS:
         assert cell[name]["median"] > 0
         expected = {"NumPy"} if name == "KLMS" else {"called", "compiled", "NumPy"}
@@ -233,7 +233,7 @@ def written_at():
     return {path: path.stat().st_mtime_ns for path in places if "__pycache__" not in path.parts}
 
 
-@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "serve"])
+@pytest.mark.parametrize("name", ["auto", "fleet", "main_job", "must_show", "render", "rivals", "serve"])
 def test_asking_a_command_for_help_changes_no_file(name, monkeypatch, capsys):
     command = importlib.import_module(name)
     before = written_at()

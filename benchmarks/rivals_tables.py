@@ -1,0 +1,256 @@
+"""The tables of README.md and docs/rivals.md, from benchmarks/results/rivals.json: ratios, rival over streamgp."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from main_job import filled
+from record import ROOT, read
+from rivals_scores import compared
+from rivals_streams import PROTOCOL
+from tables import table
+
+PAGES = ROOT / "README.md", ROOT / "docs" / "rivals.md"
+REFERENCE = PROTOCOL["comparison"]["reference"]
+CRITICAL = PROTOCOL["comparison"]["critical"]
+LEVELS = PROTOCOL["scores"]["levels"]
+# Chosen before any result was seen: one or two of each package, those that its documentation shows first.
+IN_SHORT = (
+    "LightGBM",
+    "River ARF",
+    "River SRP",
+    "scikit-learn GP",
+    "GPyTorch exact",
+    "skaters",
+    "AutoARIMA",
+    "AutoETS",
+    "MSTL",
+    "Prophet",
+)
+NOTHING = "\N{EN DASH}"
+
+Runs = dict[str, dict[str, Any]]
+
+
+def form(of: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The run of a contestant on one stream, of two forms the one with the lower CRPS; None where it did not run."""
+    mine = [run for title, run in of.items() if title == name or title in (f"{name}, level", f"{name}, change")]
+    return min(mine, key=lambda run: run["scores"]["crps"] if run["scores"] else float("inf"), default=None)
+
+
+def pairs(runs: Runs, name: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """The runs of a contestant and of the reference, by stream, where both ran."""
+    found = {stream: (form(of, name), form(of, REFERENCE)) for stream, of in runs.items()}
+    return {stream: (one, own) for stream, (one, own) in found.items() if one is not None and own is not None}
+
+
+def ratio(one: dict[str, Any], own: dict[str, Any], score: str) -> float:
+    """Of a score, the contestant's over the reference's; infinite where it has none."""
+    return float(one["scores"][score] / own["scores"][score]) if one["scores"] else float("inf")
+
+
+def outcome(one: dict[str, Any], own: dict[str, Any], loss: str) -> str:
+    """Whether the contestant beats the reference: "win", "loss" or "tie"."""
+    if not one["scores"]:
+        return "loss"
+    return compared(one["scores"]["blocks"][loss], own["scores"]["blocks"][loss], CRITICAL)
+
+
+def number(value: float) -> str:
+    """Three figures; below 1 bold: there the contestant is better."""
+    if value == float("inf"):
+        return "failed"
+    text = f"{value:.2f}" if value < 10 else f"{value:.0f}" if value < 1000 else f"{value:.2g}"
+    return f"**{text}**" if value < 1 and text != "1.00" else text
+
+
+def counts(found: dict[str, Any], loss: str) -> str:
+    """Wins, ties and losses of the reference."""
+    outcomes = [outcome(one, own, loss) for one, own in found.values()]
+    return " / ".join(str(outcomes.count(kind)) for kind in ("loss", "tie", "win"))
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.0f}%"
+
+
+def covered(found: dict[str, Any], which: int, level: float) -> list[float]:
+    return [pair[which]["scores"][f"coverage {level:g}"] for pair in found.values() if pair[which]["scores"]]
+
+
+def spread(values: list[float]) -> str:
+    return f"{percent(min(values))} to {percent(max(values))}" if values else NOTHING
+
+
+def cost(found: dict[str, Any], key: str) -> str:
+    ratios = [one[key] / own[key] for one, own in found.values() if one[key] and own[key]]
+    return number(statistics.median(ratios)).strip("*") if ratios else NOTHING
+
+
+def own_line(runs: Runs, columns: int) -> list[str]:
+    found = pairs(runs, REFERENCE)
+    return [f"`sg.{REFERENCE}()`", str(len(found)), "1", "1", spread(covered(found, 1, 0.9)), *["1"] * (columns - 5)]
+
+
+def short(results: dict[str, Any]) -> str:
+    """The table of the README."""
+    runs, lines = results["runs"], []
+    for name in IN_SHORT:
+        if found := pairs(runs, name):
+            ratios = [statistics.median(ratio(*pair, score) for pair in found.values()) for score in ("rmse", "crps")]
+            lines.append(
+                [
+                    name,
+                    str(len(found)),
+                    *map(number, ratios),
+                    spread(covered(found, 0, 0.9)),
+                    cost(found, "microseconds a row"),
+                    counts(found, "crps"),
+                ]
+            )
+    header = ["rival", "streams", "RMSE", "CRPS", "coverage of 90%", "time a row", "we win / tie / lose"]
+    ours = [*own_line(runs, 6), NOTHING]
+    return table(header, [ours, *lines])
+
+
+def full(results: dict[str, Any]) -> str:
+    """All contestants, over all streams they ran on."""
+    runs, lines = results["runs"], []
+    for name in PROTOCOL["contestants"]:
+        if name == REFERENCE or not (found := pairs(runs, name)):
+            continue
+        cells = [name, str(len(found))]
+        for score in ("rmse", "mae", "crps"):
+            ratios = [ratio(*pair, score) for pair in found.values()]
+            cells.append(f"{number(statistics.median(ratios))} ({number(min(ratios))} to {number(max(ratios))})")
+        known = [pair for pair in found.values() if pair[0]["scores"]]
+        gains = [one["scores"]["log density"] - own["scores"]["log density"] for one, own in known]
+        cells.append(f"{statistics.median(gains):+.2f}" if gains else NOTHING)
+        cells += [counts(found, "crps"), counts(found, "squared error")]
+        cells += [cost(found, "microseconds a row"), cost(found, "memory, MiB")]
+        lines.append(cells)
+    header = ["contestant", "streams", "RMSE: median (least to most)", "MAE", "CRPS", "log density, difference"]
+    header += ["we win / tie / lose by CRPS", "by squared error", "time a row", "memory"]
+    return table(header, lines)
+
+
+def families() -> dict[str, list[str]]:
+    """The contestants of each package but the reference."""
+    found: dict[str, list[str]] = {}
+    for name, told in PROTOCOL["contestants"].items():
+        if name != REFERENCE:
+            found.setdefault("KRLST, TimeGP" if told["family"] == "streamgp" else told["family"], []).append(name)
+    return found
+
+
+def by_stream(results: dict[str, Any], score: str) -> str:
+    """The best contestant of each package on each stream, in hindsight, over the reference."""
+    lines = []
+    for stream, of in results["runs"].items():
+        own = form(of, REFERENCE)
+        if own is None:
+            continue
+        cells = [f"{stream} ({PROTOCOL['streams'][stream]['history']})", str(own["scores"]["rows"])]
+        for names in families().values():
+            ran = [run for name in names if (run := form(of, name)) is not None]
+            cells.append(number(min(ratio(run, own, score) for run in ran)) if ran else NOTHING)
+        lines.append(cells)
+    return table(["stream", "rows scored", *families()], lines)
+
+
+def coverages(results: dict[str, Any]) -> str:
+    """The median over streams, and the range at 90%."""
+    lines = []
+    for name in PROTOCOL["contestants"]:
+        if found := pairs(results["runs"], name):
+            known = covered(found, 0, 0.9)
+            medians = [percent(statistics.median(covered(found, 0, level))) if known else NOTHING for level in LEVELS]
+            lines.append([name, *medians, spread(known)])
+    return table(["contestant", *(f"{level:.0%}" for level in LEVELS), "range at 90%"], lines)
+
+
+def costs(results: dict[str, Any]) -> str:
+    """Medians over streams, in units: processor time and memory."""
+    lines = []
+    for name in PROTOCOL["contestants"]:
+        ran = [run for of in results["runs"].values() if (run := form(of, name)) is not None and run["scores"]]
+        if ran:
+            times = [run["microseconds a row"] for run in ran]
+            grown = [run["memory, MiB"] for run in ran if run["memory, MiB"] is not None]
+            cells = [f"{statistics.median(times):,.0f}", f"{max(times):,.0f}"]
+            lines.append([name, *cells, f"{statistics.median(grown):.1f}" if grown else NOTHING])
+    return table(["contestant", "µs a row, median", "most", "memory, MiB"], lines)
+
+
+def better(results: dict[str, Any], names: Iterable[str]) -> dict[str, list[tuple[str, str, float, str]]]:
+    """By stream, the contestants with a score at least 1% below the reference's: name, score, ratio, outcome."""
+    found: dict[str, list[tuple[str, str, float, str]]] = {}
+    for stream, of in results["runs"].items():
+        own = form(of, REFERENCE)
+        for name in names:
+            one = form(of, name)
+            if own is None or one is None or name == REFERENCE:
+                continue
+            for loss, score in (("crps", "crps"), ("squared error", "rmse")):
+                if (less := ratio(one, own, score)) < 0.99:
+                    found.setdefault(stream, []).append((name, score.upper(), less, outcome(one, own, loss)))
+    return found
+
+
+def losses(results: dict[str, Any]) -> str:
+    """Every stream on which a contestant has the lower score, and whether the rule takes it for a win or a tie."""
+    lines = [
+        f"- **{stream}**: {'; '.join(f'{name}, {score} {less:.2f} ({kind})' for name, score, less, kind in found)}"
+        for stream, found in better(results, PROTOCOL["contestants"]).items()
+    ]
+    return "\n".join(lines) if lines else "No contestant has a score that is 1% lower on any stream."
+
+
+def losses_in_short(results: dict[str, Any]) -> str:
+    """The losses of the README: the lowest ratio of each stream on which one of its rivals has a lower score."""
+    parts = []
+    for stream, found in better(results, IN_SHORT).items():
+        name, score, less, kind = min(found, key=lambda one: one[2])
+        parts.append(f"{stream} ({name}, {score} {less:.2f}, {kind})")
+    if not parts:
+        return "On no stream one of these has a score that is 1% lower than ours."
+    return f"Streams on which one of these has a lower score than ours: {'; '.join(parts)}."
+
+
+def failures(results: dict[str, Any]) -> str:
+    lines = [
+        f"- {stream}: {title}: {run['failed']}"
+        for stream, of in results["runs"].items()
+        for title, run in of.items()
+        if run["failed"]
+    ]
+    return "\n".join(lines) if lines else "No run failed."
+
+
+def where(results: dict[str, Any]) -> str:
+    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
+    return f"Measured on {results['date'][:10]} on {results['machine']}, one thread each; {versions}."
+
+
+def rendered(results: dict[str, Any]) -> dict[str, str]:
+    """The tables by the names of their markers."""
+    return {
+        "rivals in short": short(results),
+        "losses in short": losses_in_short(results),
+        "rivals in full": full(results),
+        "rivals by stream, CRPS": by_stream(results, "crps"),
+        "rivals by stream, RMSE": by_stream(results, "rmse"),
+        "coverage of rivals": coverages(results),
+        "cost of rivals": costs(results),
+        "streams that rivals win": losses(results),
+        "runs that failed": failures(results),
+        "where rivals were measured": where(results),
+    }
+
+
+def render() -> None:
+    tables = rendered(read("rivals"))
+    for page in PAGES:
+        page.write_text(filled(page.read_text(), tables))
