@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -405,7 +405,7 @@ class _Writer:
         self._json = as_json if path is None else ending != ".csv"
         self._headed = False
         try:
-            self._file = sys.stdout if path is None else open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115
+            self._file: BinaryIO = sys.stdout.buffer if path is None else open(path, "wb")  # noqa: SIM115
         except OSError as error:
             raise WriteError(f"{self._name} cannot be written: {error.strerror}; choose another place") from None
 
@@ -421,7 +421,7 @@ class _Writer:
             table.writerows(rows)
         self._headed = True
         try:
-            self._file.write(text.getvalue())
+            self._file.write(text.getvalue().encode(errors="replace"))
             self._file.flush()
         except BrokenPipeError:
             raise
@@ -429,5 +429,5 @@ class _Writer:
             raise WriteError(f"{self._name} cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
-        if self._file is not sys.stdout:
+        if self._file is not sys.stdout.buffer:
             self._file.close()

@@ -102,7 +102,7 @@ def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None
     head = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(target)}: forecast</title><style>{style}{STYLE.read_text()}</style></head><body>"
+        f"<title>{escape(target)}: forecast</title><style>{style}{STYLE.read_text(encoding="utf-8")}</style></head><body>"
     )
     write_page(path, head + "\n".join(sections) + "</body></html>\n")
 
