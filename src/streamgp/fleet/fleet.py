@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -178,7 +179,7 @@ class Fleet(Saved):
             for i in some.tolist():
                 engine.put(i, single)
 
-    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500) -> Prior:
+    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500, verbose: bool = False) -> Prior:
         """Choose the hyperparameters of each model before its first row, by its own rows and by what all of them say.
 
         Candidates around those of the recipe are scored by the log density of rows before they are learned; how common
@@ -190,6 +191,7 @@ class Fleet(Saved):
             Y: (rows, size) their targets; NaN where missing.
             rows: most of them that count.
             models: most of them, spread evenly, from which the prior is learned.
+            verbose: whether to print how many candidates have been scored, to standard error.
 
         Returns:
             The prior, with which models begin that are added, and which can be saved.
@@ -205,10 +207,10 @@ class Fleet(Saved):
         own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
         tried = candidates(self._recipe, X.shape[2])
         some = np.unique(np.linspace(0, self.size - 1, min(self.size, whole("models", models))).astype(int))
-        found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried))
+        found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried, verbose))
         if len(some) < self.size:  # the others are asked about what is not rare only
             found = found.among(found.shares >= LEAST_SHARE)
-            _, shares = learned(found.candidates, self._scores(X, Y, found.candidates), found)
+            _, shares = learned(found.candidates, self._scores(X, Y, found.candidates, verbose), found)
         chosen = found.average(shares)
         for values in (chosen, found.start):
             devices.refuse_unfit(*self._device, self._recipe, values)
@@ -217,7 +219,7 @@ class Fleet(Saved):
         self._prior, self._engine, self._shape = found, None, Shape()
         return found
 
-    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray]) -> FloatArray:
+    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray], verbose: bool) -> FloatArray:
         """The log density of the rows of each model under each candidate, (models, candidates)."""
         size, n = X.shape[1], len(next(iter(tried.values())))
         scores = np.empty((size, n))
@@ -226,6 +228,8 @@ class Fleet(Saved):
             p = Fleet(single, size=size, threads=self._threads, device=self._device[0]).track(X, Y)
             with np.errstate(invalid="ignore"):
                 scores[:, k] = np.nansum(p.log_density(Y), axis=0)
+            if verbose:
+                print(f"tune: candidate {k + 1} of {n}, {size} models", file=sys.stderr, flush=True)
         return scores
 
     def _knowledge(self) -> tuple[Shape, dict[str, np.ndarray], dict[str, Any]]:

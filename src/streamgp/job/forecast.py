@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from streamgp.job.ahead import compile_for_commands
 from streamgp.job.job import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
@@ -350,6 +351,7 @@ def forecast_table(
             """The first forecast, of all rows so far, if these are enough."""
             if sum(np.count_nonzero(~np.isnan(y)) for _, y, _ in taken) < LEAST_ROWS:
                 return None
+            compile_for_commands()
             readings.sort(taken)
             for note in readings.notes():
                 tell(note)

@@ -205,7 +205,7 @@ class TextLines:
 
 
 class _PatientReader:
-    """Reads a pipe and waits no longer than asked; in a thread, because Windows cannot wait for a pipe in any other way.
+    """Reads a pipe and waits no longer than asked: in a thread, because on Windows there is no other way.
 
     Args:
         descriptor: of the pipe.
