@@ -8,11 +8,15 @@ import numpy as np
 
 try:
     import pandas as pd
-    from skbase.base._clone_plugins import DEFAULT_CLONE_PLUGINS, BaseCloner
     from skpro.distributions.normal import Normal
     from skpro.regression.base import BaseProbaRegressor
 except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
+
+try:
+    from skbase.base import _clone_plugins as plugins
+except ImportError:  # before scikit-base 0.11, which copies everything by its settings
+    plugins = None
 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
@@ -107,20 +111,6 @@ class StreamRegressor(BaseProbaRegressor):
         return [{}, {"model": KRLST(capacity=20, outputs="separate")}]
 
 
-class CloneModel(BaseCloner):
-    """How skpro copies a stream model: its settings and none of its knowledge."""
-
-    def _check(self, obj: Any) -> bool:
-        return isinstance(obj, StreamModel)
-
-    def _clone(self, obj: StreamModel) -> StreamModel:
-        return obj.clone()
-
-
-# Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
-DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)
-
-
 def _quantile(prediction: Prediction, at: float) -> np.ndarray:
     """The bound of an interval with this probability below it; at one half, the mean."""
     if at == 0.5:
@@ -132,3 +122,18 @@ def _quantile(prediction: Prediction, at: float) -> np.ndarray:
 def _table(values: Any) -> np.ndarray:
     """One column for each target."""
     return np.asarray(values).reshape(len(values), -1)
+
+
+if plugins is not None:
+
+    class CloneModel(plugins.BaseCloner):
+        """How skpro copies a stream model: its settings and none of its knowledge."""
+
+        def _check(self, obj: Any) -> bool:
+            return isinstance(obj, StreamModel)
+
+        def _clone(self, obj: StreamModel) -> StreamModel:
+            return obj.clone()
+
+    # Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
+    plugins.DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)

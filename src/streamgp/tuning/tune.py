@@ -109,10 +109,8 @@ def _told(evidence: Evidence) -> Evidence:
 
     def tell(start: int, iteration: int, value: float) -> None:
         if iteration % EVERY == 0:
-            said = (
-                f"tune: start {start + 1} of {1 + evidence.restarts}, iteration {iteration}, log evidence {value:.4g}"
-            )
-            print(said, file=sys.stderr, flush=True)
+            place = f"start {start + 1} of {1 + evidence.restarts}, iteration {iteration}"
+            print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)
 
     return evidence.replaced(progress=tell)
 
