@@ -15,7 +15,7 @@ except ImportError as error:
 
 try:
     from skbase.base import _clone_plugins as plugins
-except ImportError:  # before scikit-base 0.11, which copies everything by its settings
+except ImportError:  # before scikit-base 0.12, which copies everything by its settings
     plugins = None
 
 from streamgp.contract.model import StreamModel
