@@ -41,25 +41,25 @@ try:
 except ImportError:  # before scikit-learn 1.6, which knew no expected failures by argument
     estimator_checks_generator = None
 
-KNOWS_FAILURES = (
-    {}
-    if estimator_checks_generator is None
-    else {"expected_failed_checks": lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED}
-)
+RECENT = estimator_checks_generator is not None
+KNOWS_FAILURES = {"expected_failed_checks": lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED}
 
 
-@parametrize_with_checks(ESTIMATORS, **KNOWS_FAILURES)
+@parametrize_with_checks(ESTIMATORS, **(KNOWS_FAILURES if RECENT else {}))
 def test_scikit_learn_is_content(estimator, check):
+    if not RECENT and "check_sample_weights_invariance" in repr(check) and not isinstance(estimator.model, sg.SOGP):
+        pytest.xfail(next(iter(EXPECTED.values())))
     check(estimator)
 
 
-@pytest.mark.skipif(estimator_checks_generator is None, reason="needs scikit-learn 1.6 or later")
+@pytest.mark.skipif(not RECENT, reason="needs scikit-learn 1.6 or later")
 def test_no_check_of_scikit_learn_is_left_out():
     assert len(list(estimator_checks_generator(StreamRegressor()))) >= 52
     assert StreamRegressor().__sklearn_tags__()._skip_test is False
 
 
 @pytest.mark.more
+@pytest.mark.skipif(not RECENT, reason="needs scikit-learn 1.6 or later")
 def test_the_check_that_scikit_learn_skips_unless_asked_passes_too():
     code = "from streamgp.adapters.sklearn import *; from sklearn.utils.estimator_checks import check_estimator; "
     code += f"results = check_estimator(StreamRegressor(), expected_failed_checks={EXPECTED}); "

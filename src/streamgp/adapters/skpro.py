@@ -25,6 +25,9 @@ from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
 
+HAS_UPDATE = hasattr(BaseProbaRegressor, "update")
+
+
 class StreamRegressor(BaseProbaRegressor):
     """A stream model as a probabilistic regressor of skpro: ``fit`` learns rows in order, ``update`` learns more.
 
@@ -54,10 +57,9 @@ class StreamRegressor(BaseProbaRegressor):
         "python_dependencies": "streamgp",
         "capability:multioutput": True,
         "capability:missing": False,
-        "capability:update": True,
         "X_inner_mtype": "pd_DataFrame_Table",
         "y_inner_mtype": "pd_DataFrame_Table",
-    }
+    } | ({"capability:update": True} if HAS_UPDATE else {})
 
     def __init__(self, model: StreamModel | None = None) -> None:
         self.model = model
@@ -79,6 +81,13 @@ class StreamRegressor(BaseProbaRegressor):
         targets = y.to_numpy(dtype=float)
         self.model_.learn_many(X.to_numpy(dtype=float), targets[:, 0] if targets.shape[1] == 1 else targets)
         return self
+
+    if not HAS_UPDATE:
+
+        def update(self, X: Any, y: Any) -> Self:
+            """Learn more rows, as newer skpro has it."""
+            checked = self._check_X_y(X, y, return_metadata=True)
+            return self._update(checked["X_inner"], checked["y_inner"])
 
     def _predicted(self, X: pd.DataFrame) -> Prediction:
         return self.model_.predict_many(X.to_numpy(dtype=float))
