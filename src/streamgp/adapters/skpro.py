@@ -24,7 +24,6 @@ from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
-
 HAS_UPDATE = hasattr(BaseProbaRegressor, "update")
 
 
