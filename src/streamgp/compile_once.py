@@ -35,7 +35,9 @@ def fill(names: Sequence[str]) -> None:
         names: ``module:function``; those that take longest first, and of those that share much, some apart.
     """
     began = time.monotonic()
-    shown = sys.stderr is sys.__stderr__ and sys.stderr.isatty()  # and no bar of a run is there
+    shown = (
+        sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty()
+    )  # and no bar of a run is there
     _say("streamgp: compiling, once after an installation ...", end="" if shown else "\n")
 
     def told(done: int) -> None:
