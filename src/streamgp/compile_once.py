@@ -32,7 +32,7 @@ def fill(names: Sequence[str]) -> None:
     """Compile entries into the cache on disk, and say so; what no process can compile is left to the caller.
 
     Args:
-        names: ``module:function``; those that take longest first, and of those that share much, some apart.
+        names: ``module:function``, in the order in which they are begun.
     """
     began = time.monotonic()
     shown = (

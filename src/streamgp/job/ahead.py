@@ -52,7 +52,18 @@ def compile_ahead(model: str) -> None:
 
 
 def of_commands() -> list[Any]:
-    """The compiled functions that commands call unless a model is chosen, those that take longest first."""
+    """The compiled functions that commands call unless a model is chosen, in the order in which it takes least time.
+
+    The loops share much. While one process compiles the first of them, the others compile what shares little with it,
+    and then load what they share.
+    """
+    loops = [
+        stream.run_growing,
+        stream.run_fixed,
+        stream.run_growing_adapting,
+        sngd.finish_interval,
+        stream.run_fixed_adapting,
+    ]
     forecasts = [
         temporal_evidence.irregular,
         temporal_evidence.regular,
@@ -60,7 +71,8 @@ def of_commands() -> list[Any]:
         temporal.predict,
         temporal.covariances,
     ]
-    return [*needed("auto"), *forecasts, surprise.judge]
+    others = [function for function in needed("auto") if function not in loops]
+    return [loops[0], conformal.calibrate, *forecasts, surprise.judge, *others, *loops[1:]]
 
 
 def every() -> list[Any]:
@@ -71,7 +83,7 @@ def every() -> list[Any]:
 
 
 def needed(model: str) -> list[Any]:
-    """The compiled functions that a run calls, those that take longest first."""
+    """The compiled functions that a run calls."""
     kernels = [
         program.weighted_gradient,
         program.weighted_diagonal_gradient,
@@ -95,11 +107,11 @@ def needed(model: str) -> list[Any]:
         checks.check,
     ]
     if model == "auto":
-        # The second loop of a kind loads most of what it calls from what was compiled for the first.
-        loops = [stream.run_growing, stream.run_fixed, stream.run_growing_adapting, sngd.finish_interval]
         return [
-            *loops,
+            stream.run_growing,
+            stream.run_growing_adapting,
             stream.run_fixed_adapting,
+            sngd.finish_interval,
             *around,
             *kernels,
             scaling.to_seats,
