@@ -7,11 +7,7 @@ upgrade anywhere in the compiled core recompiles what depends on it, and a copie
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,23 +18,35 @@ from numba import config
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from streamgp import compile_once
+
 building: Any = cgutils
 kinds: Any = types
 F = TypeVar("F", bound=Callable[..., object])
-
-# Each takes half a gigabyte while it compiles; containers report more cores than they may use.
-MOST_PROCESSES = 4
 
 # Full fastmath assumes that there are no NaNs, and then isnan() sees nothing; these flags keep NaN and inf intact.
 FASTMATH = {"reassoc", "contract", "arcp"}
 
 
+ENTRY = b"@entry"
+MARKS = (b"@compiled", b"@inlined", ENTRY, b"@as_written")
+
+
+def sources(*marks: bytes) -> dict[str, bytes]:
+    """The sources that define functions with these decorators, by the name of the module."""
+    root = Path(__file__).parent
+    read = {path: path.read_bytes() for path in sorted(root.rglob("*.py"))}
+    return {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts): source
+        for path, source in read.items()
+        if any(mark in source for mark in marks)
+    }
+
+
 def _digest_of_compiled_sources() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        source = path.read_bytes()
-        if any(mark in source for mark in (b"@compiled", b"@inlined", b"@entry", b"@as_written")):
-            digest.update(source)
+    for source in sources(*MARKS).values():
+        digest.update(source)
     return digest.hexdigest()
 
 
@@ -146,39 +154,32 @@ def compile_now(*entries: Any) -> None:
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
     """
     entries = tuple(function for function in entries if not function.loaded)
-    if not entries or config.DISABLE_JIT:  # type: ignore[attr-defined]
+    fill_cache(*entries)
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
-    missing = [function for function in entries if not _is_cached(function)]
-    if missing:
-        _say_that_it_compiles()
-        _compile_elsewhere(missing)
     for function in entries:
         if function.types not in function.overloads:
             function.compile(function.types)
         function.loaded = True
 
 
-@cache
-def _say_that_it_compiles() -> None:
-    """Once in a process, however many kinds of models it builds."""
-    print("streamgp: compiling, once after an installation; this takes a while ...", file=sys.stderr, flush=True)
+def fill_cache(*entries: Any) -> None:
+    """Compile what the cache on disk does not have of functions declared by entry(), and load nothing."""
+    if is_filled(*entries):
+        return
+    with compile_once.alone(Path(config.CACHE_DIR or Path(__file__).parent / "__pycache__")):  # type: ignore[attr-defined]
+        missing = [function for function in dict.fromkeys(entries) if not _is_cached(function)]  # by now
+        if missing:
+            compile_once.fill([f"{function.py_func.__module__}:{function.py_func.__name__}" for function in missing])
+
+
+def is_filled(*entries: Any) -> bool:
+    """Whether the cache on disk has all of these functions."""
+    return bool(config.DISABLE_JIT) or all(map(_is_cached, entries))  # type: ignore[attr-defined]
 
 
 def _is_cached(function: Any) -> bool:
-    if function.types in function.overloads:
+    if function.loaded or function.types in function.overloads:
         return True
     cache = function._cache
-    return bool(cache._cache_file.load(cache._index_key(function.types, function.targetctx.codegen())))
-
-
-def _compile_elsewhere(entries: list[Any]) -> None:
-    """Fill the cache, in a few processes; where none can be started, the caller compiles for itself."""
-    names = [f"{function.py_func.__module__}:{function.py_func.__name__}" for function in entries]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    shares = min(len(names), os.cpu_count() or 1, MOST_PROCESSES)
-    with contextlib.suppress(OSError), contextlib.ExitStack() as started:
-        for first in range(shares):
-            command = [sys.executable, "-m", "streamgp.compile_once", *names[first::shares]]
-            # Its input ends with this process, and it with its input.
-            process = started.enter_context(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE))
-            started.callback(process.wait)
+    return cache._index_key(function.types, function.targetctx.codegen()) in cache._cache_file._load_index()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 MODULES = {
     alias.name: node.module
-    for node in ast.parse((Path(__file__).parent / "api.py").read_text()).body
+    for node in ast.parse((Path(__file__).parent / "api.py").read_text(encoding="utf-8")).body
     if isinstance(node, ast.ImportFrom) and node.module is not None
     for alias in node.names
 }

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from river import checks, compose, conf, datasets, evaluate, metrics, preprocess
 import streamgp as sg
 from streamgp.adapters.river import StreamClassifier, StreamRegressor
 
+RECENT = tuple(map(int, version("river").split(".")[:2])) >= (0, 22)  # 0.21 has fewer checks of its own
 NAMES = ("north", "east", "south")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(150, 3))
@@ -34,7 +36,7 @@ def test_river_is_content(name, check):
 
 
 def test_no_check_of_river_is_left_out():
-    assert len(list(checks.yield_checks(StreamRegressor()))) >= 25
+    assert len(list(checks.yield_checks(StreamRegressor()))) >= (25 if RECENT else 15)
     assert StreamRegressor()._unit_test_skips() == set()
 
 

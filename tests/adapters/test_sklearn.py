@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamgp as sg
 from streamgp.adapters.sklearn import StreamRegressor
@@ -36,17 +36,30 @@ ESTIMATORS = [
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "rows are learned in order, each once"}
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED)
+try:
+    from sklearn.utils.estimator_checks import estimator_checks_generator
+except ImportError:  # before scikit-learn 1.6, which knew no expected failures by argument
+    estimator_checks_generator = None
+
+RECENT = estimator_checks_generator is not None
+KNOWS_FAILURES = {"expected_failed_checks": lambda e: {} if isinstance(e.model, sg.SOGP) else EXPECTED}
+
+
+@parametrize_with_checks(ESTIMATORS, **(KNOWS_FAILURES if RECENT else {}))
 def test_scikit_learn_is_content(estimator, check):
+    if not RECENT and "check_sample_weights_invariance" in repr(check) and not isinstance(estimator.model, sg.SOGP):
+        pytest.xfail(next(iter(EXPECTED.values())))
     check(estimator)
 
 
+@pytest.mark.skipif(not RECENT, reason="needs scikit-learn 1.6 or later")
 def test_no_check_of_scikit_learn_is_left_out():
     assert len(list(estimator_checks_generator(StreamRegressor()))) >= 52
     assert StreamRegressor().__sklearn_tags__()._skip_test is False
 
 
 @pytest.mark.more
+@pytest.mark.skipif(not RECENT, reason="needs scikit-learn 1.6 or later")
 def test_the_check_that_scikit_learn_skips_unless_asked_passes_too():
     code = "from streamgp.adapters.sklearn import *; from sklearn.utils.estimator_checks import check_estimator; "
     code += f"results = check_estimator(StreamRegressor(), expected_failed_checks={EXPECTED}); "

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import streamgp as sg
-from streamgp.cuda.exchange import one_thread, refuse_large
+from streamgp.blas import one_thread
+from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
 from streamgp.fleet import devices, workers
 from tests.fleet.settings import SHAPES, differences

@@ -224,9 +224,26 @@ def test_a_server_is_ready_when_everything_is_compiled(client):
     try:
         answer = client.get("/readyz")
         assert (answer.status_code, answer.json()["status"]) == (503, "compiling")
-        assert client.get("/healthz").status_code == 200
+        answer = client.get("/healthz")  # it is alive: nobody should start it anew
+        assert (answer.status_code, answer.json()["status"]) == (200, "compiling")
     finally:
         client.service.compiling = False
+
+
+def test_a_server_that_compiles_refuses_rows_and_says_when_to_come_back(client):
+    path = created(client, "early")
+    client.service.cold = True
+    try:
+        for answer in (client.post(f"{path}/rows", json=rows(3)), client.put(path, json={"target": "y"})):
+            said = error(answer, 503)
+            assert said["code"] == "compiling"
+            assert said["message"] == "the server compiles its models, once after an installation"
+            assert "/readyz" in said["hint"]
+            assert answer.headers["Retry-After"] == "5"
+        assert client.get("/v1/streams").status_code == 200
+    finally:
+        client.service.cold = False
+    assert client.post(f"{path}/rows", json=rows(3)).status_code == 200
 
 
 def test_changes_and_squared_errors_are_counted(client):

@@ -19,8 +19,8 @@ FLOORS = (
     {"contract"},
     {"kernels"},
     {"linalg"},
-    {"arrays", "compile_once", "names", "vocabulary"},
-    {"compiled", "settings", "version"},
+    {"arrays", "names", "vocabulary"},
+    {"blas", "compile_once", "compiled", "filelocks", "settings", "version"},
 )
 
 

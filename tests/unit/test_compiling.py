@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import numba
 import pytest
 
-from streamgp.compiled import compile_now
+import streamgp
+from streamgp import compile_once
+from streamgp.compiled import compile_now, is_filled
+from streamgp.job import ahead
 from streamgp.process import stream
 from tests import processors
 
@@ -25,7 +32,9 @@ def test_numba_has_the_private_parts_that_the_cache_needs():
     compile_now(stream.run_growing)
     cache = stream.run_growing._cache
     assert isinstance(cache._cache_file._source_stamp, str)
-    assert cache._cache_file.load(cache._index_key(stream.run_growing.types, stream.run_growing.targetctx.codegen()))
+    key = cache._index_key(stream.run_growing.types, stream.run_growing.targetctx.codegen())
+    assert cache._cache_file.load(key)
+    assert key in cache._cache_file._load_index()
     assert stream.run_growing.types in stream.run_growing.overloads
 
 
@@ -36,7 +45,9 @@ def test_a_cold_start_says_that_it_compiles_and_gives_the_same_bits_as_a_warm_on
         subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
         for _ in range(2)
     )
-    assert "streamgp: compiling" in cold.stderr
+    first, last = cold.stderr.splitlines()
+    assert first == "streamgp: compiling, once after an installation ..."
+    assert re.fullmatch(r"streamgp: compiled in \d+ s", last)
     assert warm.stderr == ""
     assert cold.stdout == warm.stdout
 
@@ -72,11 +83,129 @@ def test_the_suite_is_compiled_for_the_processors_that_this_one_can_stand_in_for
 @pytest.mark.more
 def test_what_compiles_ends_with_the_process_that_asked_for_it():
     code = (
-        "import threading, time\n"
-        "from streamgp.compile_once import _end_with_input\n"
-        "threading.Thread(target=_end_with_input, daemon=True).start()\n"
-        "time.sleep(600)\n"
+        "import time\n"
+        "from streamgp import compile_once\n"
+        "compile_once.compile_entries = lambda _: time.sleep(600)\n"
+        "compile_once.work()\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    process.stdin.write(b"a:b\n")
     process.stdin.close()  # as it is when the other process ends, however it does
     assert process.wait(timeout=120) == 1
+
+
+# What is compiled ahead of time.
+
+
+def names(entries):
+    return [f"{entry.py_func.__module__}:{entry.py_func.__name__}" for entry in entries]
+
+
+needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
+
+
+@needs_compiler
+def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
+    root = Path(streamgp.__file__).parent
+    marked = {
+        f"{'.'.join(path.relative_to(root.parent).with_suffix('').parts)}:{node.name}"
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(mark, ast.Call) and ast.unparse(mark.func) == "entry" for mark in node.decorator_list)
+    }
+    every = names(ahead.every())
+    assert set(every) == marked
+    assert len(every) == len(marked)
+    first = list(dict.fromkeys(names(ahead.of_commands())))
+    assert every[: len(first)] == first
+
+
+@needs_compiler
+@pytest.mark.more
+def test_commands_compile_nothing_once_their_list_is_compiled(tmp_path):
+    code = """
+import sys
+from pathlib import Path
+from numba.core import event
+from streamgp.job import Job, ahead
+from streamgp.job.demonstration import write_demo
+from streamgp.job.forecast import forecast_table
+from streamgp.serve.learner import Learner, Op
+from streamgp.serve.messages import StreamSettings
+
+ahead.compile_for_commands()
+compiled = []
+
+class Listener(event.Listener):
+    def on_start(self, found):
+        compiled.append(found.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, found):
+        pass
+
+event.register("numba:compile", Listener())
+table = Path(sys.argv[1]) / "table.csv"
+write_demo(table, rows=220)
+Job(table, "power", settings={"alarms": "1e-3"}).run()
+Job(table, "power", horizon=3).run()
+Job(table, "power", model="SOGP", lags=3).run()
+forecast_table(str(table), "power", "6h", out=table.with_name("ahead.csv"))
+learner = Learner(StreamSettings("y"), "")
+learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))
+allowed = {id(entry) for entry in ahead.of_commands()}
+loaded = [entry.py_func.__qualname__ for entry in ahead.every() if entry.overloads and id(entry) not in allowed]
+print(compiled, loaded)
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[] []"
+
+
+def test_processes_take_names_as_they_are_free_and_what_one_of_them_cannot_do_is_left(monkeypatch, tmp_path, capfd):
+    stand_in = tmp_path / "streamgp" / "compile_once.py"
+    stand_in.parent.mkdir()
+    (stand_in.parent / "__init__.py").write_text("", encoding="utf-8")
+    stand_in.write_text(
+        "import sys\n"
+        "for line in sys.stdin:\n"
+        "    if line == 'bad\\n': raise SystemExit(1)\n"
+        "    if line == '\\n': break\n"
+        "    print(line.strip(), flush=True)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(compile_once, "_cores", lambda: 2)
+    told = []
+    compile_once._divide(["a", "bad", "c", "d"], told.append)
+    assert told == [1, 2, 3]
+    compile_once.fill(["a"])
+    assert re.fullmatch(r"streamgp: compiling, .* \.\.\.\nstreamgp: compiled in 0 s\n", capfd.readouterr().err)
+
+
+def test_one_process_compiles_at_a_time(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(compile_once, "POLL", 0.01)
+    entered = threading.Event()
+
+    def second():
+        with compile_once.alone(tmp_path):
+            entered.set()
+
+    with compile_once.alone(tmp_path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert not entered.wait(0.1)
+    thread.join(60)
+    assert entered.is_set()
+    assert capfd.readouterr().err == "streamgp: waiting for another process that compiles ...\n"
+
+
+def test_where_nothing_can_be_written_nobody_waits(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with compile_once.alone(tmp_path / "file" / "below"), compile_once.alone(tmp_path / "file" / "below"):
+        pass
+
+
+@needs_compiler
+def test_what_is_loaded_is_compiled():
+    compile_now(stream.forget)
+    assert is_filled(stream.forget)

@@ -25,6 +25,7 @@ TESTED = {
     "_codelibrary",
     "_getvalue",
     "_index_key",
+    "_load_index",
     "_set_uuid",
     "_source_stamp",
 }
@@ -40,7 +41,8 @@ def test_a_cache_is_stamped_and_asked_through_its_parts():
     cache = stream.run_fixed._cache
     assert isinstance(cache, FunctionCache)
     assert "self._source_stamp" in inspect.getsource(type(cache._cache_file))
-    assert parameters(cache._cache_file.load) == ["key"]
+    assert parameters(cache._cache_file._load_index) == []
+    assert isinstance(cache._cache_file._load_index(), dict)
     assert parameters(cache._index_key) == ["sig", "codegen"]
 
 

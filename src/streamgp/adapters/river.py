@@ -128,7 +128,7 @@ class StreamRegressor(base.Regressor):
             return conf.Interval(*prediction.interval())
         if not with_dist:
             return prediction.mean
-        return proba.Gaussian._from_state(n=1, m=prediction.mean, var=prediction.variance + prediction.noise, ddof=0)
+        return proba.Gaussian._from_state(1, prediction.mean, prediction.variance + prediction.noise, 0)
 
     def _fresh(self) -> StreamModel:
         return Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()

@@ -9,9 +9,16 @@ import numpy as np
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 except ImportError as error:
     raise ImportError("streamgp.adapters.sklearn needs scikit-learn: pip install 'streamgp[sklearn]'") from error
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # before scikit-learn 1.6
+
+    def validate_data(estimator: Any, *given: Any, **settings: Any) -> Any:
+        return estimator._validate_data(*given, **settings)
+
 
 from streamgp.contract import inputs
 from streamgp.contract.joint import JointPrediction
@@ -154,6 +161,11 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    if not hasattr(BaseEstimator, "__sklearn_tags__"):  # before scikit-learn 1.6
+
+        def _more_tags(self) -> dict[str, bool]:
+            return {"multioutput": True}
 
 
 def _faithful(value: Any, name: str) -> Any:

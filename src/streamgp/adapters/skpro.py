@@ -8,17 +8,23 @@ import numpy as np
 
 try:
     import pandas as pd
-    from skbase.base._clone_plugins import DEFAULT_CLONE_PLUGINS, BaseCloner
     from skpro.distributions.normal import Normal
     from skpro.regression.base import BaseProbaRegressor
 except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
+
+try:
+    from skbase.base import _clone_plugins as plugins
+except ImportError:  # before scikit-base 0.12, which copies everything by its settings
+    plugins = None
 
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
+
+HAS_UPDATE = hasattr(BaseProbaRegressor, "update")
 
 
 class StreamRegressor(BaseProbaRegressor):
@@ -50,10 +56,9 @@ class StreamRegressor(BaseProbaRegressor):
         "python_dependencies": "streamgp",
         "capability:multioutput": True,
         "capability:missing": False,
-        "capability:update": True,
         "X_inner_mtype": "pd_DataFrame_Table",
         "y_inner_mtype": "pd_DataFrame_Table",
-    }
+    } | ({"capability:update": True} if HAS_UPDATE else {})
 
     def __init__(self, model: StreamModel | None = None) -> None:
         self.model = model
@@ -75,6 +80,13 @@ class StreamRegressor(BaseProbaRegressor):
         targets = y.to_numpy(dtype=float)
         self.model_.learn_many(X.to_numpy(dtype=float), targets[:, 0] if targets.shape[1] == 1 else targets)
         return self
+
+    if not HAS_UPDATE:
+
+        def update(self, X: Any, y: Any) -> Self:
+            """Learn more rows, as newer skpro has it."""
+            checked = self._check_X_y(X, y, return_metadata=True)
+            return self._update(checked["X_inner"], checked["y_inner"])
 
     def _predicted(self, X: pd.DataFrame) -> Prediction:
         return self.model_.predict_many(X.to_numpy(dtype=float))
@@ -107,20 +119,6 @@ class StreamRegressor(BaseProbaRegressor):
         return [{}, {"model": KRLST(capacity=20, outputs="separate")}]
 
 
-class CloneModel(BaseCloner):
-    """How skpro copies a stream model: its settings and none of its knowledge."""
-
-    def _check(self, obj: Any) -> bool:
-        return isinstance(obj, StreamModel)
-
-    def _clone(self, obj: StreamModel) -> StreamModel:
-        return obj.clone()
-
-
-# Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
-DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)
-
-
 def _quantile(prediction: Prediction, at: float) -> np.ndarray:
     """The bound of an interval with this probability below it; at one half, the mean."""
     if at == 0.5:
@@ -132,3 +130,18 @@ def _quantile(prediction: Prediction, at: float) -> np.ndarray:
 def _table(values: Any) -> np.ndarray:
     """One column for each target."""
     return np.asarray(values).reshape(len(values), -1)
+
+
+if plugins is not None:
+
+    class CloneModel(plugins.BaseCloner):
+        """How skpro copies a stream model: its settings and none of its knowledge."""
+
+        def _check(self, obj: Any) -> bool:
+            return isinstance(obj, StreamModel)
+
+        def _clone(self, obj: StreamModel) -> StreamModel:
+            return obj.clone()
+
+    # Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
+    plugins.DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)

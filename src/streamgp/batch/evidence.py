@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.blas import one_thread
 from streamgp.settings import FloatArray, Part, Setting, nearest, number, whole
 from streamgp.vocabulary import Seed
 
@@ -115,7 +116,7 @@ class Evidence(Part):
         low, high = self._limits(objective)
         rng = np.random.default_rng(self.seed)
         climbs = []
-        with _reporting(self.progress, self.iterations, 1 + self.restarts) as report:
+        with _reporting(self.progress, self.iterations, 1 + self.restarts) as report, one_thread():
             for number_of_start in range(1 + self.restarts):
                 start = objective.start if number_of_start == 0 else _further_start(objective, rng)
                 climb = _Climb(objective, number_of_start, report)

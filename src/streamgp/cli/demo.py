@@ -22,6 +22,7 @@ def demo(
     with reported():
         from streamgp.cli.screen import Screen, stopping
         from streamgp.job import Job
+        from streamgp.job.ahead import compile_for_commands
         from streamgp.job.demonstration import write_demo
         from streamgp.job.recorder import Recorder
 
@@ -35,6 +36,7 @@ def demo(
             f"A machine is replaced at row {changed}; nobody tells the model. The same as:\n"
             f"  streamgp run {table} --target power --lags {LAGS} --model {MODEL} --out {predictions} ...\n"
         )
+        compile_for_commands()  # all of it here, so that the first run on an own table does not wait again
         recorder = Recorder()
         with stopping(screen) as stop, screen:
             summary = Job(
@@ -53,7 +55,10 @@ def demo(
             screen.print_json(summary)
         if summary.interrupted:
             raise typer.Exit(INTERRUPTED)
-        screen.note("\nOpen the report in a browser. Then try your own table: streamgp run TABLE --target COLUMN")
+        screen.note(
+            f"\nOpen the report in a browser. Then let streamgp choose the models: streamgp run {table} --target power "
+            f"--report {out / 'auto.html'}\nor try your own table: streamgp run TABLE --target COLUMN"
+        )
 
 
 def _picture(out: Path) -> Path | None:

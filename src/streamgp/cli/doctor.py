@@ -77,14 +77,14 @@ def _cache() -> str:
     config: Any = numba.config
     if config.DISABLE_JIT:
         return "off: NUMBA_DISABLE_JIT is set, nothing is compiled and everything is slow"
-    from streamgp.cli.compiling import all_entries
-    from streamgp.compiled import _is_cached
+    from streamgp.compiled import is_filled
+    from streamgp.job.ahead import every
 
-    functions = all_entries()
-    ready = sum(map(_is_cached, functions))
+    functions = every()
+    ready = sum(map(is_filled, functions))
     place = Path(functions[0].stats.cache_path)
     writable = next((os.access(folder, os.W_OK) for folder in (place, *place.parents) if folder.exists()), False)
-    hint = "" if ready == len(functions) else "; streamgp compile fills it"
+    hint = "" if ready == len(functions) else "; streamgp compile adds the others"
     where = config.CACHE_DIR or Path(__file__).parents[1]
     return f"{where}, {'writable' if writable else 'NOT writable'}, {ready} of {len(functions)} functions{hint}"
 
@@ -118,11 +118,13 @@ def _gpu() -> str:
 
 
 def _self_test() -> list[tuple[str, bool, str]]:
-    """Claims, whether they hold here, and what was measured."""
+    """Claims, whether they hold here, and what was measured; compiles, once, what the commands need."""
     import numpy as np
 
     import streamgp as sg
+    from streamgp.job.ahead import compile_for_commands
 
+    compile_for_commands()
     rng = np.random.default_rng(0)
     x = rng.permutation(np.linspace(-70.0, 70.0, ROWS))
     y = np.sin(x) + 0.1 * rng.standard_normal(ROWS)

@@ -36,7 +36,7 @@ def export(
         model = load(file)
         if c is not None:
             text = header(model, name or re.sub(r"\W", "_", c.stem))
-            c.write_text(text, encoding="utf-8")
+            c.write_text(text, encoding="utf-8", newline="\n")
             told = {"header": str(c), "lines": text.count("\n"), "bytes": len(text.encode())}
         elif state is not None and save is not None:
             model = resumed(model, np.fromfile(state))

@@ -74,4 +74,4 @@ def refreshed(page: str) -> str:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         path = Path(name)
-        path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(refreshed(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")

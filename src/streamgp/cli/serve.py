@@ -104,6 +104,6 @@ def installed() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx"):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "psutil"):
             raise
         raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None

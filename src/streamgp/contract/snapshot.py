@@ -12,19 +12,14 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from safetensors.numpy import save as serialize
 
+from streamgp import filelocks
 from streamgp.settings import Configured, registered_name
 from streamgp.version import __version__
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed
-    fcntl = None
 
 FORMAT = 3
 LEFT_BEHIND = 60.0  # seconds after which a temporary file that nobody writes belongs to a save that was killed
@@ -101,7 +96,7 @@ def write(path: str | Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with open(temporary, "xb") as file:
-            _lock(file)
+            filelocks.lock(file)
             if path.exists():
                 os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             file.write(data)
@@ -127,18 +122,9 @@ def _remove_left_behind(path: Path, now: float) -> None:
         for beside in os.scandir(path.parent):
             if wanted.fullmatch(beside.name) and now - beside.stat().st_mtime > LEFT_BEHIND:
                 with open(beside.path, "rb") as file:
-                    if _lock(file):
-                        os.unlink(beside.path)
-
-
-def _lock(file: BinaryIO) -> bool:
-    """Lock a file while it is open; False: another process, which writes it, has done so."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # of any other kind: this disk knows no locks
-            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
+                    left = filelocks.lock(file)
+                if left:  # and closed again: Windows removes no open file
+                    os.unlink(beside.path)
 
 
 def read(path: str | Path) -> bytes:

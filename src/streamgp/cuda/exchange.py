@@ -7,10 +7,6 @@ taken.
 
 from __future__ import annotations
 
-import importlib
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,18 +112,6 @@ def refuse_large(shape: BasisShape | SpectralShape, shared: int) -> None:
             f'"{"single" if shape.bytes == 4 else "double"}", and this GPU has {shared:,} for each; use fewer basis '
             'points or frequencies, or device="cpu"'
         )
-
-
-@cache
-def _blas() -> Any:
-    """What sets the threads of BLAS, where threadpoolctl is installed."""
-    return importlib.import_module("threadpoolctl").ThreadpoolController() if find_spec("threadpoolctl") else None
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """BLAS on one thread: matrices as small as these take it forty times as long on sixteen."""
-    blas = _blas()
-    return nullcontext() if blas is None else blas.limit(limits=1, user_api="blas")
 
 
 class Kept(NamedTuple):

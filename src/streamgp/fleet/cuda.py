@@ -7,13 +7,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from streamgp.blas import one_thread
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import TIME, noise_of
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import refuse_unlike
 from streamgp.contract.snapshot import SnapshotError
-from streamgp.cuda.exchange import Exchange, Kept, one_thread
+from streamgp.cuda.exchange import Exchange, Kept
 from streamgp.cuda.record import (
     COUNTED,
     COUNTS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from functools import partial
 from typing import Annotated, Any
 
@@ -114,7 +115,7 @@ class Fleet(Models):
             )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
-    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500) -> Prior:
+    def tune(self, X: Any, Y: Any, *, rows: int = 400, models: int = 500, verbose: bool = False) -> Prior:
         """Choose the hyperparameters of each model before its first row, by its own rows and by what all of them say.
 
         Candidates around those of the recipe are scored by the log density of rows before they are learned; how common
@@ -126,6 +127,7 @@ class Fleet(Models):
             Y: (rows, size) their targets; NaN where missing.
             rows: most of them that count.
             models: most of them, spread evenly, from which the prior is learned.
+            verbose: whether to print how many candidates have been scored, to standard error.
 
         Returns:
             The prior, with which models begin that are added, and which can be saved.
@@ -139,7 +141,8 @@ class Fleet(Models):
                 f"{X.shape} and {Y.shape}"
             )
         own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
-        found, chosen = tuned(candidates(self._recipe, X.shape[2]), X, Y, whole("models", models), self._scores)
+        score = partial(self._scores, verbose=verbose)
+        found, chosen = tuned(candidates(self._recipe, X.shape[2]), X, Y, whole("models", models), score)
         for values in (chosen, found.start):
             devices.refuse_unfit(*self._device, self._recipe, values)
         self._own = chosen
@@ -147,7 +150,7 @@ class Fleet(Models):
         self._prior, self._engine, self._shape = found, None, Shape()
         return found
 
-    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray]) -> FloatArray:
+    def _scores(self, X: FloatArray, Y: FloatArray, tried: dict[str, FloatArray], verbose: bool) -> FloatArray:
         """The log density of the rows of each model under each candidate, (models, candidates)."""
         size, n = X.shape[1], len(next(iter(tried.values())))
         scores = np.empty((size, n))
@@ -156,6 +159,8 @@ class Fleet(Models):
             p = Fleet(single, size=size, threads=self._threads, device=self._device[0]).track(X, Y)
             with np.errstate(invalid="ignore"):
                 scores[:, k] = np.nansum(p.log_density(Y), axis=0)
+            if verbose:
+                print(f"tune: candidate {k + 1} of {n}, {size} models", file=sys.stderr, flush=True)
         return scores
 
     # Rows.

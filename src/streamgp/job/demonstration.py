@@ -40,7 +40,7 @@ def write_demo(path: str | Path, rows: int = 3000, seed: int = 0) -> int:
     power = 60.0 + machine * load + 6.0 * heating + 0.15 * heating**2
     power += (9.0 + 3.0 * load) * rng.standard_normal(rows)
     start = datetime(2024, 1, 1)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write("time,temperature,shift,power\n")
         for t in range(rows):
             shown = "" if rng.uniform() < 0.01 else f"{temperature[t]:.1f}"

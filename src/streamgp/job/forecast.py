@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from streamgp.job.ahead import compile_for_commands
 from streamgp.job.job import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
@@ -350,6 +351,7 @@ def forecast_table(
             """The first forecast, of all rows so far, if these are enough."""
             if sum(np.count_nonzero(~np.isnan(y)) for _, y, _ in taken) < LEAST_ROWS:
                 return None
+            compile_for_commands()
             readings.sort(taken)
             for note in readings.notes():
                 tell(note)
@@ -405,7 +407,7 @@ class _Writer:
         self._json = as_json if path is None else ending != ".csv"
         self._headed = False
         try:
-            self._file = sys.stdout if path is None else open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115
+            self._file: BinaryIO = sys.stdout.buffer if path is None else open(path, "wb")  # noqa: SIM115
         except OSError as error:
             raise WriteError(f"{self._name} cannot be written: {error.strerror}; choose another place") from None
 
@@ -421,7 +423,7 @@ class _Writer:
             table.writerows(rows)
         self._headed = True
         try:
-            self._file.write(text.getvalue())
+            self._file.write(text.getvalue().encode(errors="replace"))
             self._file.flush()
         except BrokenPipeError:
             raise
@@ -429,5 +431,5 @@ class _Writer:
             raise WriteError(f"{self._name} cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
-        if self._file is not sys.stdout:
+        if self._file is not sys.stdout.buffer:
             self._file.close()

@@ -89,6 +89,7 @@ def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None
     readings, forecast = issued.readings, issued.forecast
     target, end = readings.schema.target, readings.shown(forecast.times[-1])
     style = TEMPLATE.read_text(encoding="utf-8").partition("<style>")[2].partition("</style>")[0]
+    style += STYLE.read_text(encoding="utf-8")
     notes = "".join(f"<li>{escape(note)}</li>" for note in [*readings.notes(), *issued.notes()])
     sections = [
         f"<h1>{escape(target)}: forecast to {escape(end)}</h1>",
@@ -102,7 +103,7 @@ def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None
     head = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(target)}: forecast</title><style>{style}{STYLE.read_text()}</style></head><body>"
+        f"<title>{escape(target)}: forecast</title><style>{style}</style></head><body>"
     )
     write_page(path, head + "\n".join(sections) + "</body></html>\n")
 

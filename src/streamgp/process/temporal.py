@@ -60,7 +60,7 @@ def _series(N: Array) -> tuple[Array, Array]:
     terms = np.zeros((TERMS + 1, 3, 3))
     for n in range(1, TERMS + 1):
         for k in range(min(n, 4) + 1):
-            terms[n] -= polynomial[k] * (-2.0) ** (n - k) / math.factorial(n - k)
+            terms[n] -= polynomial[k] * (-2.0) ** (n - k) / float(math.factorial(n - k))
     return powers[2], np.where(np.abs(terms) < 1e-13 * np.abs(terms).max(), 0.0, terms)
 
 

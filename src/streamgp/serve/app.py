@@ -25,6 +25,7 @@ from streamgp.serve.service import Service
 from streamgp.serve.siblings import Siblings
 
 LOG = logging.getLogger("streamgp.serve")
+SOON = 5  # seconds after which a client may ask again whether everything is compiled
 # What is read and thrown away of a body that is not wanted, and for how many seconds.
 UNREAD, UNREAD_SECONDS = 256 << 20, 10.0
 # The page gets everything from this server, and no other site may embed it or read from it.
@@ -59,6 +60,14 @@ def application(
                 if siblings is None or not siblings.sends(request.headers):
                     access.check(scope, request.headers, request.client.host if request.client else "")
                 longest.check(request.headers.get("content-length", ""))
+                if service.cold and request.method in ("PUT", "POST"):
+                    raise RefusedError(
+                        503,
+                        "compiling",
+                        "the server compiles its models, once after an installation",
+                        "send the request again in a few seconds; GET /readyz answers 200 when this is done",
+                        SOON,
+                    )
                 response = await endpoint(Request(request.scope, longest.limited(request.receive)))
             except RefusedError as problem:
                 response = refused(problem)

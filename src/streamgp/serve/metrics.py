@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+
+import psutil
 
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.service import Service
@@ -146,9 +146,4 @@ def _escaped(text: str) -> str:
 
 def resident_bytes() -> int:
     """Memory of this process."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else 1024 * peak
+    return int(psutil.Process().memory_info().rss)

@@ -187,7 +187,7 @@ class Push:
         if state is None or not state.exists():
             return None, 0
         try:
-            noted = json.loads(state.read_text())
+            noted = json.loads(state.read_text(encoding="utf-8"))
             found, pending, self._id = Position(*noted["position"]), int(noted["pending"]), str(noted["id"])
         except (ValueError, TypeError, KeyError):
             raise PushError(f"{state} is damaged; delete it to send all rows again") from None

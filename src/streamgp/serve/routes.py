@@ -43,6 +43,7 @@ MOST_HISTORY, MOST_POINTS = 10_000_000, 5000
 LARGE = 1 << 16  # bytes of a body that is decoded in a thread, so that other requests do not wait
 BODY_SECONDS, SNAPSHOT_SECONDS = 60.0, 600.0  # in which a body must have come
 LONGEST_KEY = 200  # characters
+COMPILING = "compiling"  # the status of a server that is not ready yet
 LOOKED_AT = 20  # streams that a list has renewed
 PATIENCE = 0.3  # seconds that a reader waits for a busy stream before it gets the last view
 SNAPSHOT = "application/octet-stream"
@@ -390,21 +391,22 @@ async def get_metrics(request: Request) -> Response:
 
 
 async def get_healthz(request: Request) -> Response:
-    service = _service(request)
-    return _worst([Healthz(service.status(), __version__, len(service.streams)), *await _elsewhere(request, Healthz)])
-
-
-def _worst(found: list[Healthz]) -> Response:
-    """The status of all workers together."""
-    status = next((one.status for one in found if one.status != "ok"), "ok")
-    return answer(Healthz(status, __version__, sum(one.streams for one in found)), 200 if status == "ok" else 503)
+    return await _health(request, fine=("ok", COMPILING))  # a server that compiles must not be started anew
 
 
 async def get_readyz(request: Request) -> Response:
+    return await _health(request, fine=("ok",))
+
+
+async def _health(request: Request, fine: tuple[str, ...]) -> Response:
+    """The status of all workers together: trouble of one of them, or whether one compiles, or ok."""
     service = _service(request)
-    own = "compiling" if service.compiling else service.status()
-    found = [Healthz(own, __version__, len(service.streams)), *await _elsewhere(request, Healthz)]
-    return _worst(found)
+    status = service.status()
+    own = Healthz(COMPILING if service.compiling and status == "ok" else status, __version__, len(service.streams))
+    found = [own, *await _elsewhere(request, Healthz)]
+    status = max((one.status for one in found), key=lambda status: (status != "ok", status != COMPILING))
+    streams = sum(one.streams for one in found)
+    return answer(Healthz(status, __version__, streams), 200 if status in fine else 503)
 
 
 async def get_openapi(request: Request) -> Response:

@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 
+from streamgp.job.ahead import compile_for_commands, is_compiled
 from streamgp.serve.access import Access, is_loopback
 from streamgp.serve.app import application
 from streamgp.serve.connections import Waiting, connection_class
@@ -142,7 +143,7 @@ def run(
 ) -> None:
     """Serve until the process is told to stop."""
     sys.setswitchinterval(SWITCH)
-    service.compiling = True
+    service.compiling, service.cold = True, not is_compiled()
     threading.Thread(target=_warm_up, args=(service,), name="warm-up", daemon=True).start()
     server_of(service, listening, origins, ready, siblings).run([listening])
 
@@ -160,7 +161,10 @@ def listening_on(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
         try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if sys.platform == "win32":  # where the other option lets two servers have one port
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            else:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
         except OSError:
             listening.close()
@@ -208,7 +212,9 @@ def _warm_up(service: Service) -> None:
     from streamgp.serve.messages import StreamSettings
 
     try:
+        compile_for_commands()
+        service.cold = False
         learner = Learner(StreamSettings("y", settings={"tune": False}), "")
         learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))
     finally:
-        service.compiling = False
+        service.compiling = service.cold = False

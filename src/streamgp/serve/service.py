@@ -69,7 +69,8 @@ class Service:
         self.limits, self._share = limits or Limits(), share
         self.folder = Path(folder)
         self._opened = contextlib.ExitStack()
-        self.compiling = False  # so that it would take long to answer
+        self.compiling = False  # or loading what was compiled, so that it would take long to answer
+        self.cold = False  # compiling for so long that rows are refused meanwhile
         self.webhook = Webhook(webhook) if webhook else None
         if self.webhook is not None:
             self._opened.callback(self.webhook.close)

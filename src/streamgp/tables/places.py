@@ -7,15 +7,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from streamgp import filelocks
 from streamgp.tables.writing import WriteError
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # not on Windows, which goes without locks
-    fcntl = None
 
 Place = str | Path | int | None  # an int: an open file's descriptor
 
@@ -56,7 +50,7 @@ def locked(places: Mapping[str, str | Path | None]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as locks:
         for setting, place in places.items():
-            if place is not None and str(place) != "-" and fcntl is not None:
+            if place is not None and str(place) != "-":
                 locks.enter_context(_lock(setting, Path(os.path.realpath(place)), str(place)))
         yield
 
@@ -70,20 +64,19 @@ def _lock(setting: str, path: Path, name: str) -> Iterator[None]:
             file = open(lock, "ab")  # noqa: SIM115
         except OSError as error:
             raise WriteError(f"{name} cannot be written: {error.strerror}; give `{setting}` another place") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not filelocks.lock(file):
             file.close()
             raise WriteError(
                 f"{name} is being written by another run; wait for it to end, or give `{setting}` another name"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
+            )
         if _identity(lock) == _identity(file.fileno()):
             break
         file.close()  # its last holder has just removed it
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):  # Windows removes no open file, so that another run may have it now
+            if os.name != "posix":
+                file.close()
+            lock.unlink(missing_ok=True)
         file.close()

@@ -10,8 +10,8 @@ import hashlib
 import io
 import lzma
 import os
+import queue
 import re
-import select
 import stat
 import sys
 import threading
@@ -87,6 +87,7 @@ class TextLines:
         self.unfinished = b""  # the beginning of a line whose end has not come
         self._missing = 0  # looks at which it was gone
         self._start = b""
+        self._patient: _PatientReader | None = None
         self._file: Any = sys.stdin.buffer
         if path != "-":
             self._file, compressed = _opened(path)
@@ -100,6 +101,8 @@ class TextLines:
         return "standard input" if self.path == "-" else self.path
 
     def close(self) -> None:
+        if self._patient is not None:
+            self._patient.close()
         if self.path != "-":
             self._file.close()
 
@@ -145,9 +148,9 @@ class TextLines:
                 descriptor = self._file.fileno()
             except (OSError, io.UnsupportedOperation):  # not a real file, as in tests
                 return self._some()
-            if not select.select([descriptor], [], [], POLL)[0]:
-                return None
-            return os.read(descriptor, BLOCK)
+            if self._patient is None:
+                self._patient = _PatientReader(descriptor)
+            return self._patient.read(POLL)
         return self._some()
 
     def _some(self) -> bytes:
@@ -199,6 +202,45 @@ class TextLines:
         if length is None:
             return position_of(b"".join(io.BytesIO(self._start).readlines()[:lines]), lines)
         return position_of(self._start[: length(self._start)], lines)
+
+
+class _PatientReader:
+    """Reads a pipe and waits no longer than asked: in a thread, because on Windows there is no other way.
+
+    Args:
+        descriptor: of the pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._asked: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[bytes | OSError] = queue.SimpleQueue()
+        self._descriptor, self._reading = descriptor, False
+        threading.Thread(target=self._answer, name="pipe", daemon=True).start()
+
+    def read(self, seconds: float) -> bytes | None:
+        """What there is; b"" at the end; None when nothing has come for so long."""
+        if not self._reading:
+            self._asked.put(self._descriptor)
+            self._reading = True
+        try:
+            answer = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        self._reading = False
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the thread, if need be after what it still waits for."""
+        self._asked.put(None)
+
+    def _answer(self) -> None:
+        while (descriptor := self._asked.get()) is not None:
+            try:
+                self._answers.put(os.read(descriptor, BLOCK))
+            except OSError as error:
+                self._answers.put(error)
 
 
 def is_file(path: str) -> bool:

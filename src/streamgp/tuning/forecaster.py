@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +101,7 @@ class Forecaster:
         log: True or False to decide it; None: by the evidence.
         trend: likewise.
         rows: most rows that count for the hyperparameters, the last ones; all are learned.
+        verbose: whether to print what is tried, to standard error.
 
     Example:
         >>> import numpy as np
@@ -123,6 +125,7 @@ class Forecaster:
         log: bool | None = None,
         trend: bool | None = None,
         rows: int = 1000,
+        verbose: bool = False,
     ) -> None:
         dated = np.asarray(time).dtype.kind in "MO" and time is not None
         y, times = _series(y, time)
@@ -140,6 +143,7 @@ class Forecaster:
             trend=trend,
             rows=rows,
             inputs=None if known is None else partial(self._featured, known, times),
+            tell=partial(print, "Forecaster:", file=sys.stderr, flush=True) if verbose else lambda _: None,
         )
         self._begin()
         self._learn(y, times, known)

@@ -56,6 +56,11 @@ class Structure(NamedTuple):
     trend: bool
     log: bool
 
+    def described(self) -> str:
+        """In words."""
+        seasons = f"seasons {', '.join(f'{period:g}' for period in self.seasons)}" if self.seasons else "no seasons"
+        return f"{seasons}{', a trend' * self.trend}{', logarithms' * self.log}"
+
 
 class Chosen(NamedTuple):
     """A kernel over time with the structure that the evidence supports, for targets or their logarithms less center."""
@@ -96,6 +101,7 @@ def choose(
     trend: bool | None = None,
     rows: int = 1000,
     inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
     """The kernel for a series by the evidence with and without each part.
 
@@ -109,6 +115,7 @@ def choose(
         rows: most rows that count for the hyperparameters, the last ones.
         inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
             without them, then all hyperparameters are tuned together.
+        tell: takes a sentence on each structure that is tried.
     """
     at = _tuned_on(y, times, rows)
     series = Series(times[at], y[at, None], rows)
@@ -121,6 +128,7 @@ def choose(
         for one in structures:
             if one not in found:
                 found[one] = _fit(one, series)
+                tell(f"{one.described()}: log evidence {found[one].evidence:.4g}")
         return max(structures, key=lambda one: found[one].evidence - WORTH * (len(one.seasons) + one.trend))
 
     logs = (False, True) if log is None and positive and np.ptp(series.Y) > 0 else (bool(log),)
@@ -137,6 +145,7 @@ def choose(
     chosen = found[best(now)]
     if inputs is None:
         return chosen
+    tell("tuning inputs and structure together")
     features, groups = inputs(min(now.seasons, default=None))
     return _fit_beside(chosen, series, features[at], groups)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,6 +44,7 @@ MOST_VARIANCE = 10.0
 FAR = 100.0
 # Of the targets' variance: where a noise that is far off starts.
 LIKELY_NOISE = 0.01
+EVERY = 10  # iterations of a search between two lines that tell of it
 
 
 def tune(
@@ -54,6 +56,7 @@ def tune(
     tune_frequencies: bool = False,
     *,
     time: Any = None,
+    verbose: bool = False,
 ) -> Model:
     """Return a new model of the same recipe that has learned nothing, with hyperparameters tuned on a first batch.
 
@@ -77,6 +80,7 @@ def tune(
             TimeGP, the last ones.
         tune_frequencies: for Fourier features, tune the frequencies too.
         time: (n,) times of the rows, for TimeGP; None: one row a unit.
+        verbose: whether to print how the search goes, to standard error.
 
     Example:
         >>> import numpy as np
@@ -88,11 +92,27 @@ def tune(
         >>> model.rows_seen, 0.005 < model.hyperparameters["noise"] < 0.02
         (0, True)
     """
+    if verbose:
+        started = Evidence(restarts=0) if isinstance(model, TimeGP) else Evidence()
+        evidence = _told(started if evidence is None else evidence)
     if isinstance(model, TimeGP):
         return model.replaced(**_over_time(model, X, Y, time, evidence, rows))
     if time is not None:
         raise ValueError(f"{type(model).__name__} has no kernel over time; leave out time=, or tune a TimeGP")
     return with_hyperparameters(model, fit_prefix(model, X, Y, evidence, rows, tune_frequencies))
+
+
+def _told(evidence: Evidence) -> Evidence:
+    """The same search, which prints a line now and then."""
+    if not isinstance(evidence, Evidence):
+        return evidence  # which is refused where it is used
+
+    def tell(start: int, iteration: int, value: float) -> None:
+        if iteration % EVERY == 0:
+            place = f"start {start + 1} of {1 + evidence.restarts}, iteration {iteration}"
+            print(f"tune: {place}, log evidence {value:.4g}", file=sys.stderr, flush=True)
+
+    return evidence.replaced(progress=tell)
 
 
 def _over_time(model: TimeGP, X: Any, Y: Any, time: Any, evidence: Evidence | None, rows: int) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def chosen(m: Record, order: Array) -> Any:
     return count
 
 
-@inlined
+@compiled
 def gather(m: Record, f: Array) -> None:
     """Add the gradient of the log density of the row that was just predicted, and its Fisher information."""
     p, q, theta = m.plan.outputs, m.plan.covariances, m.plan.theta

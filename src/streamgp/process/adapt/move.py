@@ -70,7 +70,7 @@ def rescale(m: Record, f: Array, variance: float, noise: Array) -> bool:
     return rebase(m, f, n, P, 1.0, noise)
 
 
-@inlined
+@compiled
 def move_basis(m: Record, f: Array, parameters: Array, noise: Array) -> bool:
     """Basis points under another kernel and noise."""
     K = prior(m, f, parameters)
