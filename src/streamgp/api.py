@@ -1,11 +1,10 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
-from streamgp import batch, data
+from streamgp import batch, data, filters
 from streamgp.adapters.from_gpytorch import from_gpytorch
 from streamgp.adapters.from_sklearn import from_sklearn
 from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
-from streamgp.batch import SSGPR
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -13,7 +12,6 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
-from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.fleet.fleet import Fleet
 from streamgp.kernels import (
     Constant,
@@ -57,27 +55,20 @@ __all__ = [
     "FBKRLS",
     "IRFRR",
     "ISSGPR",
-    "KLMS",
-    "KNLMS",
     "KRLS",
     "KRLST",
     "LWPR",
-    "NORMA",
     "OESGP",
     "OIESGP",
-    "QKLMS",
     "RLSESN",
-    "SGDESN",
     "SNGD",
     "SOGP",
-    "SSGPR",
     "SWKRLS",
     "Ahead",
     "Alarms",
     "Auto",
     "BackToPrior",
     "Basis",
-    "BetaKLMS",
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
@@ -130,6 +121,7 @@ __all__ = [
     "Window",
     "batch",
     "data",
+    "filters",
     "from_bytes",
     "from_gpytorch",
     "from_sklearn",

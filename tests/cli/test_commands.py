@@ -129,7 +129,7 @@ def test_the_list_of_models_is_that_of_the_exported_ones():
     # A committee is made of others, and cannot be asked for by its name alone; TimeGP takes no columns of a table.
     assert sorted(entry.name for entry in PUBLISHED) == sorted([*model_names(), "Committee", "TimeGP"])
     for entry in PUBLISHED:
-        kind = getattr(sg, entry.name)
+        kind = getattr(sg.filters if entry.name in sg.filters.__all__ else sg, entry.name)
         assert entry.variance == kind.has_variance, entry.name
         remembers = "depth" in inspect.signature(kind).parameters
         assert remembers == entry.memory.startswith("window"), entry.name
@@ -194,7 +194,7 @@ def test_a_saved_run_is_described(tmp_path):
 
 
 def test_a_saved_model_is_described(tmp_path):
-    model = sg.QKLMS(capacity=5)
+    model = sg.filters.QKLMS(capacity=5)
     model.learn_many(np.arange(10.0)[:, None], np.arange(10.0))
     model.save(tmp_path / "m.sgp")
     found = json.loads(plain("inspect", tmp_path / "m.sgp", "--json"))
