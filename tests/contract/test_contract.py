@@ -562,7 +562,17 @@ def test_a_row_that_was_predicted_is_learned_as_one_that_was_not(build, data):
 
 
 # Models without a joint posterior; a Committee takes those without a variance by their means, but stacks none.
-APART = (sg.filters.KLMS, sg.filters.QKLMS, sg.filters.KNLMS, sg.filters.BetaKLMS, sg.filters.NORMA, sg.filters.SGDESN, sg.LWPR, sg.LocalGP, sg.IRFRR)
+APART = (
+    sg.filters.KLMS,
+    sg.filters.QKLMS,
+    sg.filters.KNLMS,
+    sg.filters.BetaKLMS,
+    sg.filters.NORMA,
+    sg.filters.SGDESN,
+    sg.LWPR,
+    sg.LocalGP,
+    sg.IRFRR,
+)
 APART += (sg.SeasonalValue, sg.InputValue, sg.RunningMean, sg.Ahead, sg.Auto)
 
 

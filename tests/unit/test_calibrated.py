@@ -131,7 +131,9 @@ class PlainCalibration:
 
 
 @pytest.mark.parametrize("larger", [1.0, 1e4], ids=["", "with leaps"])
-@pytest.mark.parametrize("build", [lambda: sg.SOGP(capacity=20), lambda: sg.filters.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"])
+@pytest.mark.parametrize(
+    "build", [lambda: sg.SOGP(capacity=20), lambda: sg.filters.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"]
+)
 def test_bounds_are_those_of_the_plain_recursion(build, larger):
     X, y = wrong_model_data(600)
     y[100:150] = np.nan
@@ -195,7 +197,9 @@ def test_a_right_model_loses_next_to_nothing():
 
 @pytest.mark.parametrize("unit", [-1e6, 1e-9, 1e9])
 @pytest.mark.parametrize(
-    "build", [sg.filters.QKLMS, lambda: sg.Standardize(sg.KRLST()), lambda: sg.Standardize(sg.filters.QKLMS())], ids=["", "S", "SQ"]
+    "build",
+    [sg.filters.QKLMS, lambda: sg.Standardize(sg.KRLST()), lambda: sg.Standardize(sg.filters.QKLMS())],
+    ids=["", "S", "SQ"],
 )
 def test_the_units_of_the_target_do_not_matter(build, unit):
     X, y = wrong_model_data(200)

@@ -233,7 +233,12 @@ def test_encoded_takes_the_noise_in_the_units_of_the_target(several):
 
 
 def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
-    members = [sg.SOGP(capacity=10), sg.filters.QKLMS(), sg.SOGP(capacity=10, adapt=sg.SNGD(interval=5)), sg.SeasonalValue()]
+    members = [
+        sg.SOGP(capacity=10),
+        sg.filters.QKLMS(),
+        sg.SOGP(capacity=10, adapt=sg.SNGD(interval=5)),
+        sg.SeasonalValue(),
+    ]
     model = sg.Committee(members)
     model.learn_many(X, Y, noise=NOISE)
     members[0].learn_many(X, Y, noise=NOISE)

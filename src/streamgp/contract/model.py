@@ -5,11 +5,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from streamgp.contract import freerun, inputs
+from streamgp.contract import frames, freerun, inputs
 from streamgp.contract.atomic import undone_on_error, uninterrupted
 from streamgp.contract.checks import check
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT, Moment
@@ -17,8 +17,9 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved
 from streamgp.contract.saved import Shape as Shape
+from streamgp.contract.shown import facts
 from streamgp.contract.turns import guard, refuse
-from streamgp.settings import FloatArray
+from streamgp.settings import FloatArray, nearest
 
 FORGETTING_MODELS = (
     "models that can forget are SOGP, OESGP, OIESGP, KRLS (with noise above 0), KRLST, RecursiveGP, ISSGPR, IRFRR, "
@@ -39,6 +40,17 @@ DERIVATIVE_MODELS = (
     "Gaussian noise, also within Standardize, Lagged, Columns, Differenced, Calibrated, DriftAware and Delayed"
 )
 
+# What other libraries call, and what it is here.
+ELSEWHERE = {
+    "fit": "learn_many(X, Y), or learn_one(x, y) row by row",
+    "partial_fit": "learn_many(X, Y)",
+    "update": "learn_many(X, Y), or learn_one(x, y) row by row",
+    "learn": "learn_one(x, y) or learn_many(X, Y)",
+    "predict": "predict_one(x) or predict_many(X); track(X, Y) predicts each row before it learns it",
+    "fit_predict": "track(X, Y), which predicts each row before it learns it",
+    "score": "track(X, Y) and a score of its prediction, such as p.crps(Y).mean()",
+}
+LONGEST_SHOWN = 80  # characters of a setting in a notebook
 # Settings and single counters, which a second thread may read to follow the first.
 AT_ANY_TIME = {"get_params", "clone", "rows_seen", "size", "health", "frozen", "on_trial"}
 # These take their turn themselves: a function around them would show in the cost of a row.
@@ -130,14 +142,25 @@ class _FixedSetting:
         self._name = name
 
     def __get__(self, model: Any, kind: type[Any]) -> NoReturn:
-        raise AttributeError(
-            f"{kind.__name__} has no attribute {self._name!r}; read it by get_params()[{self._name!r}]"
-        )
+        raise AttributeError(no_attribute(kind, self._name))
 
     def __set__(self, model: Any, value: Any) -> NoReturn:
         raise AttributeError(
             f"{self._name} is a setting: change it before the first row by model.set_params({self._name}={value!r})"
         )
+
+
+def no_attribute(kind: type[Any], name: str) -> str:
+    """What to say to whoever asks a model for something that it does not have."""
+    missing = f"{kind.__name__} has no attribute {name!r}"
+    if name in kind.setting_names():
+        return f"{missing}; read it by get_params()[{name!r}]"
+    if name in ELSEWHERE:
+        return (
+            f"{missing}; use {ELSEWHERE[name]}. For scikit-learn's methods use "
+            "streamgp.adapters.sklearn.StreamRegressor(model)"
+        )
+    return missing if name.startswith("_") else f"{missing}.{nearest(name, (n for n in dir(kind) if n[0] != '_'))}"
 
 
 class StreamModel(Saved):
@@ -149,6 +172,7 @@ class StreamModel(Saved):
 
     has_variance = True
 
+    _names: frames.Names | None = None  # of inputs and targets that came in a data frame
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
@@ -163,6 +187,19 @@ class StreamModel(Saved):
             if not hasattr(cls, name):
                 setattr(cls, name, _FixedSetting(name))
         guard(cls, AT_ANY_TIME | QUICK, SHORT)
+
+    if not TYPE_CHECKING:  # type checkers find out themselves what is not there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(no_attribute(type(self), name))
+
+    def _repr_html_(self) -> str:
+        settings = {
+            name: text if len(text := repr(value)) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+            for name, value in self.get_params().items()
+        }
+        read = {"rows seen": f"{self.rows_seen:,}", "size": f"{self.size:,}", "repairs": f"{self.health.repairs:,}"}
+        return facts(type(self).__name__, settings | read)
 
     # What a model has to provide.
 
@@ -313,7 +350,8 @@ class StreamModel(Saved):
         """Predict the target of one row that would come next; the model does not change.
 
         Args:
-            x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame.
+            x: d numbers: an array, a list, a scalar when d = 1, one row of a DataFrame; a mapping from names to numbers
+                where the model has learned a data frame by name.
             time: of the row, not before the last learned one; models without a kernel over time take no notice. None:
                 one after the last row.
             derivatives: whether to add ``mean_gradient`` and ``variance_gradient``, (d,) or (p, d): how the mean and
@@ -324,7 +362,7 @@ class StreamModel(Saved):
             refuse(self)
         self._owner = me
         try:
-            X = inputs.row(x, self._shape.d)
+            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
             conditions = None if time is None else self._conditions_at(time, 1, many=False)
             if derivatives:
                 return self._with_slopes(X, conditions, many=False)
@@ -336,15 +374,16 @@ class StreamModel(Saved):
         """Predict rows that would each come next: the memory does not advance from one to the other.
 
         Args:
-            X: (n, d) rows.
-            time: (n,) times of the rows, in any order; see ``predict_one``.
+            X: (n, d) rows; a data frame, of which the columns are taken that the model has learned by name.
+            time: (n,) times of the rows, in any order; see ``predict_one``. Of a data frame also the name of a column.
             derivatives: whether to add gradients, (n, d) or (n, p, d); see ``predict_one``.
         """
+        X, _, time, _, origin = frames.taken(X, None, time, None, None, self._names)
         X = inputs.rows(X, self._d)
         conditions = None if time is None else self._conditions_at(time, len(X), many=True)
         if derivatives:
-            return self._with_slopes(X, conditions, many=True)
-        return self._shaped(self._started_for(X)._predict(X, conditions), many=True)
+            return self._with_slopes(X, conditions, many=True)._from(origin)
+        return self._shaped(self._started_for(X)._predict(X, conditions), many=True)._from(origin)
 
     def _with_slopes(self, X: FloatArray, conditions: FloatArray | None, *, many: bool) -> Prediction:
         """A prediction with derivatives, as users see it."""
@@ -415,7 +454,7 @@ class StreamModel(Saved):
         """Advance the memory by one row, then learn its target.
 
         Args:
-            x: d numbers.
+            x: d numbers, or a mapping as in ``predict_one``.
             y: a number, or p numbers; None, NaN, NA or masked: the memory advances, nothing is learned or forgotten.
             noise: variance of this observation's noise, above 0, or p of them where outputs are separate; None: the
                 model's own.
@@ -429,7 +468,7 @@ class StreamModel(Saved):
         self._owner = me
         try:
             d, p, scalar, certain = self._shape
-            X = inputs.row(x, d)
+            X = inputs.row(frames.row_by_name(x, self._names) if type(x) is dict else x, d)
             Y, scalar, given = inputs.target(y, p if certain else None, scalar)
             conditions = None
             if noise is not None or time is not None or self._needs_time:
@@ -450,32 +489,46 @@ class StreamModel(Saved):
         """Advance the memory by one row without a target."""
         self.learn_one(x, None)
 
-    def learn_many(self, X: Any, Y: Any, *, noise: Any = None, time: Any = None) -> None:
+    def learn_many(
+        self, X: Any, Y: Any = None, *, target: Any = None, inputs: Any = None, noise: Any = None, time: Any = None
+    ) -> None:
         """Learn rows in order; equal to the loop of learn_one.
 
         Args:
-            X: (n, d) rows.
+            X: (n, d) rows; a data frame (pandas, polars, pyarrow...) of numbers.
             Y: (n,) or (n, p) targets; None, NaN, NA or masked where missing.
+            target: in place of Y, the column of the data frame to learn, or a list of columns.
+            inputs: the columns to predict it from; None: those that were learned before, at first all others. The model
+                remembers their names.
             noise: variance of the observations' noise: one for all rows, (n,), or (n, p) where outputs are separate;
                 None: the model's own.
-            time: (n,) times of the rows; see ``learn_one``.
+            time: (n,) times of the rows; see ``learn_one``. Of a data frame also the name of a column.
         """
-        self._take_many(X, Y, report=False, noise=noise, time=time)
+        if Y is None and target is None:
+            raise TypeError(
+                'learn_many needs targets: learn_many(X, Y), or learn_many(df, target="y"); track(X) advances without '
+                "learning"
+            )
+        self._take_many(X, Y, report=False, target=target, columns=inputs, noise=noise, time=time)
 
-    def track(self, X: Any, Y: Any = None, *, noise: Any = None, time: Any = None) -> Prediction[FloatArray]:
+    def track(
+        self, X: Any, Y: Any = None, *, target: Any = None, inputs: Any = None, noise: Any = None, time: Any = None
+    ) -> Prediction[FloatArray]:
         """Predict each row, then learn it; equal to the loop of predict_one and learn_one.
 
         Args:
-            X: (n, d) rows.
+            X: (n, d) rows; a data frame (pandas, polars, pyarrow...) of numbers.
             Y: (n,) or (n, p) targets; None: predict and advance the memory without learning.
+            target: in place of Y, the column of the data frame to learn, or a list of columns.
+            inputs: the columns to predict it from, as in ``learn_many``.
             noise: of the observations that are learned, as in ``learn_many``; predictions are of observations with the
                 model's own noise.
-            time: (n,) times of the rows; see ``learn_one``.
+            time: (n,) times of the rows; see ``learn_one``. Of a data frame also the name of a column.
 
         Returns:
-            One Prediction of arrays, (n,) or (n, p).
+            One Prediction of arrays, (n,) or (n, p); of a data frame ``to_frame()`` is one of the same kind.
         """
-        prediction = self._take_many(X, Y, report=True, noise=noise, time=time)
+        prediction = self._take_many(X, Y, report=True, target=target, columns=inputs, noise=noise, time=time)
         return self._empty() if prediction is None else prediction
 
     def simulate(self, U: Any, feedback: Any = (), trajectories: int = 100, seed: int = 0) -> Prediction:
@@ -588,7 +641,8 @@ class StreamModel(Saved):
 
     def _structure(self) -> dict[str, Any]:
         """What a snapshot says beside settings and arrays: models within that come and go, by name."""
-        return {
+        own = {} if self._names is None else {"frame": [list(part) for part in self._names]}
+        return own | {
             f"{name}.{inner}": value
             for name, child in self._children().items()
             for inner, value in child._structure().items()
@@ -596,6 +650,8 @@ class StreamModel(Saved):
 
     def _rebuild(self, structure: dict[str, Any]) -> None:
         """Make the models within those of a snapshot, before their arrays are restored."""
+        if "frame" in structure:
+            self._names = frames.Names(*map(tuple, structure["frame"]))
         for name, child in self._children().items():
             head = f"{name}."
             child._rebuild({key.removeprefix(head): v for key, v in structure.items() if key.startswith(head)})
@@ -618,14 +674,22 @@ class StreamModel(Saved):
 
     # How calls become arrays.
 
-    def _take_many(self, X: Any, Y: Any, report: bool, **given: Any) -> Prediction | None:
+    def _take_many(
+        self, X: Any, Y: Any, report: bool, *, target: Any = None, columns: Any = None, time: Any = None, **given: Any
+    ) -> Prediction | None:
         """Take rows, with the noise, the time and the weight of each, by which its noise is divided, where given."""
+        X, Y, time, names, origin = frames.taken(X, Y, time, target, columns, self._names)
         X = inputs.rows(X, self._shape.d)
         scalar, certain = self._shape.scalar, Y is not None or not report  # track alone goes without targets
         if certain:
             Y, scalar = inputs.targets(Y, len(X), self._shape.outputs, scalar)
-        conditions = self._conditions(len(X), Y, **given, many=True)
-        return self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions) if len(X) else None
+        conditions = self._conditions(len(X), Y, time=time, **given, many=True)
+        if not len(X):
+            return self._empty()._from(origin) if report else None
+        prediction = self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions)
+        if names is not None:
+            self._names = names
+        return None if prediction is None else prediction._from(origin)
 
     def _take(
         self,

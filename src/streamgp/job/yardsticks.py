@@ -102,7 +102,7 @@ class Practiced(Quick, Mapped):
         return prediction if self.rows_seen >= LINE_FROM else only_where(np.zeros(len(X), dtype=bool), prediction)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MeasuredPrediction(Prediction[Values]):
     """What a model and the yardsticks beside it predict.
 
