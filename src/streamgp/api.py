@@ -13,6 +13,7 @@ from streamgp.contract.snapshot import SnapshotError
 from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
 from streamgp.fleet.fleet import Fleet
+from streamgp.job.run import Run, run
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -104,6 +105,7 @@ __all__ = [
     "RecursiveGP",
     "RecursiveSquaredExponential",
     "Reservoir",
+    "Run",
     "RunningMean",
     "SeasonalValue",
     "SeriesForecast",
@@ -128,5 +130,6 @@ __all__ = [
     "grid",
     "kmeans",
     "load",
+    "run",
     "tune",
 ]

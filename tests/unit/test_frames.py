@@ -219,7 +219,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing():
         (lambda: model.track(frame, target="load", inputs=["wind", "wind"]), "inputs names the column 'wind' twice"),
         (lambda: model.track(frame, target=3), "target must be the name of a column, or a list of names; got 3"),
         (lambda: model.track(np.zeros((3, 2)), target="load"), "target names columns, so X must be a data frame"),
-        (lambda: model.learn_many(np.zeros((3, 2)), inputs=["a"]), "learn_many needs targets"),
+        (lambda: model.learn_many(np.zeros((3, 2)), inputs=["a"]), "inputs names columns, so X must be a data frame"),
+        (lambda: model.learn_many(frame), "learn_many needs targets"),
         (lambda: model.predict_one({"wind": 1.0, "sum": 2.0}), "there is no column 'sun'. Did you mean 'sum'?"),
         (lambda: sg.KRLST().learn_one({"a": 1.0}, 1.0), "does not know what its inputs are called"),
         (lambda: sg.KRLST().track(text, target="load", inputs=["shift"]), "the column 'shift' does not hold numbers"),
@@ -288,10 +289,10 @@ def test_tables_of_a_notebook_are_small_and_whole():
 def pictures(monkeypatch):
     matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plots")
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plt
 
-    yield pyplot
-    pyplot.close("all")
+    yield plt
+    plt.close("all")
 
 
 def test_a_picture_has_the_band_the_mean_the_targets_and_the_times(pictures):

@@ -184,7 +184,9 @@ def made(columns: Mapping[str, Any], origin: Origin | None, backend: str | None 
 def columns_of(frame: Any) -> dict[str, Sequence[Any]]:
     """The values of every column as a file would have them, None where missing; an index of dates is the first one."""
     read = _read(frame)
-    found = {name: [_plain(value) for value in read.get_column(name).to_list()] for name in read.columns}
+    found: dict[str, Sequence[Any]] = {
+        name: [_plain(value) for value in read.get_column(name).to_list()] for name in read.columns
+    }
     dates = _dates_of_index(getattr(frame, "index", None))
     if dates is None:
         return found
@@ -203,9 +205,10 @@ def backend_of(frame: Any) -> str:
     return type(frame).__module__.partition(".")[0]
 
 
-def origin_of(frame: Any) -> Origin:
-    """The kind and the index of a frame."""
-    return _origin(frame, None)
+def origin_of(frame: Any, time: str) -> Origin:
+    """The kind of a frame, its index and the column of this name, if it has one."""
+    origin, read = _origin(frame, None), _read(frame)
+    return origin._replace(time=read.get_column(time), time_name=time) if time in read.columns else origin
 
 
 def _origin(frame: Any, observed: FloatArray | None) -> Origin:

@@ -504,9 +504,9 @@ class StreamModel(Saved):
                 None: the model's own.
             time: (n,) times of the rows; see ``learn_one``. Of a data frame also the name of a column.
         """
-        if Y is None and target is None:
+        if Y is None and target is None and frames.is_frame(X):
             raise TypeError(
-                'learn_many needs targets: learn_many(X, Y), or learn_many(df, target="y"); track(X) advances without '
+                'learn_many needs targets: learn_many(df, target="y"), or learn_many(X, Y); track(df) advances without '
                 "learning"
             )
         self._take_many(X, Y, report=False, target=target, columns=inputs, noise=noise, time=time)

@@ -146,7 +146,7 @@ class Shown:
 
     def _columns(self: Any, level: float | None, observed: Any) -> dict[str, Any]:
         """What a frame has of one output, (n,) each."""
-        parts = self._numbers(level)
+        parts: dict[str, Any] = self._numbers(level)
         if observed is not None:
             parts["observed"] = np.atleast_1d(observed)
         if self.surprise is not None:
@@ -178,10 +178,10 @@ def drawn_on(ax: Any, count: int) -> list[Any]:
             raise ValueError(f"ax must be the axes of {count} output{'s' * (count > 1)}; got {len(given)}")
         return given
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot as plt
     except ImportError:
         raise ModuleNotFoundError('plot needs matplotlib: pip install "streamgp[plots]"', name="matplotlib") from None
-    _, axes = pyplot.subplots(count, 1, squeeze=False, figsize=(9.0, 3.0 * count), layout="constrained")
+    _, axes = plt.subplots(count, 1, squeeze=False, figsize=(9.0, 3.0 * count), layout="constrained")
     return list(axes[:, 0])
 
 
