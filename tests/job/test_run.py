@@ -32,7 +32,7 @@ def done():
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_a_frame_is_predicted_as_the_file_of_its_rows(kind, done, tmp_path):
+def test_a_frame_is_predicted_as_the_file_of_its_rows(kind, tmp_path):
     module = pytest.importorskip(kind)
     frame = plant()
     frame.to_csv(tmp_path / "plant.csv", index=False)

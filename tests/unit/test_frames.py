@@ -286,7 +286,7 @@ def test_tables_of_a_notebook_are_small_and_whole():
 
 
 @pytest.fixture
-def pictures(monkeypatch):
+def pictures():
     matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra plots")
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt

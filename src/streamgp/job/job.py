@@ -19,8 +19,8 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
-from streamgp.tables.framed import FrameReader
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
+from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.source import OtherSourceError, RowsError
 from streamgp.tables.writing import WriteError, Writer, write_rows
