@@ -43,11 +43,12 @@ from streamgp.recipes.time import TimeGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.delayed import Ahead, Delayed
+from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize

@@ -10,7 +10,6 @@ import typer
 
 from streamgp.cli.errors import reported
 
-
 MOST = 12  # entries of a list that are shown
 LONGEST = 200  # characters of a text
 

@@ -16,7 +16,7 @@ from streamgp.contract.stackable import Quick, Row
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import SeasonalValue
 from streamgp.settings import FloatArray, switch, whole
-from streamgp.wrappers.delayed import Ahead
+from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.standardize import Standardize
