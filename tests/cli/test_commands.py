@@ -242,3 +242,13 @@ def test_what_cannot_be_compared_is_refused(tmp_path, arguments, message):
     done = streamgp("compare", rows_at(tmp_path / "a.csv", 30), "--target", "y", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_what_a_run_holds_is_shown_in_few_lines():
+    from streamgp.cli.inspect import _counted, _shown
+
+    assert _shown(list(range(100))) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 88 more"
+    assert _shown(dict.fromkeys("ab", 0.123456)) == "a 0.1235, b 0.1235"
+    assert len(_shown("KRLST + " * 100)) == 200
+    assert _shown(_counted({"skipped_rows": 0, "repairs": 0, "diverged": []})) == "repairs 0"
+    assert _shown({}) == "none"

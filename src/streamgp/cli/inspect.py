@@ -38,8 +38,8 @@ def inspect(
 
 
 def _counted(health: dict[str, object]) -> dict[str, object]:
-    """What there was of it."""
-    return {name: count for name, count in health.items() if count}
+    """What there was of it, and the number of repairs in any case."""
+    return {name: count for name, count in health.items() if count or name == "repairs"}
 
 
 def _shown(value: object) -> str:
