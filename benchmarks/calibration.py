@@ -82,7 +82,7 @@ MODELS: dict[str, Callable[[Rows], sg.StreamModel]] = {
     "Standardize(KRLST())": lambda _: sg.Standardize(sg.KRLST()),
     "Standardize(ISSGPR(50))": lambda _: sg.Standardize(sg.ISSGPR(50)),
     "the same, tuned": lambda first: sg.tune(sg.Standardize(sg.ISSGPR(50), warmup=SKIP), *first),
-    "Standardize(QKLMS())": lambda _: sg.Standardize(sg.QKLMS()),
+    "Standardize(QKLMS())": lambda _: sg.Standardize(sg.filters.QKLMS()),
 }
 
 

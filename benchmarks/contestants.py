@@ -43,7 +43,7 @@ MODELS: dict[str, Callable[[int], sg.StreamModel]] = {
     "RecursiveGP batch 10": lambda m: sg.RecursiveGP(Rows(1).take(m)[0], kernel=kernel(), noise=NOISE, batch=10),
     "ISSGPR covariance": lambda m: sg.ISSGPR(m // 2, lengthscale=LENGTHSCALE, noise=NOISE, form="covariance"),
     "ISSGPR Cholesky": lambda m: sg.ISSGPR(m // 2, lengthscale=LENGTHSCALE, noise=NOISE, form="cholesky"),
-    "KLMS": lambda m: sg.KLMS(kernel(), step=0.1, capacity=m),
+    "KLMS": lambda m: sg.filters.KLMS(kernel(), step=0.1, capacity=m),
 }
 
 # Symmetric products that a row needs besides one rank-one update: two on a basis (with C and with the inverse of K),

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- table of first_rows.py -->", "<!-- end of the table of first 
 MODELS: dict[str, Callable[[], sg.StreamModel]] = {
     "Standardize(KRLST(50))": lambda: sg.Standardize(sg.KRLST(capacity=50)),
     "Standardize(ISSGPR(50))": lambda: sg.Standardize(sg.ISSGPR(50)),
-    "Standardize(QKLMS(50))": lambda: sg.Standardize(sg.QKLMS(capacity=50)),
+    "Standardize(QKLMS(50))": lambda: sg.Standardize(sg.filters.QKLMS(capacity=50)),
 }
 DRAWN: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "Gaussian": lambda rng, n: rng.normal(size=n),

@@ -17,7 +17,7 @@ from record import Record
 from timing import figures
 
 REPEATS = 7
-MODELS = {"SOGP": "sg.SOGP()", "SOGP adapting": "sg.SOGP(adapt=sg.SNGD())", "KLMS": "sg.KLMS()"}
+MODELS = {"SOGP": "sg.SOGP()", "SOGP adapting": "sg.SOGP(adapt=sg.SNGD())", "KLMS": "sg.filters.KLMS()"}
 IMPORTS = "import numpy, scipy.linalg, numba, safetensors.numpy"
 STEPS = """
 import json, time

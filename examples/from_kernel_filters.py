@@ -6,10 +6,10 @@ import streamgp as sg
 series = sg.data.channel_switch(1500, seed=1)  # a nonlinear channel that changes after row 500
 X, Y = series.X, series.Y
 models = {
-    "KLMS": sg.KLMS(sg.SquaredExponential(1.0), step=0.5, capacity=1500),
-    "QKLMS": sg.QKLMS(sg.SquaredExponential(1.0), step=0.5, quantization=0.3),
-    "KNLMS": sg.KNLMS(sg.SquaredExponential(1.0), step=0.5, coherence=0.8),
-    "NORMA": sg.NORMA(sg.SquaredExponential(1.0), step=0.5, regularization=1e-3),
+    "KLMS": sg.filters.KLMS(sg.SquaredExponential(1.0), step=0.5, capacity=1500),
+    "QKLMS": sg.filters.QKLMS(sg.SquaredExponential(1.0), step=0.5, quantization=0.3),
+    "KNLMS": sg.filters.KNLMS(sg.SquaredExponential(1.0), step=0.5, coherence=0.8),
+    "NORMA": sg.filters.NORMA(sg.SquaredExponential(1.0), step=0.5, regularization=1e-3),
     "KRLS": sg.KRLS(sg.SquaredExponential(1.0), novelty=1e-2, noise=0.0),
     "SWKRLS": sg.SWKRLS(sg.SquaredExponential(1.0), capacity=100),
     "KRLST": sg.KRLST(sg.SquaredExponential(1.0), capacity=100, forgetting=0.995),
@@ -28,7 +28,7 @@ for i in range(200):
 print(p.mean, p.interval(), kaf.last_change)  # the last row, with a 90% interval: was it admitted, was another evicted?
 
 x = np.sin(0.1 * np.arange(2000)) * np.cos(0.031 * np.arange(2000))
-predictor = sg.QKLMS(sg.SquaredExponential(0.5), step=0.3, quantization=0.1, depth=4)
+predictor = sg.filters.QKLMS(sg.SquaredExponential(0.5), step=0.3, quantization=0.1, depth=4)
 p = predictor.track(x[:-1], x[1:])  # one step ahead, from the last four values
 print(10 * np.log10(np.mean((p.mean - x[1:])[-300:] ** 2)))
 

@@ -1,15 +1,9 @@
-"""``streamgp run`` from Python: a table in, calibrated predictions out, an observer for what happens on the way."""
+"""``streamgp run`` from Python: a table in, calibrated predictions out, and what happens on the way."""
 
-from streamgp.job import Job, Observer
+import streamgp as sg
 from streamgp.job.demonstration import write_demo
 
-
-class Printer(Observer):
-    def note(self, sentence):
-        print(sentence)
-
-
 write_demo("plant.csv", rows=1200)
-summary = Job("plant.csv", "power", model="KRLST", lags=3, out="predictions.csv", observers=[Printer()]).run()
-scores = summary.pipeline.score_summary()
-print(f"{summary.rows} rows, RMSE {scores['rmse']:.1f}, coverage of 90% intervals {scores['coverage']:.3f}")
+run = sg.run("plant.csv", "power", model="KRLST", lags=3, out="predictions.csv", verbose=True)
+print(run)
+print(f"RMSE {run.scores['rmse']:.1f}, of the previous value {run.scores['rmse_previous_value']:.1f}")

@@ -83,12 +83,12 @@ def build(method: str, candidate: dict[str, Any], inputs: int, noise: float, see
         case "KLMS":  # quantized: without it a bounded number of terms would be the last rows alone
             lengthscale = candidate["lengthscale"]
             kernel = sg.SquaredExponential(lengthscale)
-            return sg.QKLMS(
+            return sg.filters.QKLMS(
                 kernel, step=candidate["step"], quantization=0.3 * lengthscale, capacity=TERMS, depth=candidate["depth"]
             )
         case _:
             kernel = sg.SquaredExponential(candidate["lengthscale"])
-            return sg.NORMA(
+            return sg.filters.NORMA(
                 kernel, step=candidate["step"], regularization=1e-3, capacity=TERMS, depth=candidate["depth"]
             )
 

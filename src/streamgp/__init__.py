@@ -4,29 +4,48 @@ The public names are those of :mod:`streamgp.api`. Each is imported when it is f
 from: the command line shows its help without waiting for the compiler's library.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamgp.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from streamgp.api import *  # noqa: F403
+    from streamgp.batch import SSGPR as SSGPR
+    from streamgp.filters import KLMS as KLMS
+    from streamgp.filters import KNLMS as KNLMS
+    from streamgp.filters import NORMA as NORMA
+    from streamgp.filters import QKLMS as QKLMS
+    from streamgp.filters import SGDESN as SGDESN
+    from streamgp.filters import BetaKLMS as BetaKLMS
 else:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         import importlib
         import importlib.util
+        import warnings
 
-        from streamgp.names import MODULES
+        from streamgp.names import MODULES, MOVED
 
         if name == "__all__":
             globals()[name] = sorted(MODULES)
         elif name in MODULES and MODULES[name] != __name__:
             globals()[name] = getattr(importlib.import_module(MODULES[name]), name)
+        elif name in MOVED:
+            place = MOVED[name].partition(".")[2]
+            warnings.warn(
+                f"sg.{name} has moved: write sg.{place}.{name}. The old name still works",
+                FutureWarning,
+                stacklevel=2,
+            )
+            return getattr(importlib.import_module(MOVED[name]), name)
         elif not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
             return importlib.import_module(f"{__name__}.{name}")
         else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from streamgp.settings import nearest
+
+            hint = "" if name.startswith("_") else nearest(name, [*MODULES, *MOVED])
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}")
         return globals()[name]
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+        return [*__getattr__("__all__"), "__version__"]

@@ -1,11 +1,10 @@
 """The public names, imported: what ``import streamgp as sg`` shows under ``sg``."""
 
-from streamgp import batch, data
+from streamgp import batch, data, filters
 from streamgp.adapters.from_gpytorch import from_gpytorch
 from streamgp.adapters.from_sklearn import from_sklearn
 from streamgp.auto.auto import Auto
 from streamgp.auto.tuned import Tuned
-from streamgp.batch import SSGPR
 from streamgp.batch.evidence import Evidence
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
@@ -13,8 +12,8 @@ from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.encoded.encoder import TrainedEncoder
 from streamgp.encoded.model import Encoded
-from streamgp.filters import KLMS, KNLMS, NORMA, QKLMS, SGDESN, BetaKLMS
 from streamgp.fleet.fleet import Fleet
+from streamgp.job.run import Run, run
 from streamgp.kernels import (
     Constant,
     LinearKernel,
@@ -44,11 +43,12 @@ from streamgp.recipes.time import TimeGP
 from streamgp.recipes.vanvaerenbergh2016 import FBKRLS, KRLS, KRLST, SWKRLS
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 from streamgp.tuning.tune import tune
+from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.alarms import Alarms
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
-from streamgp.wrappers.delayed import Ahead, Delayed
+from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
@@ -57,27 +57,20 @@ __all__ = [
     "FBKRLS",
     "IRFRR",
     "ISSGPR",
-    "KLMS",
-    "KNLMS",
     "KRLS",
     "KRLST",
     "LWPR",
-    "NORMA",
     "OESGP",
     "OIESGP",
-    "QKLMS",
     "RLSESN",
-    "SGDESN",
     "SNGD",
     "SOGP",
-    "SSGPR",
     "SWKRLS",
     "Ahead",
     "Alarms",
     "Auto",
     "BackToPrior",
     "Basis",
-    "BetaKLMS",
     "Budget",
     "Calibrated",
     "CalibratedPrediction",
@@ -113,6 +106,7 @@ __all__ = [
     "RecursiveGP",
     "RecursiveSquaredExponential",
     "Reservoir",
+    "Run",
     "RunningMean",
     "SeasonalValue",
     "SeriesForecast",
@@ -130,11 +124,13 @@ __all__ = [
     "Window",
     "batch",
     "data",
+    "filters",
     "from_bytes",
     "from_gpytorch",
     "from_sklearn",
     "grid",
     "kmeans",
     "load",
+    "run",
     "tune",
 ]

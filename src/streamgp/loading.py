@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.contract.model import StreamModel
 from streamgp.contract.saved import Saved, Shape
 from streamgp.contract.snapshot import SnapshotError, read, unpacked
-from streamgp.names import MODULES
+from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured
 
 
@@ -123,8 +123,8 @@ def _decoded(value: Any, tensors: dict[str, np.ndarray], name: str, parts: dict[
 
 
 def _known(name: str, has: str) -> type[Configured]:
-    if name in MODULES:
-        importlib.import_module(MODULES[name])
+    if name in EVERYWHERE:
+        importlib.import_module(EVERYWHERE[name])
     kind = Configured.registry.get(name)
     if kind is None:
         hint = "; import the module that defines it first" if "." in name else ""

@@ -11,3 +11,15 @@ MODULES = {
     if isinstance(node, ast.ImportFrom) and node.module is not None
     for alias in node.names
 }
+
+# Names that have moved into a module of their own; the old ones are still found, with a warning.
+MOVED = {
+    "BetaKLMS": "streamgp.filters",
+    "KLMS": "streamgp.filters",
+    "KNLMS": "streamgp.filters",
+    "NORMA": "streamgp.filters",
+    "QKLMS": "streamgp.filters",
+    "SGDESN": "streamgp.filters",
+    "SSGPR": "streamgp.batch",
+}
+EVERYWHERE = MODULES | MOVED  # whatever a snapshot or a run may name

@@ -215,6 +215,8 @@ def copied(value: Any) -> Any:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):  # a snapshot has lists only
+        return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
     return type(a) is type(b) and bool(a == b)
@@ -223,6 +225,8 @@ def _same(a: Any, b: Any) -> bool:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= 8 else f"array{value.shape}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
     return (
         getattr(value, "__name__", repr(value))
         if callable(value) and not isinstance(value, Configured)

@@ -25,7 +25,7 @@ REGRESSORS = {
     "KRLST": lambda: StreamRegressor(sg.KRLST(capacity=20)),
     "Standardize": lambda: StreamRegressor(sg.Standardize(sg.ISSGPR(features=20), warmup=50)),
     "OESGP": lambda: StreamRegressor(sg.OESGP(units=6, capacity=20)),
-    "QKLMS": lambda: StreamRegressor(sg.QKLMS(capacity=20), warmup=5),
+    "QKLMS": lambda: StreamRegressor(sg.filters.QKLMS(capacity=20), warmup=5),
 }
 CHECKS = [(name, check) for name, build in REGRESSORS.items() for check in checks.yield_checks(build())]
 
@@ -65,8 +65,8 @@ def test_it_equals_the_native_model_to_the_last_bit(name):
 @pytest.mark.parametrize("more", ["with_dist", "with_interval"])
 def test_a_model_without_a_variance_says_so(more):
     with pytest.raises(ValueError, match="QKLMS has no variance.*use predict_one.*or wrap the model in Calibrated"):
-        StreamRegressor(sg.QKLMS()).predict_one(ROWS[0], **{more: True})
-    bounds = StreamRegressor(sg.Calibrated(sg.QKLMS())).predict_one(ROWS[0], with_interval=True)
+        StreamRegressor(sg.filters.QKLMS()).predict_one(ROWS[0], **{more: True})
+    bounds = StreamRegressor(sg.Calibrated(sg.filters.QKLMS())).predict_one(ROWS[0], with_interval=True)
     assert bounds.lower < bounds.upper
 
 
@@ -297,7 +297,7 @@ def test_a_weight_divides_the_noise_of_the_model():
     with pytest.raises(ValueError, match="w must be a finite number at least 0; got -1"):
         regressor.learn_one(ROWS[0], 1.0, w=-1)
     with pytest.raises(ValueError, match="QKLMS cannot weigh a row by its noise"):
-        StreamRegressor(sg.QKLMS()).learn_one(ROWS[0], 1.0, w=2.0)
+        StreamRegressor(sg.filters.QKLMS()).learn_one(ROWS[0], 1.0, w=2.0)
 
 
 def test_weights_of_the_warm_up_are_learned_again_with_a_new_feature():

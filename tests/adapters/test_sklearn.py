@@ -73,7 +73,7 @@ MODELS = {
     "KRLST": lambda: sg.KRLST(capacity=20, forgetting=0.99),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=20), warmup=70),
     "OESGP": lambda: sg.OESGP(units=6, capacity=20),
-    "QKLMS": lambda: sg.QKLMS(capacity=20),
+    "QKLMS": lambda: sg.filters.QKLMS(capacity=20),
 }
 
 
@@ -115,7 +115,7 @@ def test_the_standard_deviation_is_that_of_the_observation():
 
 
 def test_a_model_without_a_variance_says_so():
-    regressor = StreamRegressor(sg.QKLMS()).fit(X, Y)
+    regressor = StreamRegressor(sg.filters.QKLMS()).fit(X, Y)
     with pytest.raises(ValueError, match="QKLMS has no variance.*use predict"):
         regressor.predict(X, return_std=True)
 
@@ -286,7 +286,7 @@ def test_covariances_are_refused_where_there_are_none():
     with pytest.raises(ValueError, match="return_std and return_cov are both True"):
         StreamRegressor().fit(X, Y).predict(X[:3], return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="QKLMS has no joint posterior"):
-        StreamRegressor(sg.QKLMS()).fit(X, Y).predict(X[:3], return_cov=True)
+        StreamRegressor(sg.filters.QKLMS()).fit(X, Y).predict(X[:3], return_cov=True)
     with pytest.raises(NotFittedError):
         StreamRegressor().sample_y(X[:3])
 
@@ -314,4 +314,4 @@ def test_sample_weights_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="sample_weight must be numbers of at least 0; got -1.0"):
         StreamRegressor().fit(X, y, sample_weight=[1.0, -1.0, 1.0])
     with pytest.raises(ValueError, match="KLMS cannot weigh a row by its noise"):
-        StreamRegressor(sg.KLMS()).fit(X, y, sample_weight=[1.0, 2.0, 1.0])
+        StreamRegressor(sg.filters.KLMS()).fit(X, y, sample_weight=[1.0, 2.0, 1.0])

@@ -91,7 +91,7 @@ def test_pipelines_and_searches_copy_wrapped_models(rows):
 @pytest.mark.parametrize(
     ("model", "kind", "message"),
     [
-        (sg.KLMS(), ValueError, "KLMS has no variance, so there is no distribution; wrap it in Calibrated"),
+        (sg.filters.KLMS(), ValueError, "KLMS has no variance, so there is no distribution; wrap it in Calibrated"),
         ("KRLST", TypeError, "model must be a stream model such as KRLST\\(\\) or None; got 'KRLST'"),
     ],
 )

@@ -129,7 +129,7 @@ def test_the_list_of_models_is_that_of_the_exported_ones():
     # A committee is made of others, and cannot be asked for by its name alone; TimeGP takes no columns of a table.
     assert sorted(entry.name for entry in PUBLISHED) == sorted([*model_names(), "Committee", "TimeGP"])
     for entry in PUBLISHED:
-        kind = getattr(sg, entry.name)
+        kind = getattr(sg.filters if entry.name in sg.filters.__all__ else sg, entry.name)
         assert entry.variance == kind.has_variance, entry.name
         remembers = "depth" in inspect.signature(kind).parameters
         assert remembers == entry.memory.startswith("window"), entry.name
@@ -194,7 +194,7 @@ def test_a_saved_run_is_described(tmp_path):
 
 
 def test_a_saved_model_is_described(tmp_path):
-    model = sg.QKLMS(capacity=5)
+    model = sg.filters.QKLMS(capacity=5)
     model.learn_many(np.arange(10.0)[:, None], np.arange(10.0))
     model.save(tmp_path / "m.sgp")
     found = json.loads(plain("inspect", tmp_path / "m.sgp", "--json"))
@@ -242,3 +242,13 @@ def test_what_cannot_be_compared_is_refused(tmp_path, arguments, message):
     done = streamgp("compare", rows_at(tmp_path / "a.csv", 30), "--target", "y", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_what_a_run_holds_is_shown_in_few_lines():
+    from streamgp.cli.inspect import _counted, _shown
+
+    assert _shown(list(range(100))) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 88 more"
+    assert _shown(dict.fromkeys("ab", 0.123456)) == "a 0.1235, b 0.1235"
+    assert len(_shown("KRLST + " * 100)) == 200
+    assert _shown(_counted({"skipped_rows": 0, "repairs": 0, "diverged": []})) == "repairs 0"
+    assert _shown({}) == "none"

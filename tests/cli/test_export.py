@@ -34,7 +34,7 @@ def test_a_model_becomes_c_and_takes_over_its_state(tmp_path: Path) -> None:
 
 def test_what_makes_no_sense_is_told_in_a_sentence(tmp_path: Path) -> None:
     run = CliRunner().invoke
-    sg.KLMS().save(tmp_path / "filter.sgp")
+    sg.filters.KLMS().save(tmp_path / "filter.sgp")
     told = run(app, ["export", str(tmp_path / "filter.sgp")])
     assert told.exit_code == 2
     assert "give --c HEADER to write C" in told.output

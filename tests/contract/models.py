@@ -31,12 +31,12 @@ EXAMPLES = {
     "OESGP": lambda: sg.OESGP(units=6, capacity=8, feedback=0.3),
     "OIESGP": lambda: sg.OIESGP(depth=4, lengthscale=[1.0, 2.0, 3.0], capacity=8),
     "RLSESN": lambda: sg.RLSESN(units=6, forgetting=0.98),
-    "SGDESN": lambda: sg.SGDESN(units=6, feedback=0.2),
-    "KLMS": lambda: sg.KLMS(capacity=8),
-    "QKLMS": lambda: sg.QKLMS(quantization=0.5, capacity=8),
-    "KNLMS": lambda: sg.KNLMS(sg.SquaredExponential(factors=1), capacity=8, depth=2),
-    "BetaKLMS": lambda: sg.BetaKLMS(capacity=8),
-    "NORMA": lambda: sg.NORMA(capacity=8),
+    "SGDESN": lambda: sg.filters.SGDESN(units=6, feedback=0.2),
+    "KLMS": lambda: sg.filters.KLMS(capacity=8),
+    "QKLMS": lambda: sg.filters.QKLMS(quantization=0.5, capacity=8),
+    "KNLMS": lambda: sg.filters.KNLMS(sg.SquaredExponential(factors=1), capacity=8, depth=2),
+    "BetaKLMS": lambda: sg.filters.BetaKLMS(capacity=8),
+    "NORMA": lambda: sg.filters.NORMA(capacity=8),
     "SOGP adapting": lambda: sg.SOGP(capacity=8, noise=0.05, adapt=sg.SNGD(interval=5)),
     "OIESGP adapting": lambda: sg.OIESGP(depth=2, capacity=8, adapt=sg.SNGD(interval=3, on_move="rebuild")),
     "OIESGP factors adapting": lambda: sg.OIESGP(
@@ -80,13 +80,13 @@ EXAMPLES = {
     ),
     "Encoded filter": lambda: sg.Encoded(
         sg.TrainedEncoder("rnn", inputs=D, depth=3, units=4, weights=_weights[: 4 * (D + 6) + 4 * 10], layers=2),
-        model=sg.QKLMS(capacity=8),
+        model=sg.filters.QKLMS(capacity=8),
     ),
     "Standardize": lambda: sg.Standardize(sg.KRLST(capacity=8), warmup=20),
     "Standardize warming up": lambda: sg.Standardize(sg.SOGP(capacity=8, depth=2), warmup=80),
     "Standardize reservoir": lambda: sg.Standardize(sg.OESGP(units=6, capacity=8, feedback=0.3), warmup=60),
     "Standardize features": lambda: sg.Standardize(sg.ISSGPR(features=10), warmup=5),
-    "Standardize filter": lambda: sg.Standardize(sg.QKLMS(capacity=8), warmup=30),
+    "Standardize filter": lambda: sg.Standardize(sg.filters.QKLMS(capacity=8), warmup=30),
     "Standardize adapting": lambda: sg.Standardize(sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), warmup=30),
     "Standardize LocalGP": lambda: sg.Standardize(sg.LocalGP(experts=4, capacity=5), warmup=10),
     "Standardize LWPR": lambda: sg.Standardize(sg.LWPR(init_D=2.0, capacity=20), warmup=100),
@@ -95,7 +95,7 @@ EXAMPLES = {
     ),
     "Standardize separate": lambda: sg.Standardize(sg.RecursiveGP(_points, outputs="separate"), warmup=20),
     "Calibrated": lambda: sg.Calibrated(sg.KRLST(capacity=8)),
-    "Calibrated filter": lambda: sg.Calibrated(sg.QKLMS(capacity=8, depth=2), level=0.5, warmup=10),
+    "Calibrated filter": lambda: sg.Calibrated(sg.filters.QKLMS(capacity=8, depth=2), level=0.5, warmup=10),
     "Calibrated separate": lambda: sg.Calibrated(sg.SOGP(capacity=8, outputs="separate"), rates=[0.1]),
     "Calibrated Student-t": lambda: sg.Calibrated(
         sg.RecursiveGP(_points, likelihood=sg.StudentT(0.2), outputs="separate")
@@ -138,13 +138,13 @@ EXAMPLES = {
     ),
     "Alarms": lambda: sg.Alarms(sg.KRLST(capacity=8), rate=0.1, warmup=10, history=3),
     "Alarms separate": lambda: sg.Alarms(sg.SOGP(capacity=8, outputs="separate"), rate=0.1, warmup=5),
-    "Alarms that cannot weigh": lambda: sg.Alarms(sg.Calibrated(sg.QKLMS(capacity=8)), rate=0.1, warmup=5),
+    "Alarms that cannot weigh": lambda: sg.Alarms(sg.Calibrated(sg.filters.QKLMS(capacity=8)), rate=0.1, warmup=5),
     "Delayed alarms": lambda: sg.Delayed(sg.Alarms(sg.SOGP(capacity=8), rate=0.1, warmup=5), pending=4),
     "Committee": lambda: sg.Committee([sg.KRLST(capacity=8), sg.ISSGPR(features=10)]),
     "Committee adapting": lambda: sg.Committee(
         [sg.SOGP(capacity=8, adapt=sg.SNGD(interval=5)), sg.OnlineGP(sg.Linear(), form="cholesky")], memory=20
     ),
-    "Committee of filters": lambda: sg.Committee([sg.QKLMS(capacity=8), sg.KRLS(capacity=8, depth=2)]),
+    "Committee of filters": lambda: sg.Committee([sg.filters.QKLMS(capacity=8), sg.KRLS(capacity=8, depth=2)]),
     "Committee separate": lambda: sg.Committee([sg.SOGP(capacity=8, outputs="separate"), sg.LocalGP(experts=3)]),
     "Committee stacked": lambda: sg.Committee(
         [sg.KRLST(capacity=8), sg.SeasonalValue(), sg.RunningMean()], rule="stacked"

@@ -103,10 +103,11 @@ def assert_same(a, b):
 def test_every_exported_model_has_an_example():
     exported = {
         name
-        for name in sg.__all__
-        if inspect.isclass(getattr(sg, name))
-        and issubclass(getattr(sg, name), sg.StreamModel)
-        and not inspect.isabstract(getattr(sg, name))
+        for module in (sg, sg.filters)
+        for name in module.__all__
+        if inspect.isclass(kind := getattr(module, name))
+        and issubclass(kind, sg.StreamModel)
+        and not inspect.isabstract(kind)
     }
     without_inputs = {"TimeGP"}  # its own tests are in tests/unit/test_timegp.py
     assert exported - without_inputs == {type(EXAMPLES[name]()).__name__ for name in EXAMPLES.keys() - COMPOSITIONS}
@@ -561,7 +562,17 @@ def test_a_row_that_was_predicted_is_learned_as_one_that_was_not(build, data):
 
 
 # Models without a joint posterior; a Committee takes those without a variance by their means, but stacks none.
-APART = (sg.KLMS, sg.QKLMS, sg.KNLMS, sg.BetaKLMS, sg.NORMA, sg.SGDESN, sg.LWPR, sg.LocalGP, sg.IRFRR)
+APART = (
+    sg.filters.KLMS,
+    sg.filters.QKLMS,
+    sg.filters.KNLMS,
+    sg.filters.BetaKLMS,
+    sg.filters.NORMA,
+    sg.filters.SGDESN,
+    sg.LWPR,
+    sg.LocalGP,
+    sg.IRFRR,
+)
 APART += (sg.SeasonalValue, sg.InputValue, sg.RunningMean, sg.Ahead, sg.Auto)
 
 

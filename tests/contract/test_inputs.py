@@ -249,7 +249,7 @@ def test_free_running_refuses_bad_future_inputs_and_changes_nothing():
 BATCH = {
     "FullGP": lambda: sg.batch.FullGP(),
     "FITC": lambda: sg.batch.FITC(points=5),
-    "SSGPR": lambda: sg.SSGPR(features=10),
+    "SSGPR": lambda: sg.batch.SSGPR(features=10),
 }
 
 

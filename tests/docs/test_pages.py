@@ -22,7 +22,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 CLASSES = {
     name: kind
-    for module in (sg, sg.batch, deep)
+    for module in (sg, sg.batch, sg.filters, deep)
     for name in module.__all__
     if inspect.isclass(kind := getattr(module, name)) and issubclass(kind, Configured) and not inspect.isabstract(kind)
 } | {"RunSettings": RunSettings}

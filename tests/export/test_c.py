@@ -165,7 +165,7 @@ def test_what_is_not_written_in_c_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="those of its warm-up"):
         header(young, "arm")
     with pytest.raises(ValueError, match="only an OnlineGP can become C"):
-        header(sg.KLMS(), "arm")
+        header(sg.filters.KLMS(), "arm")
     model = sg.SOGP()
     model.learn_many(X, y)
     with pytest.raises(ValueError, match="name must be one that C takes"):

@@ -113,7 +113,7 @@ def test_what_cannot_be_judged_gets_a_sentence():
     with pytest.raises(ValueError, match="alarms must be a finite number above 0 and at most 0.5; got 2"):
         fleet_of(2, alarms=2)
     with pytest.raises(ValueError, match="QKLMS has none; use Calibrated around a model of numbers"):
-        sg.Fleet(sg.QKLMS(), size=2, alarms=0.1)
+        sg.Fleet(sg.filters.QKLMS(), size=2, alarms=0.1)
     fleet = fleet_of(2, alarms="1/day")
     with pytest.raises(ValueError, match="alarms='1/day' counts alarms by time, so that every row needs its own"):
         fleet.track(X, Y)

@@ -30,14 +30,14 @@ MODELS = {
     "Auto": auto,
     "Tuned": lambda: sg.Tuned(sg.KRLST(capacity=5), warmup=20, tune=False),
     "DriftAware": lambda: sg.DriftAware(sg.SOGP(capacity=5), false_alarm_rate=0.3, trial=5, warmup=3),
-    "Committee": lambda: sg.Committee([sg.KRLST(capacity=5), sg.ISSGPR(features=6), sg.KLMS(capacity=5)]),
+    "Committee": lambda: sg.Committee([sg.KRLST(capacity=5), sg.ISSGPR(features=6), sg.filters.KLMS(capacity=5)]),
     "Lagged": lambda: sg.Lagged(sg.Calibrated(sg.Standardize(sg.KRLST(capacity=5), warmup=8), warmup=3), lags=2),
     "Ahead": lambda: sg.Ahead(sg.Lagged(sg.KRLST(capacity=5), lags=2), horizon=2),
     "Delayed": lambda: sg.Delayed(sg.KRLST(capacity=5), pending=3),
     "Columns": lambda: sg.Columns(sg.KRLST(capacity=5), columns=[1]),
-    "KLMS": lambda: sg.KLMS(capacity=5),
-    "Standardize QKLMS": lambda: sg.Standardize(sg.QKLMS(capacity=5), warmup=8),
-    "SGDESN": lambda: sg.SGDESN(units=6, feedback=0.2),
+    "KLMS": lambda: sg.filters.KLMS(capacity=5),
+    "Standardize QKLMS": lambda: sg.Standardize(sg.filters.QKLMS(capacity=5), warmup=8),
+    "SGDESN": lambda: sg.filters.SGDESN(units=6, feedback=0.2),
     "LWPR": lambda: sg.LWPR(init_D=2.0, capacity=5),
     "LocalGP": lambda: sg.LocalGP(experts=3, capacity=5),
     "SeasonalValue": lambda: sg.SeasonalValue(3),
@@ -164,7 +164,7 @@ def test_rows_without_columns_and_before_the_first_target():
     model.track(np.empty((10, 0)), Y[:, 1])
     assert fleet.model(1).to_bytes() == model.to_bytes()
     with pytest.raises(ValueError, match="model 0: x is empty"):
-        sg.Fleet(sg.KLMS(), size=2).track(np.empty((3, 2, 0)), np.ones((3, 2)))
+        sg.Fleet(sg.filters.KLMS(), size=2).track(np.empty((3, 2, 0)), np.ones((3, 2)))
 
 
 def test_noise_and_time_reach_models_of_any_kind():

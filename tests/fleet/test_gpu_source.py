@@ -452,7 +452,7 @@ def test_broken_models_are_found_and_made_anew_from_their_basis():
 
 UNFIT = {
     "within Standardize and Calibrated; got DriftAware": (lambda: sg.DriftAware(krlst()), "double"),
-    "within Standardize and Calibrated; got Calibrated": (lambda: sg.Calibrated(sg.KLMS()), "double"),
+    "within Standardize and Calibrated; got Calibrated": (lambda: sg.Calibrated(sg.filters.KLMS()), "double"),
     "a kernel over time": (lambda: krlst(time=sg.Periodic(24.0)), "double"),
     "kernels other": (lambda: krlst(kernel=sg.SquaredExponential() + sg.Constant()), "double"),
     "a memory": (lambda: krlst(depth=2), "double"),

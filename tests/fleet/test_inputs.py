@@ -149,7 +149,11 @@ def test_times_that_go_back():
     ("settings", "error", "reason"),
     [
         ({"model": "KRLST"}, TypeError, "model must be a stream model such as KRLST"),
-        ({"model": sg.KLMS(), "device": "cuda"}, ValueError, "bare or within Standardize and Calibrated; got KLMS"),
+        (
+            {"model": sg.filters.KLMS(), "device": "cuda"},
+            ValueError,
+            "bare or within Standardize and Calibrated; got KLMS",
+        ),
         ({"size": -1}, ValueError, "size must be a whole number of at least 0"),
         ({"size": 2.5}, TypeError, "size must be a whole number"),
         ({"threads": 0}, ValueError, "threads must be a whole number of at least 1"),

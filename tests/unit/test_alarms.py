@@ -267,7 +267,7 @@ def test_bad_settings_and_missing_times_get_a_sentence():
     with pytest.raises(ValueError, match=r"rate must be a finite number above 0 and at most 0\.1; got 0\.5"):
         around(rate=0.5)
     with pytest.raises(ValueError, match=r"QKLMS has none; use Alarms\(Calibrated\(QKLMS\(\.\.\.\)\)\)"):
-        sg.Alarms(sg.QKLMS())
+        sg.Alarms(sg.filters.QKLMS())
     with pytest.raises(ValueError, match="judges the errors of numbers; it cannot be used around a model of counts"):
         sg.Alarms(sg.ISSGPR(form="covariance", likelihood=sg.Poisson(), outputs="separate"))
     with pytest.raises(ValueError, match="Alarms looks at every row before it is learned: use batch=1"):

@@ -8,9 +8,9 @@ from tests import architecture
 FLOORS = (
     {"__main__"},
     {"cli"},
-    {"serve"},
+    {"api", "serve"},
     {"job"},
-    {"api", "deep", "adapters", "export", "spark"},
+    {"deep", "adapters", "export", "spark"},
     {"auto"},
     {"fleet", "tuning"},
     {"batch", "data", "encoded", "evaluate", "loading", "tables", "wrappers"},

@@ -131,7 +131,9 @@ class PlainCalibration:
 
 
 @pytest.mark.parametrize("larger", [1.0, 1e4], ids=["", "with leaps"])
-@pytest.mark.parametrize("build", [lambda: sg.SOGP(capacity=20), lambda: sg.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"])
+@pytest.mark.parametrize(
+    "build", [lambda: sg.SOGP(capacity=20), lambda: sg.filters.QKLMS(capacity=20)], ids=["SOGP", "QKLMS"]
+)
 def test_bounds_are_those_of_the_plain_recursion(build, larger):
     X, y = wrong_model_data(600)
     y[100:150] = np.nan
@@ -148,7 +150,7 @@ def test_bounds_are_those_of_the_plain_recursion(build, larger):
 
 
 @pytest.mark.parametrize("size", [1e9, 1e30, 1e100])
-@pytest.mark.parametrize("build", [sg.KRLST, sg.QKLMS], ids=["KRLST", "QKLMS"])
+@pytest.mark.parametrize("build", [sg.KRLST, sg.filters.QKLMS], ids=["KRLST", "QKLMS"])
 def test_coverage_comes_back_after_an_error_of_any_size(build, size):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (3000, 1))
@@ -171,7 +173,7 @@ def test_bounds_follow_when_errors_become_a_million_times_smaller():
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.98])
 @pytest.mark.parametrize(
     "build",
-    [sg.KRLST, sg.QKLMS, lambda: sg.Standardize(sg.ISSGPR(20)), lambda: sg.LWPR(init_D=2.0)],
+    [sg.KRLST, sg.filters.QKLMS, lambda: sg.Standardize(sg.ISSGPR(20)), lambda: sg.LWPR(init_D=2.0)],
     ids=["KRLST", "QKLMS", "Standardize", "LWPR"],
 )
 def test_intervals_hold_their_share_whatever_the_model_and_through_a_change(build, level):
@@ -195,7 +197,9 @@ def test_a_right_model_loses_next_to_nothing():
 
 @pytest.mark.parametrize("unit", [-1e6, 1e-9, 1e9])
 @pytest.mark.parametrize(
-    "build", [sg.QKLMS, lambda: sg.Standardize(sg.KRLST()), lambda: sg.Standardize(sg.QKLMS())], ids=["", "S", "SQ"]
+    "build",
+    [sg.filters.QKLMS, lambda: sg.Standardize(sg.KRLST()), lambda: sg.Standardize(sg.filters.QKLMS())],
+    ids=["", "S", "SQ"],
 )
 def test_the_units_of_the_target_do_not_matter(build, unit):
     X, y = wrong_model_data(200)
@@ -205,7 +209,7 @@ def test_the_units_of_the_target_do_not_matter(build, unit):
     np.testing.assert_allclose(ends[1], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("build", [sg.Standardize(sg.KRLST()), sg.QKLMS()], ids=["Standardize", "QKLMS"])
+@pytest.mark.parametrize("build", [sg.Standardize(sg.KRLST()), sg.filters.QKLMS()], ids=["Standardize", "QKLMS"])
 def test_before_a_unit_is_known_nothing_is_claimed(build):
     model = sg.Calibrated(build)
     for p in (model.predict_one([0.0]), model.track(np.zeros((2, 1)), [5.0, 5.0])[0]):
@@ -260,7 +264,7 @@ def test_predictions_that_are_no_numbers_leave_no_trace():
 def test_an_exact_model_claims_nothing_until_an_error_tells_the_unit():
     X = np.linspace(0, 1, 2000)[:, None]
     y = np.where(np.arange(2000) < 1000, 0.0, np.random.default_rng(0).normal(size=2000))
-    p = sg.Calibrated(sg.QKLMS()).track(X, y)
+    p = sg.Calibrated(sg.filters.QKLMS()).track(X, y)
     assert np.all(np.isinf(p.lower[:1001]))
     assert np.all(np.isfinite(p.lower[1001:]))
     assert evaluate.coverage(y[1300:], p.lower[1300:], p.upper[1300:]) == pytest.approx(0.9, abs=0.03)
@@ -297,7 +301,7 @@ def test_coverage_and_width_are_those_of_the_intervals_given():
     low, high = p.raw.interval(0.9)
     assert told.raw_coverage == pytest.approx(evaluate.coverage(y, low, high), abs=1e-12)
     assert told.raw_width == pytest.approx((high - low)[known].mean())
-    filtered = sg.Calibrated(sg.QKLMS())
+    filtered = sg.Calibrated(sg.filters.QKLMS())
     filtered.learn_many(X, y)
     assert math.isnan(filtered.calibration.raw_coverage)
 
@@ -409,7 +413,7 @@ def test_the_score_of_the_quantiles_is_the_integral_of_its_definition(build):
 
 def test_rows_of_quantiles_are_those_of_each_row():
     X, y = wrong_model_data(400)
-    model = sg.Calibrated(sg.QKLMS(capacity=20))
+    model = sg.Calibrated(sg.filters.QKLMS(capacity=20))
     p = model.track(X, y)
     one = model.predict_one(X[0])
     assert len(one.shape) == len(p.shape) == len(ladder_levels(0.9)) + 4
@@ -418,7 +422,7 @@ def test_rows_of_quantiles_are_those_of_each_row():
         assert rows.shape == (400,)
         assert rows[377] == pytest.approx(getattr(p[377], name)(value), rel=1e-12)
         assert isinstance(getattr(one, name)(value), float)
-    both = sg.Calibrated(sg.QKLMS(capacity=20)).track(X, np.column_stack([y, y]))
+    both = sg.Calibrated(sg.filters.QKLMS(capacity=20)).track(X, np.column_stack([y, y]))
     assert both.quantile(0.99).shape == both.cdf(0.0).shape == (400, 2)
     np.testing.assert_allclose(both[:, 1].quantile(0.99), p.quantile(0.99), rtol=1e-9)
     np.testing.assert_allclose(p._moved(3.0, 2.0).quantile(0.99), 3.0 + 2.0 * p.quantile(0.99), rtol=1e-12)

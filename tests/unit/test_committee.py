@@ -117,7 +117,7 @@ def test_all_members_forget_if_all_can():
     before = model.predict_one(X[0]).variance
     model.forget(0.1)
     assert model.predict_one(X[0]).variance > before
-    stubborn = sg.Committee([sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
+    stubborn = sg.Committee([sg.KRLST(capacity=8), sg.filters.QKLMS(capacity=8)])
     with pytest.raises(ValueError, match="QKLMS has no posterior that could fade"):
         stubborn.forget(0.5)
 

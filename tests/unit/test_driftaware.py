@@ -106,7 +106,8 @@ def test_forgetting_nothing_changes_nothing_and_forgetting_all_is_the_prior():
 
 
 @pytest.mark.parametrize(
-    "model", [sg.KLMS(), sg.LWPR(), sg.LocalGP(), sg.SWKRLS(), sg.KRLS(noise=0.0), sg.Standardize(sg.NORMA())]
+    "model",
+    [sg.filters.KLMS(), sg.LWPR(), sg.LocalGP(), sg.SWKRLS(), sg.KRLS(noise=0.0), sg.Standardize(sg.filters.NORMA())],
 )
 def test_models_that_cannot_forget_say_which_can(model):
     for call in (lambda: model.forget(0.5), lambda: sg.DriftAware(model)):

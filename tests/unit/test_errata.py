@@ -37,7 +37,7 @@ def test_soh2014_5_a_step_along_the_input_alone_never_learns_the_weights_of_the_
         psi = np.concatenate([state, x_t, [1.0]])
         printed.append(psi @ W_o)
         W_o[20:] += step * (y_t - psi @ W_o) * psi[20:]  # (5) as printed: x_t, here with its constant
-    meant = sg.SGDESN(reservoir, step=step).track(x, y).mean
+    meant = sg.filters.SGDESN(reservoir, step=step).track(x, y).mean
     assert np.mean((np.array(printed) - y)[-500:] ** 2) > 0.9 * np.var(y)
     assert np.mean((meant - y)[-500:] ** 2) < 0.2 * np.var(y)
 

@@ -397,9 +397,9 @@ def test_fourier_features_of_a_composition_are_tuned_as_those_of_the_recipe():
 def test_a_model_with_a_kernel_but_no_noise_takes_the_kernel():
     X, Y = draw(30, 1, [1.0], 1.0, 0.1, seed=22)
     evidence = Evidence(restarts=0, iterations=10)
-    tuned = tune(sg.KLMS(step=0.2, depth=2), X, Y[:, 0], evidence)
+    tuned = tune(sg.filters.KLMS(step=0.2, depth=2), X, Y[:, 0], evidence)
     windows = np.stack([np.vstack([[[0.0]], X])[i : i + 2] for i in range(30)])
-    assert isinstance(tuned, sg.KLMS)
+    assert isinstance(tuned, sg.filters.KLMS)
     kernel = FullGP().fit(windows, Y[:, 0], evidence).kernel
     assert tuned.get_params()["kernel"] == kernel
     assert tuned.get_params()["step"] == pytest.approx(0.2 / kernel.variance, rel=1e-12)  # the recipe's variance is 1
@@ -515,7 +515,7 @@ def test_what_cannot_be_tuned_is_refused():
         SSGPR().stream_settings()
 
 
-@pytest.mark.parametrize("filter", [sg.KLMS, sg.QKLMS, sg.KNLMS, sg.NORMA])
+@pytest.mark.parametrize("filter", [sg.filters.KLMS, sg.filters.QKLMS, sg.filters.KNLMS, sg.filters.NORMA])
 def test_a_tuned_filter_takes_steps_in_units_of_the_kernel(filter):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 1))

@@ -18,7 +18,7 @@ def test_issgpr_equals_batch_ssgpr_after_5000_rows(form):
     p = model.predict_many(grid.X)
     np.testing.assert_allclose(p.mean, mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, variance, atol=1e-8)
-    batch = sg.SSGPR(50, lengthscale=0.4, noise=0.01, seed=1).fit(data.X, data.Y).predict(grid.X)
+    batch = sg.batch.SSGPR(50, lengthscale=0.4, noise=0.01, seed=1).fit(data.X, data.Y).predict(grid.X)
     np.testing.assert_allclose(p.mean, batch.mean, atol=1e-8)
     np.testing.assert_allclose(p.variance, batch.variance, atol=1e-8)
 
@@ -50,7 +50,7 @@ def test_orthogonal_frequencies_approximate_the_kernel_better():
 
 def test_tuned_settings_go_online_by_from_batch():
     data = sg.data.cross(300, seed=1)
-    batch = sg.SSGPR(25, lengthscale=[0.5, 0.5], noise=0.01, tune_frequencies=True)
+    batch = sg.batch.SSGPR(25, lengthscale=[0.5, 0.5], noise=0.01, tune_frequencies=True)
     batch.fit(data.X, data.Y, sg.Evidence(restarts=0, iterations=30))
     stream = sg.ISSGPR.from_batch(batch, form="covariance")
     stream.learn_many(data.X, data.Y)

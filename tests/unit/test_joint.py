@@ -409,7 +409,7 @@ def test_committees_that_are_no_one_mixture_say_so():
     with pytest.raises(ValueError, match='rule="stacked" speaks through regressions on its members'):
         committee("stacked").predict_joint(NEW)
     with pytest.raises(ValueError, match="QKLMS has no joint|Committee has no joint posterior over several rows"):
-        sg.Committee([sg.QKLMS()]).predict_joint(NEW)
+        sg.Committee([sg.filters.QKLMS()]).predict_joint(NEW)
     undecided = sg.Committee([gp(), sg.Columns(gp(), columns=[0]), sg.Columns(gp(), columns=[1])], rule="ml-poly")
     learned(undecided)
     undecided._regrets[:] = 0.0  # the median speaks, another member at every row

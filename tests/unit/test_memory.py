@@ -72,7 +72,7 @@ def test_spectral_radius_is_the_true_one_of_the_non_symmetric_matrix():
 def test_the_spectral_radius_is_computed_once_however_often_a_model_is_built(monkeypatch):
     computed, eigvals = [], np.linalg.eigvals
     monkeypatch.setattr(np.linalg, "eigvals", lambda W: computed.append(W) or eigvals(W))
-    model = sg.Standardize(sg.SGDESN(units=23, seed=5), warmup=10)
+    model = sg.Standardize(sg.filters.SGDESN(units=23, seed=5), warmup=10)
     model.learn_many(np.arange(20.0), np.arange(20.0))
     sg.from_bytes(model.copy().to_bytes())
     assert len(computed) == 1

@@ -529,7 +529,7 @@ def autoregressive(n=400, lags=2, seed=0):
 
 def test_simulation_feeds_the_means_back_column_by_column():
     X, Y, _ = autoregressive()
-    model = sg.QKLMS(sg.SquaredExponential(1.0), quantization=0.05)  # no variance: one trajectory of means
+    model = sg.filters.QKLMS(sg.SquaredExponential(1.0), quantization=0.05)  # no variance: one trajectory of means
     model.learn_many(X, Y)
     simulated = model.simulate(X[:20], feedback=[0, 1])
     said = []

@@ -233,7 +233,12 @@ def test_encoded_takes_the_noise_in_the_units_of_the_target(several):
 
 
 def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
-    members = [sg.SOGP(capacity=10), sg.QKLMS(), sg.SOGP(capacity=10, adapt=sg.SNGD(interval=5)), sg.SeasonalValue()]
+    members = [
+        sg.SOGP(capacity=10),
+        sg.filters.QKLMS(),
+        sg.SOGP(capacity=10, adapt=sg.SNGD(interval=5)),
+        sg.SeasonalValue(),
+    ]
     model = sg.Committee(members)
     model.learn_many(X, Y, noise=NOISE)
     members[0].learn_many(X, Y, noise=NOISE)
@@ -242,7 +247,7 @@ def test_a_committee_gives_the_noise_to_the_members_that_can_take_it():
     for within, alone in zip(model.members, members, strict=True):
         np.testing.assert_array_equal(within.predict_many(Z).mean.ravel(), alone.predict_many(Z).mean)
     with pytest.raises(ValueError, match="QKLMS cannot weigh a row by its noise"):
-        sg.Committee([sg.QKLMS(), sg.SeasonalValue()]).learn_one(X[0], 1.0, noise=0.1)
+        sg.Committee([sg.filters.QKLMS(), sg.SeasonalValue()]).learn_one(X[0], 1.0, noise=0.1)
 
 
 def test_driftaware_ranks_an_error_by_the_noise_of_its_row():
@@ -294,12 +299,12 @@ def test_the_shape_of_the_noise_is_checked():
 
 def test_models_that_cannot_weigh_rows_say_so():
     for model, reason in (
-        (sg.KLMS(), "KLMS cannot weigh a row by its noise; models that can are SOGP"),
+        (sg.filters.KLMS(), "KLMS cannot weigh a row by its noise; models that can are SOGP"),
         (sg.LWPR(), "LWPR cannot weigh a row by its noise"),
         (sg.RunningMean(), "RunningMean cannot weigh a row by its noise"),
         (sg.KRLS(noise=0.0), "noise=0 is least squares, in which all rows count alike"),
         (sg.KRLST(adapt=sg.SNGD()), "adapt=SNGD.. moves the noise of all that was learned together"),
-        (sg.Calibrated(sg.Standardize(sg.NORMA())), "NORMA cannot weigh a row by its noise"),
+        (sg.Calibrated(sg.Standardize(sg.filters.NORMA())), "NORMA cannot weigh a row by its noise"),
     ):
         with pytest.raises(ValueError, match=reason):
             model.learn_one([0.5], 1.0, noise=0.1)

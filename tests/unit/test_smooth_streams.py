@@ -57,7 +57,7 @@ def test_adaptation_of_a_sum_survives_inputs_that_grow_fivefold():
     assert_sane(p, y, 0.15)
 
 
-@pytest.mark.parametrize("build", [sg.SOGP, sg.KRLST, sg.ISSGPR, sg.KLMS])
+@pytest.mark.parametrize("build", [sg.SOGP, sg.KRLST, sg.ISSGPR, sg.filters.KLMS])
 @pytest.mark.parametrize(
     ("x", "y", "message"), [(1.0, 1e308, "y has a number beyond"), (-1e300, 1.0, "x has a number")]
 )

@@ -124,7 +124,7 @@ def test_a_reservoir_that_the_arrays_cannot_hold_is_refused_before_it_is_built()
 
 
 def test_a_filter_that_has_diverged_can_be_saved_and_loaded():
-    model = sg.KLMS(step=50.0, capacity=5)
+    model = sg.filters.KLMS(step=50.0, capacity=5)
     with np.errstate(all="ignore"):
         model.learn_many(np.linspace(0, 1, 2000), np.ones(2000))
     assert not np.isfinite(model.predict_one(0.5).mean)

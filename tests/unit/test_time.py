@@ -226,7 +226,7 @@ def test_a_model_within_wrappers_needs_it_also_after_their_warm_up():
 
 
 def test_a_model_without_a_half_life_takes_no_notice_of_the_time():
-    for build in (lambda: sg.KRLST(capacity=8), lambda: sg.QKLMS(), lambda: sg.Standardize(sg.LWPR())):
+    for build in (lambda: sg.KRLST(capacity=8), lambda: sg.filters.QKLMS(), lambda: sg.Standardize(sg.LWPR())):
         with_time, without = build(), build()
         with_time.learn_many(X, Y, time=-np.arange(N))
         without.learn_many(X, Y)

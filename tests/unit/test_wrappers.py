@@ -134,7 +134,7 @@ def test_prequential_scores_of_two_outputs_and_of_models_without_a_variance():
     assert scores.rows == 300
     assert scores.coverage == evaluate.coverage(both[100:], p.lower[100:], p.upper[100:])
     assert scores.windows[100] == evaluate.coverage(both[200:300], p.lower[200:300], p.upper[200:300])
-    blind = evaluate.prequential(sg.Standardize(sg.QKLMS()), X, Y, skip=100)
+    blind = evaluate.prequential(sg.Standardize(sg.filters.QKLMS()), X, Y, skip=100)
     assert np.isfinite(blind.rmse)
     assert np.isnan([blind.nlpd, blind.coverage, blind.width, blind.interval_score]).all()
     assert blind.windows.size == 0
@@ -220,7 +220,7 @@ def test_a_first_target_that_is_refused_leaves_a_model_that_has_seen_nothing():
 
 def test_models_within_forget_together_or_not_at_all():
     X, Y = np.random.default_rng(0).normal(size=(2, 20, 3))
-    model = sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), sg.QKLMS(capacity=8)])
+    model = sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), sg.filters.QKLMS(capacity=8)])
     model.learn_many(X, Y[:, :2])
     before = model.to_bytes()
     with pytest.raises(ValueError, match="QKLMS has no posterior that could fade"):

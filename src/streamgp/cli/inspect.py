@@ -10,6 +10,9 @@ import typer
 
 from streamgp.cli.errors import reported
 
+MOST = 12  # entries of a list that are shown
+LONGEST = 200  # characters of a text
+
 
 def inspect(
     ctx: typer.Context, file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved run or model, FILE.sgp.")]
@@ -29,14 +32,27 @@ def inspect(
         parts = {name: scores.pop(name) for name in PARTS if name in scores}
         width = max(len(name) for name in found)
         for name, value in found.items():
-            typer.echo(f"{name:<{width}}  {_shown(value)}")
+            typer.echo(f"{name:<{width}}  {_shown(_counted(value) if name == 'health' else value)}")
         if parts:
             show_scores(parts, found["level"], stderr=False)
 
 
+def _counted(health: dict[str, object]) -> dict[str, object]:
+    """What there was of it, and the number of repairs in any case."""
+    return {name: count for name, count in health.items() if count or name == "repairs"}
+
+
 def _shown(value: object) -> str:
+    """A value in at most some lines; --json has all of it."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items()) or "none"
+        return _listed([f"{name} {_shown(inner)}" for name, inner in value.items()])
     if isinstance(value, list):
-        return ", ".join(_shown(inner) for inner in value) or "none"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return _listed([_shown(inner) for inner in value])
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _listed(items: list[str]) -> str:
+    if len(items) > MOST + 1:
+        items = [*items[:MOST], f"{len(items) - MOST} more"]
+    return ", ".join(items) or "none"

@@ -12,7 +12,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.settings import FloatArray, whole
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointPrediction:
     """A Gaussian prediction of the function at n rows together; outputs are independent of each other.
 
@@ -59,6 +59,9 @@ class JointPrediction:
     def __len__(self) -> int:
         return len(self.mean)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.marginal!r} together)"
+
     def _drawn(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Draws of the function, (count, n, p)."""
         mean = self.mean[:, None] if self.mean.ndim == 1 else self.mean
@@ -88,7 +91,7 @@ class JointPrediction:
         return replace(self, covariance=covariance, noise=noise)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class JointMixture(JointPrediction):
     """A mixture of joint predictions: one of them holds for all rows, and each draw follows one.
 

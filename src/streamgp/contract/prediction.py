@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from streamgp.contract.inputs import numbers
 from streamgp.contract.ladder import LEAST_DEVIATION, LOG_ROOT_2PI, ROOT_PI, Ladder
+from streamgp.contract.shown import Shown
 from streamgp.settings import FloatArray, option, probability, whole
 
 Values = TypeVar("Values", float, FloatArray)  # float for one scalar target, otherwise an array
@@ -23,8 +24,8 @@ SIDES = "two-sided", "lower", "upper"
 LEVELS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.175, 0.25, 0.35, 0.5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prediction(Generic[Values]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Prediction(Shown, Generic[Values]):
     """A Gaussian prediction of one target, of several, or of many rows.
 
     Args:
@@ -167,7 +168,8 @@ class Prediction(Generic[Values]):
 
     def __getitem__(self, index: Any) -> Prediction:
         """Return the prediction of some of the rows (or outputs)."""
-        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+        return some._from(self._origin_of(index))
 
     def _each(self, change: Callable[..., Any], *others: Any) -> Prediction:
         """The prediction whose every part is change(that part of this one, those of others)."""
@@ -196,7 +198,7 @@ set_mean, set_variance, set_noise, set_ticket, set_surprise, set_alarm, set_mean
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibratedPrediction(Prediction[Values]):
     """A prediction with calibrated bounds, which need not lie alike on both sides of the mean, and quantiles.
 
@@ -325,7 +327,8 @@ class CalibratedPrediction(Prediction[Values]):
 
     def __getitem__(self, index: Any) -> CalibratedPrediction:
         """Return the prediction of some of the rows (or outputs)."""
-        return self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+        some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
+        return some._from(self._origin_of(index))
 
     def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
         mean, variance, noise, lower, upper, *shape = (

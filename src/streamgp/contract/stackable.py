@@ -10,6 +10,7 @@ import numpy as np
 from streamgp.arrays import Numbers
 from streamgp.contract import inputs
 from streamgp.contract.atomic import uninterrupted
+from streamgp.contract.frames import row_by_name
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
@@ -68,7 +69,7 @@ class Quick(StreamModel):
             refuse(self)
         self._owner = me
         try:
-            self._take_row(inputs.row(x, self._shape.d), None)
+            self._take_row(inputs.row(row_by_name(x, self._names) if type(x) is dict else x, self._shape.d), None)
             return self._told()
         finally:
             self._owner = owner
@@ -85,7 +86,8 @@ class Quick(StreamModel):
             refuse(self)
         self._owner = me
         try:
-            self._take_row(inputs.row(x, self._shape.d), inputs.target(y, 1, True)[0])
+            X = inputs.row(row_by_name(x, self._names) if type(x) is dict else x, self._shape.d)
+            self._take_row(X, inputs.target(y, 1, True)[0])
         finally:
             self._owner = owner
 

@@ -17,7 +17,7 @@ from streamgp.fleet.rows import Rows
 from streamgp.fleet.workers import Workers
 from streamgp.loading import resume
 from streamgp.settings import FloatArray
-from streamgp.wrappers.delayed import issued, issued_width, learn_issued
+from streamgp.wrappers.issuing import issued, issued_width, learn_issued
 from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")

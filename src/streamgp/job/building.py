@@ -12,8 +12,9 @@ from streamgp.job.yardsticks import Measured
 from streamgp.settings import whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.source import RowsError
+from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.alarms import Alarms
-from streamgp.wrappers.delayed import Ahead, Delayed
+from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.lagged import Lagged
 
 MOST_INPUTS = 1000  # of a model: beyond this the first prediction takes seconds

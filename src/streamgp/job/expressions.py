@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
 
+from streamgp.names import EVERYWHERE
 from streamgp.settings import Configured, nearest
 
 WORDS = {"none": None, "null": None, "true": True, "false": False, "on": True, "off": False, "yes": True, "no": False}
@@ -59,6 +61,6 @@ def _evaluated(node: ast.expr, text: str) -> Any:
 
 
 def _parts() -> dict[str, type[Configured]]:
-    from streamgp import api
-
-    return {name: kind for name, kind in Configured.registry.items() if name in api.__all__}
+    for module in EVERYWHERE.values():
+        importlib.import_module(module)
+    return {name: kind for name, kind in Configured.registry.items() if name in EVERYWHERE}

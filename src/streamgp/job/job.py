@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.contract.frames import is_frame
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
+from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.source import OtherSourceError, RowsError
 from streamgp.tables.writing import WriteError, Writer, write_rows
@@ -89,7 +91,7 @@ class Job:
     """Predict and learn every row of a table.
 
     Args:
-        source: a CSV, NDJSON or Parquet file, or "-" for standard input.
+        source: a CSV, NDJSON or Parquet file, "-" for standard input, or a data frame.
         target: the column to predict; a loaded run has its own.
         inputs: the columns to predict it from; None: all that can be.
         lags: past values of the target that are inputs.
@@ -100,7 +102,7 @@ class Job:
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
         as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
-        load: a saved run to continue.
+        load: a saved run to continue, a file or a Pipeline.
         new_source: if the source is not the file that the loaded run has read, learn it from its first row.
         follow: wait for more rows at the end of the source.
         on_error: "stop" at a row that cannot be used, or "skip" and count it.
@@ -117,7 +119,7 @@ class Job:
         >>> Path("wave.csv").unlink()
     """
 
-    source: str | Path
+    source: Any
     target: str | None = None
     inputs: Sequence[str] | None = None
     lags: int | None = None
@@ -128,7 +130,7 @@ class Job:
     out: str | Path | None = None
     as_json: bool = False
     save: str | Path | None = None
-    load: str | Path | None = None
+    load: str | Path | Pipeline | None = None
     new_source: bool = False
     follow: bool = False
     on_error: str = "stop"
@@ -141,9 +143,10 @@ class Job:
     def run(self) -> Summary:
         """Read to the end, or until it is stopped; errors leave everything before them written."""
         option("on_error", self.on_error, ON_ERROR)
-        source = 0 if str(self.source) == "-" else self.source  # descriptors of standard input and output
+        source = None if is_frame(self.source) else 0 if str(self.source) == "-" else self.source  # 0: standard input
         out = 1 if str(self.out) == "-" else self.out
-        refuse_same({"source": source, "load": self.load, "out": out, "save": self.save})
+        load = None if isinstance(self.load, Pipeline) else self.load
+        refuse_same({"source": source, "load": load, "out": out, "save": self.save})
         quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # the summary tells of what diverges
         with quiet, locked({"out": self.out, "save": self.save}), ExitStack() as opened:
             loaded = None if self.load is None else self._loaded(self.load)
@@ -155,6 +158,10 @@ class Job:
                 raise RowsError(f"{error}. Get the complete file, or start a new run without `load`") from None
 
     def _reader(self, loaded: Pipeline | None) -> Reader:
+        if is_frame(self.source):
+            if self.follow:
+                raise ValueError("a data frame has all its rows and cannot be followed; drop `follow`")
+            return FrameReader(self.source)
         names = () if loaded is None else [column.name for column in loaded.schema.columns]
         opened = partial(read_rows, self.source, follow=self.follow, stop=self.stop, names=names)
         try:
@@ -167,8 +174,9 @@ class Job:
                 "first row, add `new_source`"
             ) from None
 
-    def _loaded(self, path: str | Path) -> Pipeline:
-        pipeline = Pipeline.load(path)
+    def _loaded(self, saved: str | Path | Pipeline) -> Pipeline:
+        pipeline = saved if isinstance(saved, Pipeline) else Pipeline.load(saved)
+        origin = "the run" if isinstance(saved, Pipeline) else saved
         asked = {
             "target": (self.target, pipeline.schema.target),
             "lags": (self.lags, pipeline.lags),
@@ -179,12 +187,12 @@ class Job:
         for name, (wanted, has) in asked.items():
             if wanted is not None and wanted != has:
                 raise ValueError(
-                    f"{self.load} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
+                    f"{origin} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
                     "without `load`"
                 )
         if self.inputs is not None or self.settings:
             raise ValueError(
-                f"{self.load} has its own inputs and settings; drop `inputs` and `settings`, or start a new run"
+                f"{origin} has its own inputs and settings; drop `inputs` and `settings`, or start a new run"
             )
         return pipeline
 
@@ -243,17 +251,21 @@ class Job:
             has = (
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
-            raise RowsError(f"{self.source} {has}")
+            raise RowsError(f"{self._name} {has}")
         schema = recognize(first, target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
+
+    @property
+    def _name(self) -> str:
+        return "the data frame" if is_frame(self.source) else str(self.source)
 
     def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
         pipeline = summary.pipeline
         if continued:
             again = getattr(reader, "passed", 0)
             where = f"after {reader.unit} {again}" if again else "at its first row"
-            self._tell(summary, f"resuming after {pipeline.rows} rows, in {self.source} {where}")
+            self._tell(summary, f"resuming after {pipeline.rows} rows, in {self._name} {where}")
             return
         for sentence in pipeline.schema.sentences():
             self._tell(summary, sentence)
@@ -313,7 +325,8 @@ class Job:
             self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])
         summary.rows += len(rows.y)
-        block = Block(pipeline.scored if late else predicted, pipeline, time.perf_counter() - began, *reader.progress())
+        scored, seconds = pipeline.scored if late else predicted, time.perf_counter() - began
+        block = Block(scored, pipeline, seconds, *reader.progress(), rows.lines)
         for observer in self.observers:
             observer.block(block)
 

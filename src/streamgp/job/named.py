@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import Any
 
@@ -9,6 +10,7 @@ from streamgp.auto.auto import Auto
 from streamgp.auto.candidates import scales
 from streamgp.auto.staged import Staged
 from streamgp.contract.model import StreamModel
+from streamgp.names import EVERYWHERE
 from streamgp.recipes.naive import Naive
 from streamgp.settings import nearest
 from streamgp.wrappers.wrapper import Wrapper
@@ -20,9 +22,7 @@ def model_names() -> list[str]:
 
 
 def _models() -> dict[str, type[StreamModel]]:
-    from streamgp import api
-
-    kinds = {name: getattr(api, name) for name in api.__all__}
+    kinds = {name: getattr(importlib.import_module(module), name) for name, module in EVERYWHERE.items()}
     return {
         name: kind
         for name, kind in kinds.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from streamgp.job.pipeline import Pipeline
@@ -17,6 +18,7 @@ class Block(NamedTuple):
         seconds: that they took.
         read: how much of the source has been read, in bytes, or in rows of Parquet.
         total: of how much; None where that is not known.
+        lines: the number of each row that was taken, in the source.
     """
 
     predicted: PredictedRows
@@ -24,6 +26,7 @@ class Block(NamedTuple):
     seconds: float
     read: int
     total: int | None
+    lines: Sequence[int] = ()
 
 
 class Observer:

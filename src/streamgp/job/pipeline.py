@@ -26,7 +26,8 @@ from streamgp.tables.dates import seconds
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import words
-from streamgp.wrappers.delayed import Delayed, issued_width, learn_issued, unresolved
+from streamgp.wrappers.delayed import Delayed
+from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved
 from streamgp.wrappers.wrapper import joined
 
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets

@@ -16,7 +16,7 @@ from streamgp.contract.stackable import Quick, Row
 from streamgp.job.scores import START_UP
 from streamgp.recipes.naive import SeasonalValue
 from streamgp.settings import FloatArray, switch, whole
-from streamgp.wrappers.delayed import Ahead
+from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.standardize import Standardize
@@ -102,7 +102,7 @@ class Practiced(Quick, Mapped):
         return prediction if self.rows_seen >= LINE_FROM else only_where(np.zeros(len(X), dtype=bool), prediction)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MeasuredPrediction(Prediction[Values]):
     """What a model and the yardsticks beside it predict.
 

@@ -40,7 +40,7 @@ def variance_ratio(dof: float) -> float:
     return dof / (dof - 2.0) if dof > 2 else math.nan
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimePrediction(Prediction[Values]):
     """A prediction that knows of which parts of the function it is made.
 
@@ -72,7 +72,7 @@ class TimePrediction(Prediction[Values]):
         return TimePrediction(whole.mean, whole.variance, whole.noise, parts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StudentTPrediction(Prediction[Values]):
     """A prediction with Student-t noise.
 
@@ -139,7 +139,7 @@ class StudentTPrediction(Prediction[Values]):
         return StudentTPrediction.of(shift + scale * self.mean, scale**2 * self.variance, scale * self.scale, self.dof)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LatentPrediction(Prediction[Values]):
     """A prediction of observations that are not numbers on the scale of the function; see its two kinds.
 
@@ -167,7 +167,7 @@ class LatentPrediction(Prediction[Values]):
         return self  # classes and counts have no unit
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassPrediction(LatentPrediction[Values]):
     """A prediction of classes 0 and 1; ``mean`` is the probability of 1, ``latent`` the function below Phi."""
 
@@ -223,7 +223,7 @@ class ClassPrediction(LatentPrediction[Values]):
         return np.asarray(_generator(n, seed).random((n, *np.shape(self.mean))) < self.mean, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CountPrediction(LatentPrediction[Values]):
     """A prediction of counts; ``mean`` is that of the count, ``latent`` the logarithm of its rate."""
 

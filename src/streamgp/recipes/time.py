@@ -11,6 +11,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
+from streamgp.contract.frames import taken
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
 from streamgp.contract.prediction import Prediction
@@ -157,9 +158,10 @@ class TimeGP(Stackable):
         """
         if derivatives:
             return self._derived(np.empty((0, 0)))
+        X, _, time, _, origin = taken(X, None, time, None, None, self._names)
         given = None if time is None else inputs.times(time, len(np.atleast_1d(time)), many=True)
         X = np.empty((0 if given is None else len(given), 0)) if X is None else inputs.rows(X, self._d)
-        return self._shaped(self._at_times(X, given), many=True)
+        return self._shaped(self._at_times(X, given), many=True)._from(origin)
 
     def forecast(self, times: Any, X: Any = None) -> Prediction:  # type: ignore[override]  # times, not a free run
         """Predict times ahead, in closed form: nothing is fed back.

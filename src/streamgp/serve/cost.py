@@ -24,8 +24,8 @@ from streamgp.process.memory import Reservoir
 from streamgp.process.memory_model import MemoryModel
 from streamgp.serve.messages import RefusedError
 from streamgp.wrappers.columns import Columns
-from streamgp.wrappers.delayed import issued_width
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.issuing import issued_width
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import Composite
 

@@ -1,0 +1,132 @@
+"""Ahead: a stream model that predicts targets some rows ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamgp.contract.conditions import part
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.issuing import parts_of, put_memory, timed
+from streamgp.wrappers.late import Late
+from streamgp.wrappers.wrapper import joined
+
+
+class Ahead(Late):
+    """A stream model that predicts targets some rows ahead.
+
+    The target of a row is predicted from the row ``horizon`` before it, with all that was known then, and from nothing
+    that came in between: so ``predict_one`` and ``track`` return what was issued, and errors are those of real
+    forecasts. ``upcoming()`` has the predictions of the rows to come. A row is learned when its target has come. Within
+    ``Lagged`` the newest lag is the row's own target.
+
+    Args:
+        model: the stream model within, which has learned nothing; it sees a row and learns the target ``horizon`` rows
+            later.
+        horizon: rows ahead.
+        pending: rows that can wait longer than that for targets that come even later; ``Delayed`` sets it.
+
+    Example:
+        >>> import numpy as np
+        >>> import streamgp as sg
+        >>> y = np.sin(0.3 * np.arange(400))
+        >>> model = sg.Ahead(sg.Lagged(sg.KRLST(), lags=2), horizon=5)
+        >>> p = model.track(np.empty((400, 0)), y)
+        >>> bool(np.abs(p.mean - y)[-50:].max() < 0.1)
+        True
+        >>> model.upcoming().mean.shape
+        (5,)
+    """
+
+    _looks_ahead = True
+
+    def __init__(self, model: StreamModel, *, horizon: int, pending: int = 0) -> None:
+        self._wrap(model)
+        self._horizon = whole("horizon", horizon)
+        self._places = self._horizon + whole("pending", pending, at_least=0)
+
+    def _fresh(self) -> list[StreamModel]:
+        models = super()._fresh()
+        models[0]._expect_late(self._horizon, 0)
+        return models
+
+    def _expect_late(self, rows: int, pending: int) -> None:
+        self._settings["pending"], self._places = pending, self._horizon + pending
+
+    # Rows.
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        predictions: list[Any] = []
+        for t in range(len(X)):
+            given = part(conditions, t, t + 1)
+            at = self._own_time(given)
+            if report:
+                predictions.append(self._predict(X[t : t + 1], given))
+            y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
+            self._arrive(self.rows_seen, y, timed(given, at))
+            moment = self._within._moment()
+            self._put(X[t : t + 1], at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
+        return joined(predictions) if report else None
+
+    def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
+        """The target of a row has come: the row ``horizon`` before it is learned."""
+        ticket = row - self._horizon
+        known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
+        if not known:  # the model within has not seen it, or does not bridge it
+            self._within._note_target(Y[0])
+        known = ~np.isnan(Y[0])
+        self._numbers.state.last_y[known] = Y[0, known]
+
+    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
+        self._refuse_unfit(X)
+        ticket = self.rows_seen - self._horizon
+        if ticket not in self._waiting:
+            p = self._numbers.state.last_y.size
+            return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+        return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
+
+    def upcoming(self) -> Prediction[FloatArray]:
+        """Return the predictions of the rows to come, the next one first; as many as rows have been seen, at most."""
+        if self._d is None:
+            return self._empty()
+        numbers = range(self.rows_seen - self._horizon, self.rows_seen)
+        rows = [self._waiting[number] for number in numbers if number in self._waiting]
+        return self._shaped(self._unpacked(np.array(rows)), many=True) if rows else self._empty()
+
+    # Targets that come even later.
+
+    def _issued_width(self, p: int) -> int:
+        return p
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        return self._predict(X, conditions), np.full((len(X), self._p or 1), float(self.rows_seen))
+
+    def _remember(self, X: FloatArray) -> None:
+        self._put(X, self._own_time(None))
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        self._arrive(int(issued[0, 0]), Y, conditions)
+
+    def _recall(self, y: FloatArray) -> None:
+        """The last row was issued without its own target: issue it once more."""
+        newest = self.rows_seen - 1
+        row = self._waiting[newest]
+        x, _, past = parts_of(self._within, row)
+        self._waiting.resolve(self._waiting.place(newest))
+        put_memory(self._within, past)
+        self._within._note_target(y)
+        self._numbers.counters["rows"] = newest
+        self._put(x, row[-1])
+
+    def reset_memory(self) -> None:
+        if self._d is not None:  # the rows of a new sequence are not those that the old one led to
+            self._waiting.resolve(np.arange(self._places))
+        super().reset_memory()
+
+    def _last_row(self) -> tuple[FloatArray, FloatArray]:
+        return self._numbers.state.last_x, self._numbers.state.last_y
