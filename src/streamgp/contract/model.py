@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, NoReturn, Self
 
@@ -123,6 +123,21 @@ class Relevance(NamedTuple):
     memory: float
 
 
+class Swap(NamedTuple):
+    """Another model within predicts the rows after this one.
+
+    Args:
+        row: of the rows that were taken last, the first one 0.
+        rows: (p,) on so many rows the new model has been compared with the one before it.
+        roots: (2, p) mean root of the size of its errors on the last of them, in standard deviations of its predictions
+            and in units of the target; NaN where it is not known.
+    """
+
+    row: int
+    rows: FloatArray
+    roots: FloatArray
+
+
 class _FixedSetting:
     """A setting as an attribute, which it is not: to assign to it would change nothing."""
 
@@ -156,6 +171,7 @@ class StreamModel(Saved):
     _without_inputs: bool = False  # rows may have no columns
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
+    _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
