@@ -15,7 +15,7 @@ from streamgp.wrappers import surprise
 from streamgp.wrappers.alarms import KINDS, deviations, rate_of
 
 MOST_RATE = 0.5  # alarms for each row of the whole fleet
-MEMORY, WARMUP = 5000, 30  # rows of a model over which errors count, and before which they raise no alarm
+MEMORY, WARMUP = 5000, 100  # rows of a model over which errors count, and before which they raise no alarm, as of Alarms
 ENOUGH = 1000.0  # scores of all models that make a tail
 HISTORY = 1000  # alarms that are listed
 FIELDS = 8  # of a listed alarm: those of FleetAlarm
