@@ -4,9 +4,9 @@
 
 A planted fault is a target that is usual, but wrong for its inputs. How large it is was decided before any was planted:
 it lies between the 5% and the 95% quantile of the targets so far, and at least SIZE root mean squared errors of the
-model, over the 1 000 rows before the first fault, from the true target. SIZE is about twice as far as a Gaussian reaches
-at the rate. Where no such target exists, the model knows too little for a fault of a usual size to stand out, and none
-is planted.
+model, over the 1 000 rows before the first fault, from the true target. SIZE is about twice as far as a Gaussian
+reaches at the rate. Where no such target exists, the model knows too little for a fault of a usual size to stand out,
+and none is planted.
 
 Writes benchmarks/results/alarms.json and the tables in docs/alarms.md; with --render only the tables, from the file;
 with --sample it measures a tenth and writes nothing. Needs NumPy, SciPy, Numba and safetensors, and the data that
@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def planted(y: np.ndarray, rmse: float) -> dict[int, float]:
     rng = np.random.default_rng(0)
     places = np.linspace(AFTER, len(y), FAULTS + 1).astype(int)
     found: dict[int, float] = {}
-    for first, following in zip(places, places[1:], strict=False):
+    for first, following in pairwise(places):
         for row in range(first, following):
             low, high = np.quantile(y[:row], [0.05, 0.95])
             usual = y[:row][(y[:row] >= low) & (y[:row] <= high)]

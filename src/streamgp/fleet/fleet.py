@@ -22,7 +22,7 @@ from streamgp.contract.turns import guard
 from streamgp.cuda.exchange import NUMBERS
 from streamgp.cuda.record import UnfitError
 from streamgp.fleet import devices, own
-from streamgp.fleet.alarms import FleetAlarm, Watch, fleet_rate
+from streamgp.fleet.alarms import Watch, fleet_rate
 from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, DevicePrediction
@@ -33,6 +33,7 @@ from streamgp.fleet.rows import Arrival, Rows, arrival, checked_ids, go_back, no
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
+from streamgp.wrappers.alarms import Alarm
 from streamgp.wrappers.wrapper import joined
 
 ROWS_PER_CHECK = 50_000  # for which a thread is worth its start
@@ -562,7 +563,7 @@ class Fleet(Saved):
                 "fleet, such as alarms=0.01"
             )
 
-    def alarms(self) -> list[FleetAlarm]:
+    def alarms(self) -> list[Alarm]:
         """Return the last alarms of all models, oldest first, at most 1000."""
         if self._rate is None:
             raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")

@@ -200,14 +200,13 @@ class Calibrated(StackableWrapper):
             return None
         if not self._within._swaps:
             return self._calibrate(prediction, Y)
-        parts, start = [], 0
-        for swap in self._within._swaps:
-            rows = slice(start, swap.row + 1)
-            parts.append(self._calibrate(prediction._each(lambda values: values[rows]), None if Y is None else Y[rows]))
-            self._restart(swap)
-            start = rows.stop
-        rest = slice(start, len(X))
-        parts.append(self._calibrate(prediction._each(lambda values: values[rest]), None if Y is None else Y[rest]))
+        starts = [0, *(swap.row + 1 for swap in self._within._swaps)]
+        parts = []
+        for start, stop, swap in zip(starts, [*starts[1:], len(X)], [*self._within._swaps, None], strict=True):
+            some = prediction._each(lambda values, rows=slice(start, stop): values[rows])
+            parts.append(self._calibrate(some, None if Y is None else Y[start:stop]))
+            if swap is not None:
+                self._restart(swap)
         return joined(parts)
 
     def _restart(self, swap: Swap) -> None:

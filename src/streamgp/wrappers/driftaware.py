@@ -201,8 +201,8 @@ class DriftAware(Wrapper):
         if phase == WATCHING:
             return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report, part(conditions, 0, BLOCK))
         rows = min(len(X), left)
-        targets, said = None if Y is None else Y[:rows], part(conditions, 0, rows)
-        prediction = self._within._advance(X[:rows], targets, report, said)
+        targets = None if Y is None else Y[:rows]
+        prediction = self._within._advance(X[:rows], targets, report, part(conditions, 0, rows))
         self._numbers.counters["left"] = left - rows
         if rows == left:
             self._numbers.counters["phase"] = WATCHING
