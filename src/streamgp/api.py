@@ -50,6 +50,7 @@ from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.delayed import Ahead, Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.horizons import CalibratedForecasts
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
 
@@ -80,6 +81,7 @@ __all__ = [
     "BetaKLMS",
     "Budget",
     "Calibrated",
+    "CalibratedForecasts",
     "CalibratedPrediction",
     "ClassPrediction",
     "Columns",

@@ -310,14 +310,26 @@ class Calibrated(StackableWrapper):
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
         mean, variance, noise, lower, upper = own.reshape(len(Y), ISSUED, -1).transpose(1, 0, 2).copy()
-        out = np.empty((self._parts, *mean.shape))
-        out[0], out[1] = lower, upper
         self._within._resolve(X, Y, rest, conditions)
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        judged = np.where(upper > lower, Y, np.nan)  # a row from before the outputs were known has no bounds to judge
-        conformal.calibrate(*lanes, mean, variance, noise, judged, True, out)
+        # A row from before the outputs were known has no bounds to judge.
+        self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
         for swap in self._within._swaps:
             self._restart(swap)
+
+    def _compare(
+        self,
+        mean: FloatArray,
+        variance: FloatArray,
+        noise: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        Y: FloatArray,
+    ) -> None:
+        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds."""
+        out = np.empty((self._parts, *mean.shape))
+        out[0], out[1] = lower, upper
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()
