@@ -210,4 +210,3 @@ class CalibratedForecasts(Wrapper):
         judged = self.judged
         inside = self._judged[1] if self._d is not None else judged
         return np.divide(inside, judged, out=np.full(self._steps, np.nan), where=judged > 0)
-
