@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.unit.test_calibrated import PlainCalibration
 
 import streamgp as sg
+from tests.unit.test_calibrated import PlainCalibration
 
 DEFAULTS = {"rates": [0.01, 0.03, 0.1, 0.3], "memory": 500, "sharpness": 0.3, "correction": 0.01, "warmup": 30}
 NO_INPUTS = np.empty((400, 0))

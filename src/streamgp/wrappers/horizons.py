@@ -43,7 +43,7 @@ class CalibratedForecasts(Wrapper):
 
     def __init__(
         self,
-        model: StreamModel,
+        model: Annotated[StreamModel, Setting("the stream model within, which has learned nothing")],
         *,
         steps: Annotated[int, Setting("steps ahead that have trackers of their own", "rows", whole)] = 50,
         level: Annotated[float, Setting("share of the targets that intervals are to hold, above 0 and below 1")] = 0.9,

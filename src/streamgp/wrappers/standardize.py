@@ -53,9 +53,9 @@ class Standardize(StackableWrapper, Mapped):
 
     Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within,
     and ``inner`` itself, are in standard units: a lengthscale of 1 is one standard deviation of the input. A column
-    that does not change during the warm-up is shifted, not scaled. Targets that do not change tell no scale: predictions
-    claim nothing (their variance is infinite) until one differs, and the unit is then how far it does. A row without a
-    target still counts for the inputs.
+    that does not change during the warm-up is shifted, not scaled. Targets that do not change tell no scale:
+    predictions claim nothing (their variance is infinite) until one differs, and the unit is then how far it does. A
+    row without a target still counts for the inputs.
 
     A target many times the range of all others beyond them counts as missing: -9999, 3.4e38 and other fill values of
     loggers would spoil units, model and intervals for long. ``health.fill_values`` counts them. Ten different ones in a
@@ -256,7 +256,7 @@ class Standardize(StackableWrapper, Mapped):
         return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
 
     def _differ(self, model: int, Y: FloatArray) -> NDArray[np.bool_]:
-        """Which targets, (n, p), tell a scale that is not known: they differ by more than rounding, as in the warm-up."""
+        """Which targets, (n, p), tell a scale that is not known: they differ by more than rounding."""
         shift = self._stacked["target_shift"][model]
         rounding = self._warmup * np.finfo(np.float64).eps * np.maximum(np.abs(Y), np.abs(shift))
         with np.errstate(over="ignore"):
