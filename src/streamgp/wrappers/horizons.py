@@ -181,7 +181,10 @@ class CalibratedForecasts(Wrapper):
         """What the model within forecasts, (n, p) each."""
         if self._d is None or not self._shape.certain:
             raise ValueError("forecast goes on from the last row and target: learn some rows first")
-        raw = self._within.forecast(steps, X, feedback, trajectories, seed)
+        if self._within._moment() is not None and not np.size(feedback) and not self._feeds_itself:
+            raw = self._within.forecast(steps, X)  # in closed form
+        else:
+            raw = self._within.forecast(steps, X, feedback, trajectories, seed)
         shape = len(raw.mean), self._p or 1
         parts = raw.mean, raw.variance, raw.noise
         return Prediction(*(np.array(np.broadcast_to(np.reshape(part, (shape[0], -1)), shape)) for part in parts))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT
+from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -349,6 +350,10 @@ class Standardize(StackableWrapper, Mapped):
         )
         if status:
             inputs.refuse(status, 0, many=False)
+
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        known = self._observes != "numbers" or self._scaled().all()
+        return super()._trajectories(count, steps) if known else Independent(self, count)
 
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again
