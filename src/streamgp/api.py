@@ -50,6 +50,7 @@ from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
+from streamgp.wrappers.horizons import CalibratedForecasts
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.standardize import Standardize
 
@@ -73,6 +74,7 @@ __all__ = [
     "Basis",
     "Budget",
     "Calibrated",
+    "CalibratedForecasts",
     "CalibratedPrediction",
     "ClassPrediction",
     "Columns",

@@ -136,6 +136,7 @@ EXAMPLES = {
         sg.DriftAware(sg.Standardize(sg.SOGP(capacity=8), warmup=16), false_alarm_rate=0.4, trial=5, warmup=2),
         warmup=10,
     ),
+    "CalibratedForecasts": lambda: sg.CalibratedForecasts(sg.SOGP(capacity=8), steps=4),
     "Alarms": lambda: sg.Alarms(sg.KRLST(capacity=8), rate=0.1, warmup=10, history=3),
     "Alarms separate": lambda: sg.Alarms(sg.SOGP(capacity=8, outputs="separate"), rate=0.1, warmup=5),
     "Alarms that cannot weigh": lambda: sg.Alarms(sg.Calibrated(sg.filters.QKLMS(capacity=8)), rate=0.1, warmup=5),

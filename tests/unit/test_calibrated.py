@@ -129,6 +129,26 @@ class PlainCalibration:
         self.weight = self.keep * self.weight + known
         return mean - reach[0], mean + reach[1]
 
+    def restart(self, errors, stds):
+        """Begin anew with the model that made these errors last."""
+        n = min(len(errors), 10)
+        for kind, sizes in (("std", np.divide(errors, stds)), ("unit", np.divide(errors, self.unit))):
+            root = 0.0
+            for i, size in enumerate(np.abs(sizes).ravel()):
+                root += (math.sqrt(size) - root) / min(i + 1, 10)
+            self.seen[kind], self.size[kind] = n, root
+            for side in self.sides:
+                for name in side["log"]:
+                    if name[0] == kind:
+                        side["log"][name] = math.log((root / 0.8222089612166868) ** 2 * self.z) + 1 / n
+        for side in self.sides:
+            side["loss"] = {name: 10.0 if name[0] == "raw" else 0.0 for name in side["loss"]}
+            side["b"] = 0.0
+            for row in side["rows"].values():
+                row.clear()
+            unit = next(log for name, log in side["log"].items() if name[0] == "unit")
+            side["sum"] = self.weight * self.unit * math.exp(unit)
+
 
 @pytest.mark.parametrize("larger", [1.0, 1e4], ids=["", "with leaps"])
 @pytest.mark.parametrize(
@@ -147,6 +167,47 @@ def test_bounds_are_those_of_the_plain_recursion(build, larger):
     np.testing.assert_allclose(p.lower, expected[:, 0], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(p.upper, expected[:, 1], rtol=1e-8, atol=1e-8)
     assert plain.leaps >= 2 * (larger > 1)  # on both sides
+
+
+def test_where_drift_is_confirmed_both_ends_begin_anew_with_the_errors_of_the_model_that_stays():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2, 2, (500, 1))
+    y = np.where(np.arange(500) < 250, np.sin(2 * X[:, 0]), 3 * np.cos(X[:, 0])) + 0.1 * rng.standard_normal(500)
+    y[300:303] = np.nan
+    settings = {"level": 0.8, "rates": [0.02, 0.2], "memory": 50, "sharpness": 0.2, "correction": 0.05, "warmup": 20}
+    aware = sg.DriftAware(sg.KRLST(capacity=20, forgetting=1.0), warmup=50, trial=60)
+    model, plain, expected, swaps = sg.Calibrated(aware, **settings), PlainCalibration(**settings), [], 0
+    errors, stds, leader = {"forgot": [], "other": []}, {"forgot": [], "other": []}, "other"
+    for t in range(len(y)):
+        p = aware.predict_one(X[t])
+        expected.append(plain.row(y[t], p.mean, p.std))
+        both = {"forgot": aware._within, "other": aware._shadow} if aware.on_trial else {}
+        if both and not np.isnan(y[t]):
+            for name, one in both.items():
+                q = one.predict_one(X[t])
+                errors[name].append(y[t] - q.mean)
+                stds[name].append(q.std)
+        aware.learn_one(X[t], y[t])
+        now = leader
+        if aware.on_trial and both:
+            now = "forgot" if aware.predict_one(X[0]).mean == aware._within.predict_one(X[0]).mean else "other"
+        elif both:
+            now = {"kept": "forgot", "reverted": "other"}[aware.events[-1].direction]
+        if now != leader:
+            plain.restart(errors[now], stds[now])
+            swaps += 1
+        leader = now
+        if not aware.on_trial:
+            errors, stds, leader = {"forgot": [], "other": []}, {"forgot": [], "other": []}, "other"
+    assert swaps >= 1
+    assert "kept" in [event.direction for event in aware.events]
+    p = model.track(X, y)
+    np.testing.assert_allclose(p.lower, np.array(expected)[:, 0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(p.upper, np.array(expected)[:, 1], rtol=1e-8, atol=1e-8)
+    single = model.clone()
+    for t in range(len(y)):
+        single.learn_one(X[t], y[t])
+    assert single.to_bytes() == model.to_bytes()
 
 
 @pytest.mark.parametrize("size", [1e9, 1e30, 1e100])

@@ -140,8 +140,36 @@ def test_constant_targets_are_safe():
     model = sg.Standardize(sg.KRLST(), warmup=50)
     p = model.track(X, np.full(N, 12.5))
     np.testing.assert_array_equal(p.mean[1:], 12.5)
-    assert np.all(np.isinf(p.std[:50]))  # no scale is known
-    assert np.all(np.isfinite(p.std[50:]))
+    assert np.all(np.isinf(p.std))  # no scale is known
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e9, 1e-9])
+def test_after_constant_targets_the_first_that_differs_tells_the_unit(unit):
+    targets = np.where(np.arange(N) < 80, 12.5, 12.5 + np.sin(np.arange(N)))
+    model = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=20), warmup=50))
+    p = model.track(X, unit * targets)
+    assert np.all(np.isinf(p.upper[:81]))  # of the first that differs the prediction claims nothing yet
+    assert np.all(np.isfinite(p.upper[81:]))
+    assert model.inner.scaling.target_scale[0] == pytest.approx(unit * abs(np.sin(80.0)))
+    plain = sg.Calibrated(sg.Standardize(sg.KRLST(capacity=20), warmup=50)).track(X, targets)
+    np.testing.assert_allclose(p.upper[81:] / unit, plain.upper[81:], rtol=1e-5)
+    single = model.clone()
+    for x, y in zip(X, unit * targets, strict=True):
+        single.learn_one(x, y)
+    assert single.to_bytes() == model.to_bytes()
+
+
+def test_models_of_a_fleet_tell_their_units_as_single_ones_do():
+    t = np.arange(60)
+    targets = np.column_stack([np.full(60, 3.0), np.where(t < 35, 3.0, 3.0 + 0.1 * t), np.sin(t), np.full(60, np.nan)])
+    fleet = sg.Fleet(sg.Standardize(sg.KRLST(capacity=10), warmup=20), size=4)
+    rows = np.random.default_rng(4).uniform(-1, 1, (60, 4, 1))
+    p = fleet.track(rows, targets)
+    for i in range(4):
+        alone = sg.Standardize(sg.KRLST(capacity=10), warmup=20).track(rows[:, i], targets[:, i])
+        np.testing.assert_allclose(p.mean[:, i], alone.mean, rtol=1e-12)
+        np.testing.assert_allclose(p.variance[:, i], alone.variance, rtol=1e-12)
+    assert np.isinf(p.variance[:, 0]).all()
 
 
 def test_before_two_targets_differ_the_variance_is_infinite():
@@ -191,7 +219,7 @@ def test_rows_may_come_before_it_is_known_how_many_targets_there_are(rows):
         m.learn_many(X[rows:60], Y2[rows:60])
     assert model.to_bytes() == twin.to_bytes()
     if rows == 40:  # no target during the warm-up
-        assert model.scaling.target_scale.tolist() == [1.0, 1.0]
+        assert model.scaling.target_scale.tolist() == [abs(Y[40])] * 2  # the first one tells the unit
 
 
 def test_outputs_have_units_of_their_own():

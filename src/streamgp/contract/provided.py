@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from streamgp.contract import frames
 from streamgp.contract.conditions import Moment
-from streamgp.contract.health import Change, Health
+from streamgp.contract.health import Change, Health, Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Saved
@@ -47,6 +47,7 @@ class Provided(Saved):
     _feeds_itself: bool = False  # past targets are inputs without being handed over
     _looks_ahead: bool = False  # a row is learned by the target of a later one
     _one_step: bool = False  # a row is learned in one compiled call, which nothing interrupts
+    _swaps: Sequence[Swap] = ()  # where, among the rows that were taken last, another model began to predict
 
     @abc.abstractmethod
     def _start(self, d: int, p: int) -> None:

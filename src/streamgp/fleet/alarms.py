@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,37 +12,16 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers import surprise
-from streamgp.wrappers.alarms import KINDS, deviations, rate_of
+from streamgp.wrappers.alarms import KINDS, Alarm, deviations, rate_of
 
 MOST_RATE = 0.5  # alarms for each row of the whole fleet
-MEMORY, WARMUP = 5000, 30  # rows of a model over which errors count, and before which they raise no alarm
+MEMORY, WARMUP = (
+    5000,
+    100,
+)  # rows of a model over which errors count, and before which they raise no alarm, as of Alarms
 ENOUGH = 1000.0  # scores of all models that make a tail
 HISTORY = 1000  # alarms that are listed
-FIELDS = 8  # of a listed alarm: those of FleetAlarm
-
-
-class FleetAlarm(NamedTuple):
-    """An abnormal row of a model of a fleet, or a change.
-
-    Args:
-        id: of the model.
-        row: of the model, the first one 0.
-        kind: "spike", "level" or "relation", as of ``Alarms``.
-        surprise: of this row, in nats: -log of its p-value.
-        observed: the target.
-        expected: the mean of the prediction.
-        output: of several, which one.
-        time: of the row; NaN where none was given.
-    """
-
-    id: int
-    row: int
-    kind: str
-    surprise: float
-    observed: float
-    expected: float
-    output: int
-    time: float
+FIELDS = 8  # of a listed alarm: the id, and the fields of Alarm but the cause
 
 
 def fleet_rate(name: str, value: Any) -> tuple[float, float]:
@@ -204,12 +183,12 @@ class Watch:
             self._named["events"][self._named["noted"][0] % HISTORY] = event
             self._named["noted"] += 1
 
-    def events(self) -> list[FleetAlarm]:
+    def events(self) -> list[Alarm]:
         """The last alarms, oldest first."""
         count = int(self._named["noted"][0])
         rows = (self._named["events"][i % HISTORY].tolist() for i in range(max(0, count - HISTORY), count))
         return [
-            FleetAlarm(int(id_), int(row), KINDS[int(kind)], nats, observed, expected, int(output), time)
+            Alarm(int(row), KINDS[int(kind)], nats, observed, expected, int(output), time, id=int(id_))
             for id_, row, kind, nats, observed, expected, output, time in rows
         ]
 

@@ -16,7 +16,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Shape
 from streamgp.contract.turns import guard
 from streamgp.fleet import checks, devices, own
-from streamgp.fleet.alarms import FleetAlarm, fleet_rate
+from streamgp.fleet.alarms import fleet_rate
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS
@@ -26,6 +26,7 @@ from streamgp.fleet.rows import Arrival, Rows, arrival, plain, targets, times
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior, with_own
 from streamgp.settings import FloatArray, Setting, one_of, optional, whole
+from streamgp.wrappers.alarms import Alarm
 from streamgp.wrappers.wrapper import joined
 
 
@@ -305,7 +306,7 @@ class Fleet(Models):
         given = _tickets(tickets)
         return np.full(len(given), -1) if self._waiting is None else self._waiting.under(given)
 
-    def alarms(self) -> list[FleetAlarm]:
+    def alarms(self) -> list[Alarm]:
         """Return the last alarms of all models, oldest first, at most 1000."""
         if self._rate is None:
             raise ValueError("this fleet raises no alarms: build it with alarms=, how many false ones may be")

@@ -30,7 +30,7 @@ MOST_RATE = 0.1  # alarms for each row
 
 # The row after the last that was judged, how many rows had a time, and how many events there were, in all and by kind.
 COUNTERS = np.dtype([(name, np.int64) for name in ("judged", "timed", "noted", *KINDS[1:])])
-FIELDS = 8  # of an event: those of Alarm
+FIELDS = 8  # of an event: those of Alarm but the id
 
 STATE = {
     "counts": "outputs bins",
@@ -65,6 +65,7 @@ class Alarm(NamedTuple):
         time: of the row, in seconds since 1970 where dates were given; NaN where none was.
         cause: of a spike that is discounted, the input with whose usual value the target would be least surprising; -1
             where none would help, or it is not known.
+        id: of a fleet, the model that it is of; 0 of a single model.
     """
 
     row: int
@@ -74,7 +75,8 @@ class Alarm(NamedTuple):
     expected: float
     output: int
     time: float
-    cause: int
+    cause: int = -1
+    id: int = 0
 
     @property
     def p_value(self) -> float:
@@ -487,11 +489,11 @@ def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditio
     mean, own = np.asarray(prediction.mean), prediction.variance + prediction.noise
     noise = noise_of(conditions, prediction.noise)
     with np.errstate(over="ignore", invalid="ignore"):
-        said = np.sqrt(np.broadcast_to(own, mean.shape) / (prediction.variance + noise))
-        Z = np.asarray(prediction.deviations(mean + said * (Y - mean)))
+        ratio = np.sqrt(np.broadcast_to(own, mean.shape) / (prediction.variance + noise))
+        Z = np.asarray(prediction.deviations(mean + ratio * (Y - mean)))
         Z = np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST)
-    struck = np.isnan(Y) & ~np.isnan(came)
-    return np.ascontiguousarray(np.where(struck, np.copysign(np.inf, came - mean), Z))
+    screened = np.isnan(Y) & ~np.isnan(came)
+    return np.ascontiguousarray(np.where(screened, np.copysign(np.inf, came - mean), Z))
 
 
 def words(kinds: FloatArray) -> np.ndarray:

@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from streamgp.arrays import Numbers
 from streamgp.compiled import compile_now
 from streamgp.contract.freerun import Mapped, Step, Trajectories
+from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.lanes import ALONE
 from streamgp.contract.model import StreamModel
@@ -21,7 +22,7 @@ from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import StackableWrapper
+from streamgp.wrappers.wrapper import StackableWrapper, joined
 
 ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
 
@@ -196,7 +197,40 @@ class Calibrated(StackableWrapper):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         prediction = self._within._advance(X, Y, report or Y is not None, conditions)
-        return None if prediction is None else self._calibrate(prediction, Y)
+        if prediction is None:
+            return None
+        if not self._within._swaps:
+            return self._calibrate(prediction, Y)
+        starts = [0, *(swap.row + 1 for swap in self._within._swaps)]
+        parts = []
+        for start, stop, swap in zip(starts, [*starts[1:], len(X)], [*self._within._swaps, None], strict=True):
+            some = prediction._each(lambda values, rows=slice(start, stop): values[rows])
+            parts.append(self._calibrate(some, None if Y is None else Y[start:stop]))
+            if swap is not None:
+                self._restart(swap)
+        return joined(parts)
+
+    def _restart(self, swap: Swap) -> None:
+        """Place the trackers anew, both ends alike, by the errors of the model that predicts from now on.
+
+        They begin as after the first rows of a stream. What was learned of the shape stays.
+        """
+        state, rates = self._numbers.state, self._rates.size
+        for j in np.flatnonzero(swap.roots[conformal.ABSOLUTE] > 0.0):
+            rows = min(swap.rows[j], conformal.START)
+            for kind, log_unit in ((conformal.RELATIVE, 0.0), (conformal.ABSOLUTE, state.log_unit[j])):
+                root = swap.roots[kind, j]
+                if not root > 0.0:
+                    continue
+                place = 2.0 * math.log(root / conformal.MEAN_ROOT) + self._plan["log_z"] + 1.0 / rows - log_unit
+                first = 1 + kind * rates
+                state.trackers[j, :, first : first + rates] = min(max(place, -conformal.FARTHEST), conformal.FARTHEST)
+                state.root_size[j, kind] = root * math.exp(-0.5 * log_unit)
+                state.kind_rows[j, kind] = rows
+            state.losses[j] = 0.0
+            state.losses[j, :, 0] = conformal.OWN_LOSS
+            state.corrected[j] = state.streaks[j] = state.nearest[j] = 0.0
+            state.loss[j] = state.recent_rows[j] * math.exp(min(place + log_unit, conformal.LOG_FAR))
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         raw = self._stackable._row(X, Y)
@@ -277,12 +311,26 @@ class Calibrated(StackableWrapper):
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
         mean, variance, noise, lower, upper = own.reshape(len(Y), ISSUED, -1).transpose(1, 0, 2).copy()
+        self._within._resolve(X, Y, rest, conditions)
+        # A row from before the outputs were known has no bounds to judge.
+        self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
+        for swap in self._within._swaps:
+            self._restart(swap)
+
+    def _compare(
+        self,
+        mean: FloatArray,
+        variance: FloatArray,
+        noise: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        Y: FloatArray,
+    ) -> None:
+        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds."""
         out = np.empty((self._parts, *mean.shape))
         out[0], out[1] = lower, upper
-        self._within._resolve(X, Y, rest, conditions)
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
-        judged = np.where(upper > lower, Y, np.nan)  # a row from before the outputs were known has no bounds to judge
-        conformal.calibrate(*lanes, mean, variance, noise, judged, True, out)
+        conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:
         raw = super()._empty()

@@ -13,6 +13,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract.atomic import undo_of
 from streamgp.contract.conditions import noise_of, part
 from streamgp.contract.freerun import Trajectories
+from streamgp.contract.health import Swap
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -33,6 +34,8 @@ STATE = {
     "evidence": "1",
     "relaxing": "1",  # exponent of the factor at the next row
     "errors": "2 2 outputs",  # for the verdict and of late; the model that forgot, the other
+    "roots": "2 2 outputs",  # of both mean roots of the errors of late, in standard deviations and as they are
+    "compared": "outputs",  # targets of the trial
     "events": "history 3",  # a ring
 }
 
@@ -46,6 +49,8 @@ RELAXED = 0.05
 UNCOUNTED = 4
 # The running errors by which the model to predict with is chosen during a trial count for about 10 rows.
 DISCOUNT = 0.9
+# So many rows the mean roots of the errors count for.
+RECENT = 10.0
 # The model that forgot is ahead below this share of the errors: ties, also up to rounding, go to the other one.
 AHEAD = 0.5 - 1e-9
 
@@ -160,7 +165,7 @@ class DriftAware(Wrapper):
             raise ValueError(f"the snapshot says phase {phase} with {left} rows left")
         require("noted", self._numbers.counters["noted"], at_least=0)
         self._detector.check()
-        for name in ("relaxing", "errors"):
+        for name in ("relaxing", "errors", "roots", "compared"):
             require(name, getattr(self._state, name), at_least=0)
         require("events", self._state.events, at_least=0)
         require("the directions of events", self._state.events[:, 1], at_most=len(DIRECTIONS) - 1)
@@ -170,12 +175,16 @@ class DriftAware(Wrapper):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         predictions: list[Any] = []
+        swaps: list[Swap] = []
         start = 0
         while start < len(X):
             rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
+            self._swaps = ()
             prediction, rows = self._advance_some(X[start:], *rest)
             predictions.append(prediction)
+            swaps += [swap._replace(row=start + swap.row) for swap in self._swaps]
             start += rows
+        self._swaps = swaps
         return joined(predictions) if report else None
 
     def _screened(self, Y: FloatArray) -> FloatArray:
@@ -193,8 +202,8 @@ class DriftAware(Wrapper):
         if phase == WATCHING:
             return self._watch(X[:BLOCK], None if Y is None else Y[:BLOCK], report, part(conditions, 0, BLOCK))
         rows = min(len(X), left)
-        targets, said = None if Y is None else Y[:rows], part(conditions, 0, rows)
-        prediction = self._within._advance(X[:rows], targets, report, said)
+        targets = None if Y is None else Y[:rows]
+        prediction = self._within._advance(X[:rows], targets, report, part(conditions, 0, rows))
         self._numbers.counters["left"] = left - rows
         if rows == left:
             self._numbers.counters["phase"] = WATCHING
@@ -253,7 +262,8 @@ class DriftAware(Wrapper):
         missing = np.ones(1, dtype=bool) if Y is None else np.isnan(Y[0])
         forgot = self._within._advance(X, Y, report or not missing.all(), conditions)
         other = self._shadow._advance(X, Y, report or not missing.all(), conditions)
-        prediction = forgot if self._forgot_leads() else other
+        led = self._forgot_leads()
+        prediction = forgot if led else other
         if missing.all():
             return prediction
         assert forgot is not None
@@ -269,12 +279,26 @@ class DriftAware(Wrapper):
         if state.relaxing[0] > RELAXED:
             self._within.forget(self._factor ** float(state.relaxing[0]))
             state.relaxing[0] *= self._relax
+        self._note_sizes(errors, (forgot, other), ~missing)
         # Should it go on, its errors are among those to compare with.
         self._rank(other, Y, conditions, armed=False)
         self._numbers.counters["left"] -= 1
-        if self._numbers.count("left") == 0:
+        ended = self._numbers.count("left") == 0
+        leads = self._share(0) < AHEAD if ended else self._forgot_leads()
+        if leads != led:
+            self._swaps = (Swap(0, state.compared.copy(), state.roots[0 if leads else 1].copy()),)
+        if ended:
             self._conclude()
         return prediction
+
+    def _note_sizes(self, errors: FloatArray, predictions: tuple[Prediction, ...], known: np.ndarray) -> None:
+        """Take the sizes of the errors of both models at a row, (2, p), into their means."""
+        state, deviations = self._state, [np.sqrt((p.variance + p.noise)[0]) for p in predictions]
+        state.compared += known
+        with np.errstate(divide="ignore", invalid="ignore"):
+            roots = np.sqrt(np.stack([errors / np.broadcast_to(deviations, errors.shape), errors], axis=1))
+            step = np.where(known, 1.0 / np.minimum(state.compared, RECENT), 0.0)
+        state.roots += np.where(known, step * (np.nan_to_num(roots, posinf=0.0) - state.roots), 0.0)
 
     def _forgot_leads(self) -> bool:
         """Whether the model that forgot predicts: it has finished forgetting, and erred less of late."""
@@ -296,8 +320,8 @@ class DriftAware(Wrapper):
         else:
             self._within = self._shadow
             self._enter(WATCHING)
-        self._state.errors[:] = 0.0
-        self._state.relaxing[0] = 0.0
+        self._state.errors[:] = self._state.roots[:] = 0.0
+        self._state.compared[:] = self._state.relaxing[0] = 0.0
         self._shadow = self._blank()
 
     def _note(self, direction: str, statistic: float) -> None:

@@ -55,7 +55,7 @@ class Seat(NamedTuple):
             if picked is None:
                 return None
             member = member._within
-        if picked is None or not (isinstance(member, Standardize) and member.frozen and member._lanes is ALONE):
+        if picked is None or not (isinstance(member, Standardize) and member._settled and member._lanes is ALONE):
             return None
         process = member._within
         if not (isinstance(process, OnlineGP) and process._quick() and process.has_variance):
@@ -104,7 +104,7 @@ class Panels:
             else:
                 kinds.setdefault(seat.kind, []).append(seat)
         within = (one for _, member, _ in self._alone for one in member._family())
-        self._warming_up = [one for one in within if isinstance(one, Standardize) and not one.frozen]
+        self._warming_up = [one for one in within if isinstance(one, Standardize) and not one._settled]
         seats = [seat for alike in kinds.values() for seat in alike]
         places = np.array([seat.place for seat in seats], dtype=np.int64)
         self._noting = [wrapper for seat in seats for wrapper in seat.noting]
@@ -172,7 +172,7 @@ class Panels:
     @property
     def outdated(self) -> bool:
         """Whether a member may fit by now that did not because its units were not known."""
-        return bool(self._warming_up) and any(one.frozen for one in self._warming_up)
+        return bool(self._warming_up) and any(one._settled for one in self._warming_up)
 
     @property
     def quick(self) -> bool:

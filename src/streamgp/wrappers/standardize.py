@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from streamgp.compiled import address_of, compile_now
 from streamgp.contract import inputs
 from streamgp.contract.conditions import NOISE, WEIGHT
+from streamgp.contract.freerun import Independent, Trajectories
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import Health, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
@@ -27,6 +28,7 @@ SHARED_UNITS = (
 )
 
 
+TINY, FAR = 1e-150, 1e150  # no scale is less, or more: its square is still a number
 NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
 # The numbers of no calibration, and no room for its bounds.
 NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
@@ -52,7 +54,9 @@ class Standardize(StackableWrapper, Mapped):
 
     Predictions are in the units of the target; settings, ``hyperparameters`` and ``relevance()`` of the model within,
     and ``inner`` itself, are in standard units: a lengthscale of 1 is one standard deviation of the input. A column
-    that does not change during the warm-up is shifted, not scaled. A row without a target still counts for the inputs.
+    that does not change during the warm-up is shifted, not scaled. Targets that do not change tell no scale:
+    predictions claim nothing (their variance is infinite) until one differs, and the unit is then how far it does. A
+    row without a target still counts for the inputs.
 
     A target many times the range of all others beyond them counts as missing: -9999, 3.4e38 and other fill values of
     loggers would spoil units, model and intervals for long. ``health.fill_values`` counts them. Ten different ones in a
@@ -183,9 +187,13 @@ class Standardize(StackableWrapper, Mapped):
         return Prediction(result[0], result[1], result[2])
 
     def _scaled(self) -> NDArray[np.bool_]:
-        """Whether two targets had differed when units were taken, (models, p); after the warm-up they count as such."""
-        models = self._lanes.models
-        return np.asarray((self._stacked["scaled"][models] > 0.0) | (self._stacked["kept"][models] == self._warmup))
+        """Whether two targets had differed when units were taken, (models, p)."""
+        return np.asarray(self._stacked["scaled"][self._lanes.models] > 0.0)
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the units of a single model stay: the warm-up is over, and targets have told a scale."""
+        return self.frozen and (self._observes != "numbers" or bool(np.all(self._known_scale > 0.0)))
 
     def _without_fill_values(self, targets: FloatArray, counts: np.ndarray) -> FloatArray:
         """Targets of models, so many of each; among the first ones fill values could not be told when they came."""
@@ -200,9 +208,67 @@ class Standardize(StackableWrapper, Mapped):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        if self._warm().all():
+        warm = self._warm()
+        if Y is not None and self._observes == "numbers":
+            unknown = warm & ~self._scaled().all(axis=1)
+            if unknown.any():
+                return self._advance_apart(unknown, X, Y, report, conditions)
+        if warm.all():
             return super()._advance(X, Y, report, conditions)
         return self._warm_up(X, Y, report, conditions)
+
+    # Targets that were all alike during the warm-up tell no scale. The first that differs does; what was learned before
+    # is 0 in any unit.
+
+    def _advance_apart(
+        self, unknown: np.ndarray, X: FloatArray, Y: FloatArray, report: bool, conditions: FloatArray | None
+    ) -> Prediction | None:
+        """Take the rows of models without a scale up to their first target that differs, and of all others together."""
+        models, counts = self._lanes.models, self._counts(X)
+        first = np.cumsum(counts) - counts
+        predictions: list[Any] = []
+        places: list[np.ndarray] = []
+
+        def take(some: np.ndarray, at: np.ndarray, how_many: np.ndarray) -> None:
+            """Rows of some models after those before them."""
+            if len(at):
+                one = self._of(models[some], how_many)
+                predictions.append(super(Standardize, one)._advance(X[at], Y[at], report, _some(conditions, at)))
+                places.append(at)
+
+        for k in np.flatnonzero(unknown):
+            some, rows = np.array([k]), np.arange(first[k], first[k] + counts[k])
+            while len(rows):
+                differ = np.flatnonzero(self._differ(models[k], Y[rows]).any(axis=1))
+                alike = rows[: differ[0]] if len(differ) else rows
+                take(some, alike, np.array([len(alike)]))
+                rows = rows[len(alike) :]
+                if len(rows):
+                    told = self._take_scale(models[k], Y[rows[0]])
+                    take(some, rows[:1], np.array([1]))  # its prediction claims nothing yet
+                    self._stacked["scaled"][models[k]][told] = 1.0
+                    rows = rows[1:]
+        rest = np.flatnonzero(~unknown)
+        if len(rest) and counts[rest].any():
+            at = _ranges(first[rest], counts[rest])
+            one = self._of(models[rest], counts[rest])
+            predictions.append(one._advance(X[at], Y[at], report, _some(conditions, at)))
+            places.append(at)
+        return joined(predictions)[np.argsort(np.concatenate(places))] if report else None
+
+    def _differ(self, model: int, Y: FloatArray) -> NDArray[np.bool_]:
+        """Which targets, (n, p), tell a scale that is not known: they differ by more than rounding."""
+        shift = self._stacked["target_shift"][model]
+        rounding = self._warmup * np.finfo(np.float64).eps * np.maximum(np.abs(Y), np.abs(shift))
+        with np.errstate(over="ignore"):
+            return np.asarray((self._stacked["scaled"][model] == 0.0) & (np.abs(Y - shift) > rounding))
+
+    def _take_scale(self, model: int, y: FloatArray) -> NDArray[np.bool_]:
+        """Take the scale from a target, (p,), that differs from all before it; of which outputs."""
+        told = self._differ(model, y[None])[0]
+        shift = self._stacked["target_shift"][model]
+        self._stacked["target_scale"][model][told] = np.clip(np.abs(y - shift), TINY, FAR)[told]
+        return told
 
     def _warm(self) -> np.ndarray:
         """Of which models the warm-up is over."""
@@ -215,6 +281,9 @@ class Standardize(StackableWrapper, Mapped):
             if not some.any():
                 continue
             one, at = self._of(self._lanes.models[some], counts[some]), np.flatnonzero(np.repeat(some, counts))
+            if late and self._observes == "numbers":
+                for model, row in zip(np.repeat(self._lanes.models[some], counts[some]), at, strict=True):
+                    self._stacked["scaled"][model][self._take_scale(model, Y[row])] = 1.0
             if late:
                 super(Standardize, one)._resolve(X[at], Y[at], issued[at], _some(conditions, at))
             else:
@@ -232,8 +301,10 @@ class Standardize(StackableWrapper, Mapped):
 
     def _quick(self) -> bool:
         if self._in_one_call:  # the usual case first
-            return self._shape.d is not None and self._kept.item(0) == self._warmup and self._stackable._quick()
-        return self.frozen and super()._quick() and not self._stackable._bounded
+            warm = self._shape.d is not None and self._kept.item(0) == self._warmup
+            scaled = warm and (self._known_scale.item(0) > 0.0 or self._observes != "numbers")
+            return scaled and self._stackable._quick()
+        return self._settled and super()._quick() and not self._stackable._bounded
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         input_shift, input_scale, target_shift, target_scale = self._unit_arrays
@@ -280,6 +351,10 @@ class Standardize(StackableWrapper, Mapped):
         if status:
             inputs.refuse(status, 0, many=False)
 
+    def _trajectories(self, count: int, steps: int) -> Trajectories:
+        known = self._observes != "numbers" or self._scaled().all()
+        return super()._trajectories(count, steps) if known else Independent(self, count)
+
     def _may_fail(self) -> bool:
         return not self.frozen or super()._may_fail()  # one row may have all the others learned again
 
@@ -310,11 +385,12 @@ class Standardize(StackableWrapper, Mapped):
             unseen = cold & (last > kept) & (not report)
             renewal = np.where(unseen, last, renewal)
             taken = np.where(cold, np.minimum(left, renewal - kept), left)
-            seen = (taken > 0) & ~unseen
-            if seen.any():
-                one, at = self._of(models[seen], taken[seen]), _ranges(first[seen], taken[seen])
-                predictions.append(super(Standardize, one)._advance(X[at], _some(Y, at), report, _some(conditions, at)))
-                places.append(at)
+            for some in (cold & (taken > 0) & ~unseen, ~cold & (taken > 0)):
+                if some.any():
+                    one, at = self._of(models[some], taken[some]), _ranges(first[some], taken[some])
+                    take = super(Standardize, one)._advance if cold[some][0] else one._advance
+                    predictions.append(take(X[at], _some(Y, at), report, _some(conditions, at)))
+                    places.append(at)
             at, to = _ranges(first[cold], taken[cold]), _ranges(kept[cold], taken[cold])
             whose = np.repeat(models[cold], taken[cold])
             self._stacked["rows"][whose, to] = X[at]

@@ -1,0 +1,114 @@
+"""Coverage of forecasts by steps ahead: of a model as it is, and in CalibratedForecasts.
+
+    python benchmarks/horizons.py [--jobs 6] [--render]
+
+Series of past values alone; a model forecasts 50 rows after every tenth row, and learns all of them. Nothing was chosen
+on these series: the settings of the trackers are those of Calibrated. Writes benchmarks/results/horizons.json and the
+table in docs/forecasts.md; with --render only the table, from the file. The series need the environment variable
+STREAMGP_DATA (docs/data.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import streamgp as sg
+from auto import stream
+from calibration import replaced
+from forecasts import PAGE, synthetic
+from record import RESULTS as FOLDER
+from record import environment
+
+RESULTS = FOLDER / "horizons.json"
+BEGIN, END = "<!-- table of horizons.py -->", "<!-- end of the table of horizons -->"
+LEVEL, STEPS, EVERY, FIRST, FORECASTS, SETTLED, TRAJECTORIES = 0.9, 50, 10, 300, 500, 100, 30
+GROUPS = (1, 1), (2, 5), (6, 10), (11, 25), (26, 50)
+
+# The series, and how many lags are inputs.
+SERIES: dict[str, tuple[Callable[[], np.ndarray], int]] = {
+    "synthetic": (synthetic, 2),
+    "santafe_laser": (lambda: stream("santafe_laser").y, 8),
+    "gefcom2012_load, total": (lambda: stream("gefcom2012_load, total").y, 24),
+    "gefcom2012_wind, farm 1": (lambda: stream("gefcom2012_wind, farm 1").y, 3),
+    "bike_hourly": (lambda: stream("bike_hourly").y, 24),
+    "driving_udacity": (lambda: stream("driving_udacity").y, 3),
+    "barrett_wam": (lambda: stream("barrett_wam").y, 3),
+}
+
+
+def measured(name: str) -> dict[str, Any]:
+    series, lags = SERIES[name]
+    y = series()
+    y = y[np.isfinite(y)]
+    X, Y = np.column_stack([y[lags - 1 - j : len(y) - 1 - j] for j in range(lags)]), y[lags:]
+    tuned = sg.tune(sg.Standardize(sg.SOGP(capacity=50), warmup=FIRST), X[:FIRST], Y[:FIRST])
+    model = sg.CalibratedForecasts(tuned, steps=STEPS, level=LEVEL)
+    model.learn_many(X[:FIRST], Y[:FIRST])
+    count = min(FORECASTS, (len(Y) - FIRST - STEPS) // EVERY)
+    inside, scores = np.empty((2, count, STEPS)), np.empty((2, count, STEPS))
+    for i in range(count):
+        at = FIRST + i * EVERY
+        p = model.issue_forecast(STEPS, feedback=list(range(lags)), trajectories=TRAJECTORIES)
+        target = Y[at : at + STEPS]
+        for k, (low, high) in enumerate((p.raw.interval(LEVEL), p.interval(LEVEL))):
+            inside[k, i] = (low <= target) & (target <= high)
+            outside = np.maximum(low - target, 0.0) + np.maximum(target - high, 0.0)
+            scores[k, i] = high - low + 2.0 / (1.0 - LEVEL) * outside
+        model.learn_many(X[at : at + EVERY], Y[at : at + EVERY])
+    groups = {}
+    for first, last in GROUPS:
+        part = slice(first - 1, last)
+        groups[f"{first} to {last}" if last > first else f"{first}"] = {
+            "raw": float(inside[0, SETTLED:, part].mean()),
+            "calibrated": float(inside[1, SETTLED:, part].mean()),
+            "score ratio": float(scores[1, SETTLED:, part].mean() / scores[0, SETTLED:, part].mean()),
+        }
+    by_step = inside[1, SETTLED:].mean(axis=0)
+    extremes = {"lowest step": float(by_step.min()), "highest step": float(by_step.max())}
+    return {"forecasts": count - SETTLED, "lags": lags, "groups": groups} | extremes
+
+
+def measure(jobs: int) -> dict[str, Any]:
+    sg.CalibratedForecasts(sg.Standardize(sg.SOGP()))  # compiled once, before there are many processes
+    with ProcessPoolExecutor(jobs) as pool:
+        cells = {name: pool.submit(measured, name) for name in SERIES}
+        found = {}
+        for name, cell in cells.items():
+            found[name] = cell.result()
+            print(name, found[name], flush=True)
+    return environment() | {"level": LEVEL, "every": EVERY, "series": found}
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = [
+        "| series | forecasts | steps | coverage, as it is | coverage, calibrated | interval score ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in report["series"].items():
+        title, count = f"{name}, {one['lags']} lags", str(one["forecasts"])
+        for steps, group in one["groups"].items():
+            cells = f"{group['raw']:.1%}", f"{group['calibrated']:.1%}", f"{group['score ratio']:.2f}"
+            lines.append(f"| {' | '.join((title, count, steps, *cells))} |")
+            title = count = ""
+        lines.append(f"|  |  | any one | | {one['lowest step']:.1%} to {one['highest step']:.1%} | |")
+    return "\n".join(lines)
+
+
+def render() -> None:
+    PAGE.write_text(replaced(PAGE.read_text(), BEGIN, END, table(json.loads(RESULTS.read_text()))))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--render", action="store_true")
+    args = parser.parse_args()
+    if not args.render:
+        RESULTS.write_text(json.dumps(measure(args.jobs), indent=1) + "\n")
+    render()
