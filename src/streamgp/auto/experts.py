@@ -21,10 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto import search
+from streamgp.auto import over_time, search
 from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
+from streamgp.auto.past import Layout
+from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.preceded import Preceded
+from streamgp.auto.timed import Timed
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
 from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
@@ -112,14 +115,12 @@ GENERATION, REFUTED = (Clock._fields.index(name) for name in ("generation", "ref
 
 
 class Experts(Staged):
-    """Committee of experts for one output that sees columns and past targets.
+    """Committee of experts for one output that sees columns, past targets, the time and its seasons.
 
     Args:
-        own: inputs that are columns; they come first.
-        lags: past targets that experts may use.
-        past: columns of past targets that follow, the newest first, at least one; least squares uses all of them.
+        layout: what the columns are; of past targets there is at least one, and least squares uses all of them.
+        lags: past targets that other experts may use.
         ahead: rows between a row and its target.
-        seasons: rows of a day and of a week, where they are known.
         level: of the intervals.
         warmup: rows after which processes are chosen.
         tune: whether hyperparameters are tuned.
@@ -138,12 +139,10 @@ class Experts(Staged):
 
     def __init__(
         self,
+        layout: Layout,
         *,
-        own: int,
         lags: int,
-        past: int,
         ahead: int,
-        seasons: Sequence[int],
         level: float,
         warmup: int,
         tune: bool,
@@ -153,7 +152,8 @@ class Experts(Staged):
         background: bool,
         candidates: dict[str, Any],
     ) -> None:
-        self._own, self._lags, self._past, self._ahead, self._seasons = own, lags, past, ahead, seasons
+        self._layout, self._own, self._past = layout, layout.own, layout.past
+        self._lags, self._ahead = lags, ahead
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
         self._needs_time = candidates.get("half_life") is not None
@@ -166,7 +166,7 @@ class Experts(Staged):
         self._at_start: dict[str, list[float]] = {}
         # What is done after how many rows, and for which clock that is, before or after a choice.
         self._planned: tuple[tuple[Clock, bool] | None, Schedule] = (None, Schedule({}, {}, set()))
-        self._model = self._first(own + past)
+        self._model = self._first(layout.width)
         compile_now(watch_beside)
 
     def _first(self, d: int) -> Calibrated:
@@ -174,9 +174,8 @@ class Experts(Staged):
         # Ahead of time the row's own target is the last one known, before any has been learned.
         previous = InputValue(self._own) if self._ahead else SeasonalValue(1)
         naive: dict[str, StreamModel] = {"previous value": previous, "mean": RunningMean()}
-        naive |= {
-            f"value {period} rows ago": SeasonalValue(period, ahead=max(self._ahead, 1)) for period in self._seasons
-        }
+        for period, column in zip(self._layout.seasons, self._layout.values, strict=True):
+            naive[f"value {period} rows ago"] = SeasonBefore(column, unless=self._own)
         self.names = tuple(naive)
         committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
         return Calibrated(committee, level=self._level)
@@ -369,14 +368,27 @@ class Experts(Staged):
     def _processes(self, begin: int) -> dict[str, tuple[View, str]]:
         """Those that a generation may have, by name."""
         since = f"{FROM}{begin + 1}" if begin else ""
-        return {
+        found = {
             _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
         }
+        return found if begin else found | self._over_time()
+
+    def _over_time(self) -> dict[str, tuple[View, str]]:
+        """Experts over time, of the first generation only: what they forget does not depend on a change."""
+        alone, beside = (View(over_time.LABEL, columns, False) for columns in ([], list(range(self._own))))
+        found = {_named(over_time.ALONE, alone): (alone, over_time.ALONE)}
+        if self._own:
+            found[_named(over_time.WITH_INPUTS, beside)] = beside, over_time.WITH_INPUTS
+        return found
 
     def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
         """Least squares; with the past among the inputs a line for the change is one for the level."""
         longer = View(f"{self._past} lags", list(range(self._own + self._past)), False)
-        for view in [*views(self._own, self._lags), *([longer] if self._past > self._lags > 0 else [])]:
+        layout, recent = self._layout, list(range(self._own + self._lags))
+        seasonal = View("lags, seasons", [*recent, *layout.values, *layout.waves], False)
+        further = [longer] if self._past > self._lags > 0 else []
+        further += [seasonal] if self._lags and layout.seasons else []
+        for view in [*views(self._own, self._lags), *further]:
             if not (view.change and "lags" in view.label):
                 for forgetting in LEAST_SQUARES:
                     name = _named(f"least squares {forgetting:g}", view)
@@ -389,7 +401,7 @@ class Experts(Staged):
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
-        if len(view.columns) < self._own + self._past:
+        if len(view.columns) < self._layout.width:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
@@ -413,8 +425,11 @@ class Experts(Staged):
         self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
     ) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of a generation that see the same, with the hyperparameters of their families."""
-        found: dict[bool, FullGP | None] = {}
         processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
+        if processes[names[0]][0].label == over_time.LABEL:
+            yield from self._built_over_time(names, X, y)
+            return
+        found: dict[bool, FullGP | None] = {}
         for name in names:
             view, kind = processes[name]
             columns = view.columns
@@ -431,6 +446,15 @@ class Experts(Staged):
                 model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
 
+    def _built_over_time(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+        """Experts over time; none where too little is known."""
+        clock, processes = self._layout.clock, self._over_time()
+        known = over_time.found(y, X[:, clock], self._layout.seasons, tune=self._tune)
+        for name in names if known is not None else []:
+            columns = processes[name][0].columns
+            model = Standardize(known.model(len(columns)), warmup=max(len(y), 2), screen=self._screens)
+            yield name, Timed(model, column=clock, columns=columns)
+
     def _candidate(self, kind: str, d: int) -> StreamModel:
         return candidate(kind, d, self._candidates, self._budget.sizes)
 
@@ -439,7 +463,8 @@ class Experts(Staged):
         processes, given = self._processes(begin), committee._settings["models"]
         for name, member in zip(self.names, given, strict=True):
             seen, kind = processes.get(name, (None, ""))
-            if names and seen == processes[names[0]][0] and CANDIDATES[kind].family == "kernel":
+            family = CANDIDATES[kind].family if kind in CANDIDATES else ""
+            if names and seen == processes[names[0]][0] and family == "kernel":
                 return innermost(member)
         return None
 
