@@ -19,6 +19,7 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.stackable import Quick, Row
+from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
 from streamgp.wrappers.lagged import bridged
@@ -57,6 +58,8 @@ class Auto(Quick):
         ahead: rows between a row and its target; ``Ahead`` sets it.
         background: whether a thread builds and tunes members while rows are answered; the numbers are the same.
         candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
+        prior: that a fleet of models in standard units has learned (``Fleet(Standardize(KRLST()))``, ``fleet.tune``):
+            KRLST joins after row 20 with its hyperparameters, and searches begin there. None: there is none.
 
     Example:
         >>> import numpy as np
@@ -92,6 +95,7 @@ class Auto(Quick):
         ahead: int = 0,
         background: bool = True,
         candidates: dict[str, Any] | None = None,
+        prior: Prior | None = None,
     ) -> None:
         if number("level", level, above=0) >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
@@ -113,6 +117,7 @@ class Auto(Quick):
             "budget": None if budget is None else seconds(budget),
             "background": switch("background", background),
             "candidates": given,
+            "prior": checked("prior", prior),
         }
         self._outputs = [self._fresh(1)]
 
@@ -134,6 +139,10 @@ class Auto(Quick):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
+        prior: Prior | None = self._common["prior"]
+        lengths = 1 if prior is None or "lengthscale" not in prior.start else prior.start["lengthscale"].size
+        if lengths not in (1, d):
+            raise ValueError(f"prior has lengthscales of {lengths} inputs, but rows have {d}; give one of such rows")
         if self._d is None:
             self._outputs, self._readings = [self._fresh(d) for _ in range(p)], np.zeros((d, outliers.NUMBERS))
             self._clock = clock.begin()

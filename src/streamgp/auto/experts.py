@@ -23,7 +23,8 @@ import numpy as np
 
 from streamgp.auto import over_time, search
 from streamgp.auto.budget import Budget, cost
-from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
+from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, LOGARITHMIC, ROBUST, WEAK, candidate, least_squares
+from streamgp.auto.logarithm import Logarithm
 from streamgp.auto.past import Layout
 from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.preceded import Preceded
@@ -34,6 +35,7 @@ from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.process.prior import Prior
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
@@ -41,7 +43,7 @@ from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.drift import BINS, watch_beside
-from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.standardize import Standardize, center_and_spread
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
@@ -59,8 +61,11 @@ RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # changes that are listed
+PER_INPUT = 2  # rows for each input of a line; with fewer its weights are held near 0
+SKEWED = 1.0  # skewness of positive targets from which lines for their logarithm compete
 FROM = ", from row "  # in the names of later generations
 
+LOGARITHM = "log"  # in the labels of lines for it
 LINES: list[str] = []  # stands for least squares among the parts of a task
 
 
@@ -129,6 +134,7 @@ class Experts(Staged):
         budget: the time that a row may take; None: any.
         background: whether a thread builds members while rows are answered.
         candidates: settings of the candidates by name.
+        prior: of a fleet, where their hyperparameters begin; None: there is none.
     """
 
     _clock: np.ndarray  # (3,) of Clock
@@ -151,11 +157,13 @@ class Experts(Staged):
         budget: Any,
         background: bool,
         candidates: dict[str, Any],
+        prior: Prior | None,
     ) -> None:
         self._layout, self._own, self._past = layout, layout.own, layout.past
         self._lags, self._ahead = lags, ahead
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
+        self._prior = prior
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
@@ -371,7 +379,24 @@ class Experts(Staged):
         found = {
             _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
         }
-        return found if begin else found | self._over_time()
+        return found if begin else found | self._over_time() | self._logarithmic()
+
+    def _logarithmic(self) -> dict[str, tuple[View, str]]:
+        """Lines for the logarithm of the target, of the first generation."""
+        label = f"{LOGARITHM}, lags" if self._lags else LOGARITHM
+        view = View(label, list(range(self._own + self._lags)), False)
+        kinds = [f"least squares {forgetting:g}" for forgetting in LOGARITHMIC] if view.columns else []
+        return {_named(kind, view): (view, kind) for kind in kinds}
+
+    def _built_logarithmic(self, names: list[str], y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+        """Lines for the logarithm of the target; none where a target is not above 0."""
+        least = float(np.nanmin(y, initial=np.inf))
+        lags = list(range(self._own, self._own + self._past))
+        for name, forgetting in zip(self._logarithmic(), LOGARITHMIC, strict=False):
+            if name in names and 0 < least < np.inf:
+                columns = self._logarithmic()[name][0].columns
+                line = Standardize(least_squares(forgetting), warmup=max(len(y), 2), screen=False)
+                yield name, Logarithm(Columns(line, columns=columns), columns=lags, least=least)
 
     def _over_time(self) -> dict[str, tuple[View, str]]:
         """Experts over time, of the first generation only: what they forget does not depend on a change."""
@@ -390,9 +415,13 @@ class Experts(Staged):
         further += [seasonal] if self._lags and layout.seasons else []
         for view in [*views(self._own, self._lags), *further]:
             if not (view.change and "lags" in view.label):
+                width = len(view.columns)
+                few = rows < PER_INPUT * width
+                # Where rows are few, weights near 0 say: as before, or where nothing is known of that, as on average.
+                seen = view._replace(change=True) if few and "lags" in view.label else view
                 for forgetting in LEAST_SQUARES:
-                    name = _named(f"least squares {forgetting:g}", view)
-                    yield name, self._seeing(view, least_squares(forgetting), rows)
+                    line = least_squares(forgetting, float(width) if few else WEAK)
+                    yield _named(f"least squares {forgetting:g}", view), self._seeing(seen, line, rows)
         if self._own and self._lags and not self._ahead:
             for forgetting in LEAST_SQUARES:
                 line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
@@ -429,6 +458,9 @@ class Experts(Staged):
         if processes[names[0]][0].label == over_time.LABEL:
             yield from self._built_over_time(names, X, y)
             return
+        if processes[names[0]][0].label.startswith(LOGARITHM):
+            yield from self._built_logarithmic(names, y)
+            return
         found: dict[bool, FullGP | None] = {}
         for name in names:
             view, kind = processes[name]
@@ -456,7 +488,7 @@ class Experts(Staged):
             yield name, Timed(model, column=clock, columns=columns)
 
     def _candidate(self, kind: str, d: int) -> StreamModel:
-        return candidate(kind, d, self._candidates, self._budget.sizes)
+        return candidate(kind, d, self._candidates, self._budget.sizes, self._prior, self._own)
 
     def _like(self, committee: Committee, names: Sequence[str], begin: int) -> StreamModel | None:
         """A member with the same kernel that sees the same as these: a search goes on from what it has."""
@@ -483,14 +515,18 @@ class Experts(Staged):
                     committee._models[at].learn_many(since.X, since.Y[:, 0], time=since.time)
 
     def _plan_lines(self, committee: Committee, rows: Rows) -> list[list[str]]:
-        """Least squares."""
-        return [LINES]
+        """Least squares, and with a fleet's prior, which needs no tuning, KRLST."""
+        known = self._processes(0) if self._prior is not None else {}
+        early = {view.label: [name] for name, (view, kind) in known.items() if kind == "KRLST"}
+        return [LINES, *early.values()]
 
     def _plan_processes(self, committee: Committee, rows: Rows) -> list[list[str]]:
         """All Gaussian processes that may be worth a trial."""
         processes = self._processes(self._now.generation)
         if not _has_outliers(rows):
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if kind not in ROBUST}
+        if not _is_skewed(rows.Y[:, 0]):
+            processes = {name: one for name, one in processes.items() if not one[0].label.startswith(LOGARITHM)}
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {
@@ -532,7 +568,9 @@ class Experts(Staged):
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
-        order = order or [name for name in processes if name not in robust]  # no earlier row at which one joined
+        if not order:  # there was no earlier row at which one joined
+            unfit = {*robust, *([] if _is_skewed(rows.Y[:, 0]) else self._logarithmic())}
+            order = [name for name in processes if name not in unfit]
         stay = self._affordable(committee, order, 1)
         if begin == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
@@ -649,6 +687,15 @@ def views(own: int, lags: int) -> list[View]:
 def _outliers(rows: Rows) -> np.ndarray:
     """Which targets lie far outside the others and were missed by far."""
     return np.asarray(_far_out(rows.Y[:, 0]) & _far_out(rows.missed[:, 0], 0.0))
+
+
+def _is_skewed(y: FloatArray) -> bool:
+    """Whether targets are above 0 and have a long tail to the right."""
+    known = y[~np.isnan(y)]
+    if not len(known) or known.min() <= 0:
+        return False
+    center, spread = center_and_spread(known)
+    return bool(spread > 0 and np.mean(((known - center) / spread) ** 3) > SKEWED)
 
 
 def _has_outliers(rows: Rows) -> bool:
