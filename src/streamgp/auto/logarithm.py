@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from streamgp.contract import freerun
 from streamgp.contract.conditions import without_noise
 from streamgp.contract.joint import JointPrediction
-from streamgp.contract.prediction import Prediction
 from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers.mapped import Mapped
+
+
+FADING = 0.99  # discount per target of the errors by which the spread is known
 
 
 class Logarithm(Mapped):
     """A model that learns the logarithms of targets, and sees those of some columns.
 
-    Its prediction has the mean and the variances of the log-normal distribution; where they are too large to be
-    numbers, it predicts NaN.
+    Its prediction has the mean and the variance of the log-normal distribution around what the model within predicts.
+    The variance of the logarithm is the mean square of the last errors: that of a straight line knows no noise. Where
+    the moments are too large to be numbers, and before the first error, it predicts NaN.
 
     Args:
         model: the stream model, which has learned nothing.
@@ -27,14 +33,28 @@ class Logarithm(Mapped):
         least: targets and values below it, such as 0, count as this one.
     """
 
+    _errors: FloatArray  # (2, p) discounted sums of squared errors of logarithms, and of 1
+
     def __init__(self, model: StreamModel, *, columns: Sequence[int] = (), least: float = 1.0) -> None:
         self._wrap(model)
         self._refuse_classes_and_counts("takes the logarithm of numbers")
         self._columns = [whole("columns", column, at_least=0) for column in columns]
         self._least = number("least", least, above=0)
 
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        self._errors = np.zeros((2, p))
+        super()._start(d, p)
+
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {}
+        return {"errors": self._errors}
+
+    def _check_restored(self) -> None:
+        require("errors", self._errors, at_least=0)
+        super()._check_restored()
+
+    # Rows.
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         seen = X.copy()
@@ -45,17 +65,52 @@ class Logarithm(Mapped):
         return np.log(np.maximum(Y, self._least))
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
-        m, v, s = prediction.mean, prediction.variance, prediction.noise
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.exp(m + 0.5 * (v + s))
-            # Of exp(f) times the mean of exp(noise), and what the noise adds to that.
-            variance = np.expm1(v) * mean**2
-            noise = np.exp(v) * np.expm1(s) * mean**2
-            fine = np.isfinite(variance + noise)
-        return Prediction(*(np.where(fine, part, np.nan) for part in (mean, variance, noise)))
+        return self._spread(prediction.mean, np.repeat(self._squares[None], len(X), axis=0))
 
-    def _conditions_within(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray | None:
-        return without_noise(conditions)
+    @property
+    def _squares(self) -> FloatArray:
+        """The mean square of the last errors, (p,); NaN before the first."""
+        total, count = self._errors
+        return np.where(count > 0, total / np.maximum(count, 1e-300), np.nan)
+
+    def _spread(self, m: FloatArray, s: FloatArray) -> Prediction:
+        """The moments of exp(m + error) for errors of variance s."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.exp(m + 0.5 * s)
+            noise = np.expm1(s) * mean**2
+            fine = np.isfinite(noise)
+        return Prediction(*(np.where(fine, part, np.nan) for part in (mean, np.zeros_like(mean), noise)))
+
+    def _note_error(self, error: FloatArray) -> None:
+        """Take note of the errors of a row, (p,), NaN where none is known."""
+        known = ~np.isnan(error)
+        self._errors[:, known] = FADING * self._errors[:, known] + [error[known] ** 2, np.ones(known.sum())]
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        targets = None if Y is None else self._targets(X, Y)
+        p: Any = self._within._advance(self._inputs(X, Y), targets, True, without_noise(conditions))
+        squares = np.empty(p.mean.shape)
+        for t, m in enumerate(p.mean):
+            squares[t] = self._squares
+            if targets is not None:
+                self._note_error(targets[t] - m)
+        return self._spread(p.mean, squares) if report else None
+
+    # Late targets: errors are those of what was issued.
+
+    def _issued_width(self, p: int) -> int:
+        return p + self._within._issued_width(p)
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        prediction, issued = self._within._issue(self._inputs(X), without_noise(conditions))
+        return self._back(X, prediction), np.concatenate([prediction.mean, issued], axis=1)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        targets, p = self._targets(X, Y), Y.shape[1]
+        self._note_error(targets[0] - issued[0, :p])
+        self._within._resolve(self._inputs(X), targets, issued[:, p:], without_noise(conditions))
 
     def _refuses_noise(self, p: int) -> str:
         return "Logarithm cannot weigh a row by the noise of its target: it learns logarithms"

@@ -82,7 +82,9 @@ class Past(Lagged):
         self._seasons = tuple(whole("seasons", season) for season in seasons)
         # Whole seasons, so that the target is known by then.
         self._backs = [-(-max(self._ahead, 1) // season) * season for season in self._seasons]
-        self._room = max((back + (PERIODS - 1) * s for back, s in zip(self._backs, self._seasons, strict=True)), default=0)
+        self._room = max(
+            (back + (PERIODS - 1) * s for back, s in zip(self._backs, self._seasons, strict=True)), default=0
+        )
 
     @property
     def _needed(self) -> int:
@@ -233,8 +235,7 @@ class _Futures(freerun.Trajectories):
         model, own = self._model, X.shape[1] - TICK
         lags = np.concatenate([lag_columns(past, len(past), 1) for past in self._past])
         timed = [
-            model._timed(X[i : i + 1, own:], lags[i : i + 1, 0], self._times[i], self._values[i])
-            for i in range(len(X))
+            model._timed(X[i : i + 1, own:], lags[i : i + 1, 0], self._times[i], self._values[i]) for i in range(len(X))
         ]
         self._at = X[:, own : own + 1]
         return self._within.predict(np.concatenate([X[:, :own], lags, *([np.concatenate(timed)])], axis=1))

@@ -120,7 +120,14 @@ def run(
         from streamgp.process.prior import Prior
         from streamgp.tables.places import refuse_same
 
-        files = {"prior": prior, "load": load, "out": 1 if out is None else out, "save": save, "report": report, "plot": plot}
+        files = {
+            "prior": prior,
+            "load": load,
+            "out": 1 if out is None else out,
+            "save": save,
+            "report": report,
+            "plot": plot,
+        }
         refuse_same({"source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         if plot is not None:
             refuse_plot(plot)
