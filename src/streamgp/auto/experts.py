@@ -26,10 +26,10 @@ from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, LOGARITHMIC, ROBUST, WEAK, candidate, least_squares
 from streamgp.auto.logarithm import Logarithm
 from streamgp.auto.past import Layout
-from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.preceded import Preceded
-from streamgp.auto.timed import Timed
+from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
+from streamgp.auto.timed import Timed
 from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel

@@ -16,7 +16,6 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers.mapped import Mapped
 
-
 FADING = 0.99  # discount per target of the errors by which the spread is known
 
 
