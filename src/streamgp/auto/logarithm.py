@@ -13,13 +13,14 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers.mapped import Mapped
 
 FADING = 0.99  # discount per target of the errors by which the spread is known
 
 
-class Logarithm(Mapped):
+class Logarithm(Quick, Mapped):
     """A model that learns the logarithms of targets, and sees those of some columns.
 
     Its prediction has the mean and the variance of the log-normal distribution around what the model within predicts.
@@ -43,7 +44,7 @@ class Logarithm(Mapped):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
-        self._errors = np.zeros((2, p))
+        self._errors, self._one = np.zeros((2, p)), Row.empty()
         super()._start(d, p)
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -96,6 +97,14 @@ class Logarithm(Mapped):
             if targets is not None:
                 self._note_error(targets[t] - m)
         return self._spread(p.mean, squares) if report else None
+
+    def _quick(self) -> bool:
+        return self._p == 1
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
+        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
+        return self._one
 
     # Late targets: errors are those of what was issued.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, whole
 from streamgp.wrappers.mapped import Mapped
 
 
-class Timed(Mapped):
+class Timed(Quick, Mapped):
     """A model with a kernel over time, which takes the times of rows from one of their columns.
 
     A target of a row before the last one learned comes too late for a filter: it is not learned.
@@ -40,6 +42,7 @@ class Timed(Mapped):
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._within = self._within.clone()
+        self._one = Row.empty()
         self._within._prepare(Shape(len(self._columns), p, scalar=False, certain=True))
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -64,6 +67,14 @@ class Timed(Mapped):
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
         return self._within._predict(self._inputs(X), self._at(X, conditions))
+
+    def _quick(self) -> bool:
+        return self._p == 1
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
+        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
+        return self._one
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return super(Mapped, self)._derived(X, conditions)
