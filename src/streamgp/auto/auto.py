@@ -188,11 +188,11 @@ class Auto(Quick):
     ) -> Prediction | None:
         ticks = clock.advanced(self._clock, clock.times_of(conditions, len(X)))
         X, conditions = np.hstack([self._believed(X), ticks]), self._within_conditions(conditions)
-        said = [
+        predictions = [
             output._advance(X, _column(Y, j), report, _of_output(conditions, j))
             for j, output in enumerate(self._outputs)
         ]
-        known = [one for one in said if one is not None]
+        known = [one for one in predictions if one is not None]
         return _side_by_side(known) if known else None
 
     def _quick(self) -> bool:
@@ -258,11 +258,11 @@ class Auto(Quick):
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         d = X.shape[1]
         X, conditions = self._upcoming(X, conditions), self._within_conditions(conditions)
-        said, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
+        predictions, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
         # The row's time, then number by number, each for all outputs: what one output says then stands for several.
         each = [np.hstack([X[:, d : d + 1], one]) for one in issued]
         kept = each[0] if len(each) == 1 else np.stack(each, axis=2).reshape(len(X), -1)
-        return _side_by_side(list(said)), kept
+        return _side_by_side(list(predictions)), kept
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         each, times = issued.reshape(len(X), -1, len(self._outputs)), clock.times_of(conditions, len(X))
@@ -314,7 +314,8 @@ class Auto(Quick):
 
     @property
     def _shown(self) -> Experts:
-        return self._outputs[0].experts
+        experts: Experts = self._outputs[0].experts
+        return experts
 
     @property
     def weights(self) -> dict[str, float]:
@@ -383,6 +384,10 @@ def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
     return np.hstack([conditions[:, :NOISE], own])
 
 
-def _side_by_side(said: list[Prediction]) -> Prediction:
+def _side_by_side(predictions: list[Prediction]) -> Prediction:
     """Predictions of single outputs as one."""
-    return said[0] if len(said) == 1 else said[0]._each(lambda *parts: np.hstack(parts), *said[1:])
+    return (
+        predictions[0]
+        if len(predictions) == 1
+        else predictions[0]._each(lambda *parts: np.hstack(parts), *predictions[1:])
+    )

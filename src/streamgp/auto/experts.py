@@ -61,7 +61,7 @@ RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # changes that are listed
-PER_INPUT = 2  # rows for each input of a line; with fewer its weights are held near 0
+PER_INPUT = 2  # rows for each input of a line; with fewer its weights stay near 0
 SKEWED = 1.0  # skewness of positive targets from which lines for their logarithm compete
 FROM = ", from row "  # in the names of later generations
 
@@ -194,7 +194,7 @@ class Experts(Staged):
             self._ranks, self._evidence, self._unit = np.zeros(BINS), np.zeros(1), np.zeros(2)
         super()._start(d, p)
 
-    def _said(self, prediction: Prediction) -> Prediction:
+    def _as_shown(self, prediction: Prediction) -> Prediction:
         """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance.
 
         While no expert has erred, no scale is known but the size of the first target.
@@ -223,7 +223,7 @@ class Experts(Staged):
     def _told(self) -> Prediction:
         told = self._model._told()
         known = math.isfinite(told.mean + told.raw.variance + told.raw.noise)
-        return told if known else self._said(told)._each(float)
+        return told if known else self._as_shown(told)._each(float)
 
     # When members change.
 
@@ -418,10 +418,10 @@ class Experts(Staged):
                 width = len(view.columns)
                 few = rows < PER_INPUT * width
                 # Where rows are few, weights near 0 say: as before, or where nothing is known of that, as on average.
-                seen = view._replace(change=True) if few and "lags" in view.label else view
+                of = view._replace(change=True) if few and "lags" in view.label else view
                 for forgetting in LEAST_SQUARES:
                     line = least_squares(forgetting, float(width) if few else WEAK)
-                    yield _named(f"least squares {forgetting:g}", view), self._seeing(seen, line, rows)
+                    yield _named(f"least squares {forgetting:g}", view), self._seeing(of, line, rows)
         if self._own and self._lags and not self._ahead:
             for forgetting in LEAST_SQUARES:
                 line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
@@ -482,7 +482,9 @@ class Experts(Staged):
         """Experts over time; none where too little is known."""
         clock, processes = self._layout.clock, self._over_time()
         known = over_time.found(y, X[:, clock], self._layout.seasons, tune=self._tune)
-        for name in names if known is not None else []:
+        if known is None:
+            return
+        for name in names:
             columns = processes[name][0].columns
             model = Standardize(known.model(len(columns)), warmup=max(len(y), 2), screen=self._screens)
             yield name, Timed(model, column=clock, columns=columns)
