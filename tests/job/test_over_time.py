@@ -195,6 +195,17 @@ def test_lines_for_the_logarithm_compete_where_targets_are_skewed_only():
     assert np.isfinite(skewed.predict_one(X[0]).mean)
 
 
+def test_lines_for_the_logarithm_join_while_rows_wait_for_their_targets():
+    rng = np.random.default_rng(3)
+    level = 0.05 * np.cumsum(rng.normal(size=160))
+    y = np.exp(level + 0.8 * np.sin(np.arange(160) / 3) + 0.05 * rng.normal(size=160))
+    X = rng.normal(size=(160, 1))
+    model = sg.Ahead(small(), horizon=4)
+    p = model.track(X, y)
+    assert np.sqrt(np.mean((p.mean - y)[100:] ** 2)) < y[100:].std()
+    assert not any(one._issued_width(1) for one in model._within._shown.committee._models)
+
+
 def test_many_inputs_that_say_nothing_cost_little_at_first():
     rng = np.random.default_rng(2)
     y = np.cumsum(rng.normal(size=100))

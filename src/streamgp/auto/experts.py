@@ -573,7 +573,7 @@ class Experts(Staged):
         if not order:  # there was no earlier row at which one joined
             unfit = {*robust, *([] if _is_skewed(rows.Y[:, 0]) else self._logarithmic())}
             order = [name for name in processes if name not in unfit]
-        stay = self._affordable(committee, order, 1)
+        stay = self._staying(committee, order, errors, 1)
         if begin == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
         tuned = [name for name in stay if name in processes][: None if begin == 0 else RETUNED]
@@ -602,11 +602,19 @@ class Experts(Staged):
             return
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         order = sorted((name for name in self.chosen.names if name in self.names), key=errors.__getitem__)
-        stay = self._affordable(committee, order, times)
+        stay = self._staying(committee, order, errors, times)
         for name in order:
             if name not in stay:
                 self._retire(committee, name)
         self.chosen = self.chosen._replace(names=stay)
+
+    def _staying(self, committee: Committee, order: list[str], errors: dict[str, float], times: int) -> list[str]:
+        """Of processes, the best first, those that the budget pays for, and lines for logarithms that beat the others."""
+        logarithmic, rivals = self._logarithmic(), self._processes(0)
+        others = [errors[name] for name in self.names if name.startswith("least squares") and name not in rivals]
+        least = min((error for error in others if np.isfinite(error)), default=np.inf)
+        stay = self._affordable(committee, [name for name in order if name not in logarithmic], times)
+        return stay + [name for name in order if name in logarithmic and errors.get(name, np.inf) < least]
 
     def _affordable(self, committee: Committee, order: list[str], times: int) -> list[str]:
         """Of processes, the best first, at least one and what the budget pays for after so many times the warm-up."""

@@ -106,19 +106,15 @@ class Logarithm(Quick, Mapped):
         self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
         return self._one
 
-    # Late targets: errors are those of what was issued.
-
-    def _issued_width(self, p: int) -> int:
-        return p + self._within._issued_width(p)
-
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         prediction, issued = self._within._issue(self._inputs(X), without_noise(conditions))
-        return self._back(X, prediction), np.concatenate([prediction.mean, issued], axis=1)
+        return self._back(X, prediction), issued
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        targets, p = self._targets(X, Y), Y.shape[1]
-        self._note_error(targets[0] - issued[0, :p])
-        self._within._resolve(self._inputs(X), targets, issued[:, p:], without_noise(conditions))
+        seen, targets = self._inputs(X), self._targets(X, Y)
+        # A row keeps nothing for members that may join while it waits: the error is that of a prediction made now.
+        self._note_error(targets[0] - self._within._predict(seen).mean[0])
+        self._within._resolve(seen, targets, issued, without_noise(conditions))
 
     def _refuses_noise(self, p: int) -> str:
         return "Logarithm cannot weigh a row by the noise of its target: it learns logarithms"
