@@ -609,7 +609,7 @@ class Experts(Staged):
         self.chosen = self.chosen._replace(names=stay)
 
     def _staying(self, committee: Committee, order: list[str], errors: dict[str, float], times: int) -> list[str]:
-        """Of processes, the best first, those that the budget pays for, and lines for logarithms that beat the others."""
+        """Of processes, the best first, those that the budget pays for, and lines for logarithms that beat others."""
         logarithmic, rivals = self._logarithmic(), self._processes(0)
         others = [errors[name] for name in self.names if name.startswith("least squares") and name not in rivals]
         least = min((error for error in others if np.isfinite(error)), default=np.inf)
