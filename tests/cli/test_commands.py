@@ -47,6 +47,7 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--budget",
             "--half-life",
             "--alarms",
+            "--prior",
             "--new-source",
         }
         assert len(options) <= 12, (name, options)

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamgp.cli.app import app
+from streamgp.process.prior import Prior
 from tests.cli.forks import process
 
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
@@ -466,3 +467,23 @@ def test_a_half_life_is_a_setting_of_the_model(tmp_path):
     assert option.exit_code == setting.exit_code == rows.exit_code == 0, option.output
     written = [(tmp_path / f"{name}.csv").read_text() for name in "abc"]
     assert written[0] == written[1] != written[2]
+
+
+def test_a_run_begins_with_the_prior_of_a_fleet(tmp_path):
+    source, file = tmp_path / "rows.csv", tmp_path / "prior.safetensors"
+    source.write_text("x,y\n" + "\n".join(f"{t % 7},{t % 5}" for t in range(60)))
+    Prior({"lengthscale": [[0.3]], "noise": [[0.5]]}, shares=[1.0], best=0).save(file)
+    asked = (source, "--target", "y", "--model", "KRLST", "--set", "tune=off")
+    option = streamgp("run", *asked, "--prior", file, "--out", tmp_path / "a.csv")
+    without = streamgp("run", *asked, "--out", tmp_path / "b.csv")
+    assert option.exit_code == without.exit_code == 0, option.output
+    assert (tmp_path / "a.csv").read_text() != (tmp_path / "b.csv").read_text()
+    for given, expected in (
+        (("--prior", tmp_path / "b.csv"), "is no prior that streamgp wrote"),
+        (("--prior", tmp_path / "none"), "No such file"),
+        (("--prior", file, "--save", file), "--prior and --save are the same file"),
+        (("--prior", file, "--model", "SOGP"), "SOGP takes no --prior; KRLST and auto do"),
+    ):
+        refused = streamgp("run", *asked, *given, "--out", tmp_path / "c.csv")
+        assert refused.exit_code
+        assert expected in refused.output + refused.stderr

@@ -15,10 +15,11 @@ from tests.job.test_tuned import rows
 
 SMALL = {"capacity": 10, "features": 10, "warmup": 100, "drift": False}
 PROCESSES = ("fast KRLST", "KRLST", "SOGP", "ISSGPR")
+OVER_TIME = ("Gaussian process (over time)", "least squares (over time)")
 
 
 def processes(pipeline):
-    return [name for name in pipeline.weights if name.startswith(PROCESSES)]
+    return [name for name in pipeline.weights if name.startswith((*PROCESSES, *OVER_TIME))]
 
 
 def test_the_second_row_is_predicted_by_the_first_target():
@@ -54,7 +55,8 @@ def test_experts_join_when_there_are_rows_for_them_and_leave_when_they_fall_behi
     assert processes(pipeline) == []
     taken(pipeline, X[20:30], y[20:30])
     assert processes(pipeline) == [
-        f"{name}{view}" for view in ("", " (change)", " (lags)", " (change, lags)") for name in PROCESSES
+        *(f"{name}{view}" for view in ("", " (change)", " (lags)", " (change, lags)") for name in PROCESSES),
+        *OVER_TIME,
     ]
     assert pipeline.chosen is None
     taken(pipeline, X[30:100], y[30:100])
@@ -221,7 +223,10 @@ def with_outliers(share):
 def test_a_robust_member_joins_where_there_are_outliers_and_is_not_swayed():
     pipeline, X, y, clean = with_outliers(0.05)
     members = dict(zip(pipeline.weights, pipeline._innermost().members, strict=True))
-    said = {name: model.predict_many(np.column_stack([X[-100:], y[-101:-1]])).mean for name, model in members.items()}
+    said = {
+        name: model.predict_many(np.column_stack([X[-100:], y[-101:-1], np.arange(100.0)])).mean
+        for name, model in members.items()
+    }
     error = {name: float(np.sqrt(np.mean((mean - clean[-100:]) ** 2))) for name, mean in said.items()}
     assert error["robust KRLST"] < 0.5 * error["KRLST"]
 

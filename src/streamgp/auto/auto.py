@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from streamgp.auto import clock
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
+from streamgp.auto.past import TICK, Layout, Past
 from streamgp.auto.staged import Chosen
-from streamgp.contract.conditions import NOISE, Moment, part
+from streamgp.contract.conditions import NOISE, TIME, Moment
 from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.stackable import Quick, Row
+from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
-from streamgp.wrappers.lagged import Lagged, bridged
-from streamgp.wrappers.wrapper import joined
+from streamgp.wrappers.lagged import bridged
 
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
 FEW_LAGS, DAY_OF_LAGS = 3, 48  # beside other inputs; a day of them where it has no more rows than this
 LONGER_LAGS = 24  # of least squares, which needs few rows for many inputs
+ONE_LATER = np.full(1, np.nan)  # the time of a row that comes without one
 
 
 class Auto(Quick):
@@ -56,6 +58,8 @@ class Auto(Quick):
         ahead: rows between a row and its target; ``Ahead`` sets it.
         background: whether a thread builds and tunes members while rows are answered; the numbers are the same.
         candidates: settings of the candidates by name, such as {"capacity": 50}; None: their own.
+        prior: that a fleet of models in standard units has learned (``Fleet(Standardize(KRLST()))``, ``fleet.tune``):
+            KRLST joins after row 20 with its hyperparameters, and searches begin there. None: there is none.
 
     Example:
         >>> import numpy as np
@@ -74,6 +78,8 @@ class Auto(Quick):
     _without_inputs = True
     _feeds_itself = True
     _bounded = True
+    _sees_time = True
+    _clock: FloatArray  # see clock.begin()
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class Auto(Quick):
         ahead: int = 0,
         background: bool = True,
         candidates: dict[str, Any] | None = None,
+        prior: Prior | None = None,
     ) -> None:
         if number("level", level, above=0) >= 1:
             raise ValueError(f"level must be above 0 and below 1; got {level!r}")
@@ -110,15 +117,17 @@ class Auto(Quick):
             "budget": None if budget is None else seconds(budget),
             "background": switch("background", background),
             "candidates": given,
-            "seasons": self._seasons,
+            "prior": checked("prior", prior),
         }
         self._outputs = [self._fresh(1)]
 
-    def _fresh(self, d: int) -> _Past:
-        """What predicts one output from d columns and its own past."""
+    def _fresh(self, d: int) -> Past:
+        """What predicts one output from d columns, its own past and the time."""
         lags = self.lags_for(d)
         past = max(lags, LONGER_LAGS) if lags else 1
-        return _Past(Experts(own=d, lags=lags, past=past, ahead=self._ahead, **self._common), lags=past)
+        layout = Layout(d, past, tuple(self._seasons))
+        experts = Experts(layout, lags=lags, ahead=self._ahead, **self._common)
+        return Past(experts, lags=past, ahead=self._ahead, seasons=self._seasons)
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside so many columns."""
@@ -130,27 +139,43 @@ class Auto(Quick):
     # The state.
 
     def _start(self, d: int, p: int) -> None:
+        prior: Prior | None = self._common["prior"]
+        lengths = 1 if prior is None or "lengthscale" not in prior.start else prior.start["lengthscale"].size
+        if lengths not in (1, d):
+            raise ValueError(f"prior has lengthscales of {lengths} inputs, but rows have {d}; give one of such rows")
         if self._d is None:
             self._outputs, self._readings = [self._fresh(d) for _ in range(p)], np.zeros((d, outliers.NUMBERS))
+            self._clock = clock.begin()
         else:  # rows have come, but no target
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
         self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
         for output in self._outputs:
-            output._prepare(Shape(d, 1, scalar=False, certain=True))
+            output._prepare(Shape(d + TICK, 1, scalar=False, certain=True))
 
     def _children(self) -> dict[str, StreamModel]:
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
+        return self._screens | {"clock": self._clock}
+
+    @property
+    def _screens(self) -> dict[str, np.ndarray]:
+        """What is known of broken readings."""
         return {"screen": self._screen, "doubts": self._doubts, "readings": self._readings}
 
     def _check_restored(self) -> None:
-        for state in self._arrays().values():
+        for state in self._screens.values():
             outliers.check(state)
+        clock.check(self._clock)
         super()._check_restored()
 
     def _moment(self) -> Moment | None:
-        return super()._moment() if "time" in self._common["candidates"] else None
+        return super()._moment() if self._by_kernel else None
+
+    def _note_time(self, time: float) -> None:
+        clock.correct(self._clock, time)
+        if self._by_kernel:
+            super()._note_time(time)
 
     def _expect_late(self, rows: int, pending: int) -> None:
         self._ahead = self._settings["ahead"] = rows
@@ -161,19 +186,22 @@ class Auto(Quick):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        X = self._believed(X)
-        said = [
+        ticks = clock.advanced(self._clock, clock.times_of(conditions, len(X)))
+        X, conditions = np.hstack([self._believed(X), ticks]), self._within_conditions(conditions)
+        predictions = [
             output._advance(X, _column(Y, j), report, _of_output(conditions, j))
             for j, output in enumerate(self._outputs)
         ]
-        known = [one for one in said if one is not None]
+        known = [one for one in predictions if one is not None]
         return _side_by_side(known) if known else None
 
     def _quick(self) -> bool:
         return len(self._outputs) == 1 and self._outputs[0]._quick()
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        return self._outputs[0]._row(self._believed(X) if Y is not None else self._next(X), Y)
+        if Y is None:
+            return self._outputs[0]._row(self._upcoming(X, None), None)
+        return self._outputs[0]._row(np.hstack([self._believed(X), clock.advanced(self._clock, ONE_LATER)]), Y)
 
     def _told(self) -> Prediction:
         return self._outputs[0]._told()
@@ -186,6 +214,22 @@ class Auto(Quick):
     def _believed(self, X: FloatArray) -> FloatArray:
         """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""
         return self._judged(X, self._readings)
+
+    def _upcoming(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray:
+        """Rows that would each come next, with their times."""
+        times = ONE_LATER if conditions is None and len(X) == 1 else clock.times_of(conditions, len(X))
+        return np.hstack([self._next(X), clock.next_of(self._clock, times)])
+
+    def _within_conditions(self, conditions: FloatArray | None) -> FloatArray | None:
+        """Conditions as experts take them: the time is in a column, and nowhere else unless they forget by it."""
+        if conditions is None or self._needs_time or self._by_kernel or not np.isnan(conditions[:, TIME + 1 :]).all():
+            return conditions
+        return None
+
+    @property
+    def _by_kernel(self) -> bool:
+        """Whether candidates were given a kernel over time."""
+        return "time" in self._common["candidates"]
 
     def _next(self, X: FloatArray) -> FloatArray:
         """Rows that would each come next, as they would be believed."""
@@ -202,26 +246,34 @@ class Auto(Quick):
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        X = self._next(X)
+        X, conditions = self._upcoming(X, conditions), self._within_conditions(conditions)
         return _side_by_side([output._predict(X, conditions) for output in self._outputs])
 
     def _empty(self) -> Prediction:
         return self._empty_like(self._outputs[0]._empty())
 
     def _issued_width(self, p: int) -> int:
-        return p * self._outputs[0]._issued_width(1)
+        return p * (1 + self._outputs[0]._issued_width(1))
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        X = self._next(X)
-        said, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
-        # Number by number, each for all outputs: what one output says then stands for several.
-        kept = issued[0] if len(issued) == 1 else np.stack(issued, axis=2).reshape(len(X), -1)
-        return _side_by_side(list(said)), kept
+        d = X.shape[1]
+        X, conditions = self._upcoming(X, conditions), self._within_conditions(conditions)
+        predictions, issued = zip(*(output._issue(X, conditions) for output in self._outputs), strict=True)
+        # The row's time, then number by number, each for all outputs: what one output says then stands for several.
+        each = [np.hstack([X[:, d : d + 1], one]) for one in issued]
+        kept = each[0] if len(each) == 1 else np.stack(each, axis=2).reshape(len(X), -1)
+        return _side_by_side(list(predictions)), kept
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        X, each = self._believed(X), issued.reshape(len(X), -1, len(self._outputs))
+        each, times = issued.reshape(len(X), -1, len(self._outputs)), clock.times_of(conditions, len(X))
+        own = each[:, 0, 0]
+        X, known = self._believed(X), not np.isnan(times).all()
+        clock.advanced(self._clock, own if known else times)
+        # With a horizon the conditions are those of the target, which may come at another time than was expected.
+        arrived = times if self._ahead else np.full(len(X), np.nan)
+        X, conditions = np.column_stack([X, arrived, own]), self._within_conditions(conditions)
         for j, output in enumerate(self._outputs):
-            output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, :, j]), _of_output(conditions, j))
+            output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j]), _of_output(conditions, j))
 
     def _note_target(self, y: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
@@ -232,20 +284,21 @@ class Auto(Quick):
             output._recall(y[j : j + 1])
 
     def _memory_arrays(self) -> list[FloatArray]:
-        return [self._readings, *self._outputs[0]._memory_arrays()]  # the same for all outputs
+        return [self._readings, self._clock, *self._outputs[0]._memory_arrays()]  # the same for all outputs
 
     def _remember(self, X: FloatArray) -> None:
-        super()._remember(self._believed(X))
+        super()._remember(np.hstack([self._believed(X), clock.advanced(self._clock, ONE_LATER)]))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return _Outputs([output._trajectories(count, steps) for output in self._outputs])
+        return _Outputs([output._trajectories(count, steps) for output in self._outputs], self._clock)
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._outputs[0]._joint(X, conditions)
+        rows = self._upcoming(X, conditions)
+        return self._outputs[0]._joint(rows, self._within_conditions(conditions))
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         rows = [output._last_row() for output in self._outputs]
-        return rows[0][0], np.concatenate([y for _, y in rows])
+        return rows[0][0][: self._d], np.concatenate([y for _, y in rows])
 
     # What can be read.
 
@@ -256,12 +309,13 @@ class Auto(Quick):
     @property
     def health(self) -> Health:
         return super().health._replace(
-            fill_values=0 if self._d is None else sum(map(outliers.refused, self._arrays().values()))
+            fill_values=0 if self._d is None else sum(map(outliers.refused, self._screens.values()))
         )
 
     @property
     def _shown(self) -> Experts:
-        return self._outputs[0].experts
+        experts: Experts = self._outputs[0].experts
+        return experts
 
     @property
     def weights(self) -> dict[str, float]:
@@ -303,53 +357,14 @@ class Auto(Quick):
         return self._shown.last_change
 
 
-class _Past(Lagged):
-    """Past targets of one output; the first row, which has none, is for the experts that need none.
-
-    A missing target is bridged by what was predicted of it.
-    """
-
-    @property
-    def _needed(self) -> int:
-        return 0
-
-    def _advance(
-        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
-    ) -> Prediction | None:
-        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
-        missing = np.flatnonzero(np.isnan(targets[:, 0]))
-        if not len(missing):
-            return super()._advance(X, Y, report, conditions)
-        parts: list[Any] = []
-        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), len(X)})):
-            known = None if Y is None else Y[start:stop]
-            parts.append(super()._advance(X[start:stop], known, True, part(conditions, start, stop)))
-            self._bridge(targets[stop - 1], parts[-1].mean[-1])
-        return joined(parts) if report else None
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        row = super()._row(X, Y)
-        if Y is not None:
-            self._bridge(Y[0], row.mean[0])
-        return row
-
-    def _bridge(self, y: FloatArray, mean: FloatArray) -> None:
-        """In place of the last target stands what was predicted, where it is missing and others are known."""
-        self._past[-1] = np.where(np.isnan(y) & np.isfinite(self._past[-1] + mean), mean, self._past[-1])
-
-    @property
-    def experts(self) -> Experts:
-        within: Any = self._within
-        return within  # type: ignore[no-any-return]
-
-
 class _Outputs(Trajectories):
-    """Trajectories of several outputs, each of its own."""
+    """Trajectories of several outputs, each of its own, whose rows come one spacing after the other."""
 
-    def __init__(self, outputs: list[Trajectories]) -> None:
-        self._outputs = outputs
+    def __init__(self, outputs: list[Trajectories], state: FloatArray) -> None:
+        self._outputs, self._clock = outputs, state.copy()
 
     def predict(self, X: FloatArray) -> Step:
+        X = np.hstack([X, np.repeat(clock.advanced(self._clock, ONE_LATER), len(X), axis=0)])
         steps = [output.predict(X) for output in self._outputs]
         return Step(*(np.hstack(parts) for parts in zip(*steps, strict=True)))
 
@@ -369,6 +384,10 @@ def _of_output(conditions: FloatArray | None, j: int) -> FloatArray | None:
     return np.hstack([conditions[:, :NOISE], own])
 
 
-def _side_by_side(said: list[Prediction]) -> Prediction:
+def _side_by_side(predictions: list[Prediction]) -> Prediction:
     """Predictions of single outputs as one."""
-    return said[0] if len(said) == 1 else said[0]._each(lambda *parts: np.hstack(parts), *said[1:])
+    return (
+        predictions[0]
+        if len(predictions) == 1
+        else predictions[0]._each(lambda *parts: np.hstack(parts), *predictions[1:])
+    )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.contract.model import StreamModel
+from streamgp.kernels.temporal import COORDINATES, components
 from streamgp.settings import duration
 from streamgp.wrappers.wrapper import Wrapper
 
@@ -89,6 +90,8 @@ def cost(model: StreamModel) -> float:
         model = model._within
     settings, d = model.get_params(), model._d or 1
     adapts = settings.get("adapt") is not None
+    if (kernel := settings.get("time")) is not None and settings.get("capacity") is None:
+        return 1.0 + 0.1 * d + 0.45 * sum(COORDINATES[block.kind] for one in components(kernel) for block in one.blocks)
     if (capacity := settings.get("capacity")) is not None:
         moves = settings["adapt"].interval / (settings["adapt"].interval + settings["adapt"].rest) if adapts else 0.0
         return float(4.0 + 0.05 * capacity + 0.0015 * capacity**2 + moves * capacity * (0.007 * capacity + 0.045 * d))

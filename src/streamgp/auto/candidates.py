@@ -15,6 +15,7 @@ from streamgp.process.features import Linear
 from streamgp.process.forgetting import Injection
 from streamgp.process.likelihood import StudentT
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.prior import Prior
 from streamgp.recipes.gijsberts2013 import ISSGPR
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.recipes.vanvaerenbergh2016 import FACTOR, KRLST
@@ -49,7 +50,7 @@ def _bent(d: int) -> Kernel:
 
 def _settings(kind: type[Configured]) -> tuple[str, ...]:
     """What users may change: candidates have a kernel of their own, so it cannot be given in short."""
-    return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance"))
+    return tuple(name for name in kind.setting_names() if name not in ("lengthscale", "variance", "prior"))
 
 
 # They differ in what they hold on to: the last hundred rows, the last thousand, what is worth keeping of all, all; of
@@ -79,18 +80,56 @@ CANDIDATES = {
 }
 ROBUST = ("robust KRLST",)  # those that only join where there are outliers
 LEAST_SQUARES = (1.0, 0.999, 0.99)  # forgetting factors
+LOGARITHMIC = (0.999, 0.99)  # those of lines for the logarithm of the target
+WEAK = 0.01  # precision of the weights of a line that has rows enough
 
 
-def least_squares(forgetting: float) -> StreamModel:
-    """A straight line through rows of which older ones count less."""
+def least_squares(forgetting: float, precision: float = WEAK) -> StreamModel:
+    """A straight line through rows of which older ones count less.
+
+    Args:
+        forgetting: factor a row.
+        precision: of the prior of its weights, in standard units; d of them for d inputs say that the inputs together
+            explain about as much as the noise.
+    """
     fading = None if forgetting == 1 else Injection(forgetting)
-    return OnlineGP(Linear(0.01), noise=1.0, forgetting=fading, form="cholesky")
+    return OnlineGP(Linear(precision), noise=1.0, forgetting=fading, form="cholesky")
 
 
-def candidate(name: str, d: int, settings: dict[str, Any], sizes: Sizes = LARGEST) -> StreamModel:
-    """A candidate of some size, with those of the settings that it has."""
+def candidate(
+    name: str,
+    d: int,
+    settings: dict[str, Any],
+    sizes: Sizes = LARGEST,
+    prior: Prior | None = None,
+    own: int = 0,
+) -> StreamModel:
+    """A candidate of some size, with those of the settings that it has.
+
+    Args:
+        name: of the candidate.
+        d: inputs.
+        settings: by name.
+        sizes: what the budget pays for.
+        prior: of a fleet, where the hyperparameters begin.
+        own: the first inputs, for which the prior's lengthscales are; 0: all of them.
+    """
     entry = CANDIDATES[name]
-    own = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
-    if own.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
-        own = {"forgetting": FACTOR} | own
-    return entry.build(d, sizes).replaced(**own)
+    given = {key: value for key, value in settings.items() if key.partition("__")[0] in entry.settings}
+    if given.get("half_life") is not None:  # in place of the candidate's own forgetting by rows
+        given = {"forgetting": FACTOR} | given
+    built = entry.build(d, sizes)
+    return (built if prior is None else begun(built, entry.family, d, prior, own or d)).replaced(**given)
+
+
+def begun(model: StreamModel, family: str, d: int, prior: Prior, own: int) -> StreamModel:
+    """A candidate with the hyperparameters with which a new model of a fleet begins."""
+    start, lengths = prior.start, np.array(scales(d))
+    if "lengthscale" in start:
+        lengths[:own] = start["lengthscale"]
+    variance = float(start["variance"][0]) if "variance" in start else 1.0
+    noise = {"noise": float(start["noise"][0])} if "noise" in start else {}
+    if family == "spectrum":
+        return model.replaced(lengthscale=lengths.tolist(), variance=variance, **noise)
+    kernel = SquaredExponential(lengths.tolist(), variance=variance) + LinearKernel()
+    return model.replaced(kernel=kernel, **(noise if family == "kernel" else {}))

@@ -21,16 +21,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto import search
+from streamgp.auto import over_time, search
 from streamgp.auto.budget import Budget, cost
-from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, ROBUST, candidate, least_squares
+from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, LOGARITHMIC, ROBUST, WEAK, candidate, least_squares
+from streamgp.auto.logarithm import Logarithm
+from streamgp.auto.past import Layout
 from streamgp.auto.preceded import Preceded
+from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
+from streamgp.auto.timed import Timed
 from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
 from streamgp.contract.snapshot import SnapshotError, require
+from streamgp.process.prior import Prior
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
@@ -38,7 +43,7 @@ from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.drift import BINS, watch_beside
-from streamgp.wrappers.standardize import Standardize
+from streamgp.wrappers.standardize import Standardize, center_and_spread
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
@@ -56,8 +61,11 @@ RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # changes that are listed
+PER_INPUT = 2  # rows for each input of a line; with fewer its weights stay near 0
+SKEWED = 1.0  # skewness of positive targets from which lines for their logarithm compete
 FROM = ", from row "  # in the names of later generations
 
+LOGARITHM = "log"  # in the labels of lines for it
 LINES: list[str] = []  # stands for least squares among the parts of a task
 
 
@@ -112,14 +120,12 @@ GENERATION, REFUTED = (Clock._fields.index(name) for name in ("generation", "ref
 
 
 class Experts(Staged):
-    """Committee of experts for one output that sees columns and past targets.
+    """Committee of experts for one output that sees columns, past targets, the time and its seasons.
 
     Args:
-        own: inputs that are columns; they come first.
-        lags: past targets that experts may use.
-        past: columns of past targets that follow, the newest first, at least one; least squares uses all of them.
+        layout: what the columns are; of past targets there is at least one, and least squares uses all of them.
+        lags: past targets that other experts may use.
         ahead: rows between a row and its target.
-        seasons: rows of a day and of a week, where they are known.
         level: of the intervals.
         warmup: rows after which processes are chosen.
         tune: whether hyperparameters are tuned.
@@ -128,6 +134,7 @@ class Experts(Staged):
         budget: the time that a row may take; None: any.
         background: whether a thread builds members while rows are answered.
         candidates: settings of the candidates by name.
+        prior: of a fleet, where their hyperparameters begin; None: there is none.
     """
 
     _clock: np.ndarray  # (3,) of Clock
@@ -138,12 +145,10 @@ class Experts(Staged):
 
     def __init__(
         self,
+        layout: Layout,
         *,
-        own: int,
         lags: int,
-        past: int,
         ahead: int,
-        seasons: Sequence[int],
         level: float,
         warmup: int,
         tune: bool,
@@ -152,10 +157,13 @@ class Experts(Staged):
         budget: Any,
         background: bool,
         candidates: dict[str, Any],
+        prior: Prior | None,
     ) -> None:
-        self._own, self._lags, self._past, self._ahead, self._seasons = own, lags, past, ahead, seasons
+        self._layout, self._own, self._past = layout, layout.own, layout.past
+        self._lags, self._ahead = lags, ahead
         self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
         self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
+        self._prior = prior
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
@@ -166,7 +174,7 @@ class Experts(Staged):
         self._at_start: dict[str, list[float]] = {}
         # What is done after how many rows, and for which clock that is, before or after a choice.
         self._planned: tuple[tuple[Clock, bool] | None, Schedule] = (None, Schedule({}, {}, set()))
-        self._model = self._first(own + past)
+        self._model = self._first(layout.width)
         compile_now(watch_beside)
 
     def _first(self, d: int) -> Calibrated:
@@ -174,9 +182,8 @@ class Experts(Staged):
         # Ahead of time the row's own target is the last one known, before any has been learned.
         previous = InputValue(self._own) if self._ahead else SeasonalValue(1)
         naive: dict[str, StreamModel] = {"previous value": previous, "mean": RunningMean()}
-        naive |= {
-            f"value {period} rows ago": SeasonalValue(period, ahead=max(self._ahead, 1)) for period in self._seasons
-        }
+        for period, column in zip(self._layout.seasons, self._layout.values, strict=True):
+            naive[f"value {period} rows ago"] = SeasonBefore(column, unless=self._own)
         self.names = tuple(naive)
         committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
         return Calibrated(committee, level=self._level)
@@ -187,7 +194,7 @@ class Experts(Staged):
             self._ranks, self._evidence, self._unit = np.zeros(BINS), np.zeros(1), np.zeros(2)
         super()._start(d, p)
 
-    def _said(self, prediction: Prediction) -> Prediction:
+    def _as_shown(self, prediction: Prediction) -> Prediction:
         """Before any expert has something to say the prediction claims nothing: mean 0, an infinite variance.
 
         While no expert has erred, no scale is known but the size of the first target.
@@ -216,7 +223,7 @@ class Experts(Staged):
     def _told(self) -> Prediction:
         told = self._model._told()
         known = math.isfinite(told.mean + told.raw.variance + told.raw.noise)
-        return told if known else self._said(told)._each(float)
+        return told if known else self._as_shown(told)._each(float)
 
     # When members change.
 
@@ -369,18 +376,52 @@ class Experts(Staged):
     def _processes(self, begin: int) -> dict[str, tuple[View, str]]:
         """Those that a generation may have, by name."""
         since = f"{FROM}{begin + 1}" if begin else ""
-        return {
+        found = {
             _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
         }
+        return found if begin else found | self._over_time() | self._logarithmic()
+
+    def _logarithmic(self) -> dict[str, tuple[View, str]]:
+        """Lines for the logarithm of the target, of the first generation."""
+        label = f"{LOGARITHM}, lags" if self._lags else LOGARITHM
+        view = View(label, list(range(self._own + self._lags)), False)
+        kinds = [f"least squares {forgetting:g}" for forgetting in LOGARITHMIC] if view.columns else []
+        return {_named(kind, view): (view, kind) for kind in kinds}
+
+    def _built_logarithmic(self, names: list[str], y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+        """Lines for the logarithm of the target; none where a target is not above 0."""
+        least = float(np.nanmin(y, initial=np.inf))
+        lags = list(range(self._own, self._own + self._past))
+        for name, forgetting in zip(self._logarithmic(), LOGARITHMIC, strict=False):
+            if name in names and 0 < least < np.inf:
+                columns = self._logarithmic()[name][0].columns
+                line = Standardize(least_squares(forgetting), warmup=max(len(y), 2), screen=False)
+                yield name, Logarithm(Columns(line, columns=columns), columns=lags, least=least)
+
+    def _over_time(self) -> dict[str, tuple[View, str]]:
+        """Experts over time, of the first generation only: what they forget does not depend on a change."""
+        alone, beside = (View(over_time.LABEL, columns, False) for columns in ([], list(range(self._own))))
+        found = {_named(over_time.ALONE, alone): (alone, over_time.ALONE)}
+        if self._own:
+            found[_named(over_time.WITH_INPUTS, beside)] = beside, over_time.WITH_INPUTS
+        return found
 
     def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
         """Least squares; with the past among the inputs a line for the change is one for the level."""
         longer = View(f"{self._past} lags", list(range(self._own + self._past)), False)
-        for view in [*views(self._own, self._lags), *([longer] if self._past > self._lags > 0 else [])]:
+        layout, recent = self._layout, list(range(self._own + self._lags))
+        seasonal = View("lags, seasons", [*recent, *layout.values, *layout.waves], False)
+        further = [longer] if self._past > self._lags > 0 else []
+        further += [seasonal] if self._lags and layout.seasons else []
+        for view in [*views(self._own, self._lags), *further]:
             if not (view.change and "lags" in view.label):
+                width = len(view.columns)
+                few = rows < PER_INPUT * width
+                # Where rows are few, weights near 0 say: as before, or where nothing is known of that, as on average.
+                of = view._replace(change=True) if few and "lags" in view.label else view
                 for forgetting in LEAST_SQUARES:
-                    name = _named(f"least squares {forgetting:g}", view)
-                    yield name, self._seeing(view, least_squares(forgetting), rows)
+                    line = least_squares(forgetting, float(width) if few else WEAK)
+                    yield _named(f"least squares {forgetting:g}", view), self._seeing(of, line, rows)
         if self._own and self._lags and not self._ahead:
             for forgetting in LEAST_SQUARES:
                 line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
@@ -389,7 +430,7 @@ class Experts(Staged):
 
     def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
         seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
-        if len(view.columns) < self._own + self._past:
+        if len(view.columns) < self._layout.width:
             seen = Columns(seen, columns=view.columns)
         return Differenced(seen, column=self._own) if view.change else seen
 
@@ -413,8 +454,14 @@ class Experts(Staged):
         self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
     ) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of a generation that see the same, with the hyperparameters of their families."""
-        found: dict[bool, FullGP | None] = {}
         processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
+        if processes[names[0]][0].label == over_time.LABEL:
+            yield from self._built_over_time(names, X, y)
+            return
+        if processes[names[0]][0].label.startswith(LOGARITHM):
+            yield from self._built_logarithmic(names, y)
+            return
+        found: dict[bool, FullGP | None] = {}
         for name in names:
             view, kind = processes[name]
             columns = view.columns
@@ -431,15 +478,27 @@ class Experts(Staged):
                 model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
 
+    def _built_over_time(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
+        """Experts over time; none where too little is known."""
+        clock, processes = self._layout.clock, self._over_time()
+        known = over_time.found(y, X[:, clock], self._layout.seasons, tune=self._tune)
+        if known is None:
+            return
+        for name in names:
+            columns = processes[name][0].columns
+            model = Standardize(known.model(len(columns)), warmup=max(len(y), 2), screen=self._screens)
+            yield name, Timed(model, column=clock, columns=columns)
+
     def _candidate(self, kind: str, d: int) -> StreamModel:
-        return candidate(kind, d, self._candidates, self._budget.sizes)
+        return candidate(kind, d, self._candidates, self._budget.sizes, self._prior, self._own)
 
     def _like(self, committee: Committee, names: Sequence[str], begin: int) -> StreamModel | None:
         """A member with the same kernel that sees the same as these: a search goes on from what it has."""
         processes, given = self._processes(begin), committee._settings["models"]
         for name, member in zip(self.names, given, strict=True):
             seen, kind = processes.get(name, (None, ""))
-            if names and seen == processes[names[0]][0] and CANDIDATES[kind].family == "kernel":
+            family = CANDIDATES[kind].family if kind in CANDIDATES else ""
+            if names and seen == processes[names[0]][0] and family == "kernel":
                 return innermost(member)
         return None
 
@@ -458,14 +517,18 @@ class Experts(Staged):
                     committee._models[at].learn_many(since.X, since.Y[:, 0], time=since.time)
 
     def _plan_lines(self, committee: Committee, rows: Rows) -> list[list[str]]:
-        """Least squares."""
-        return [LINES]
+        """Least squares, and with a fleet's prior, which needs no tuning, KRLST."""
+        known = self._processes(0) if self._prior is not None else {}
+        early = {view.label: [name] for name, (view, kind) in known.items() if kind == "KRLST"}
+        return [LINES, *early.values()]
 
     def _plan_processes(self, committee: Committee, rows: Rows) -> list[list[str]]:
         """All Gaussian processes that may be worth a trial."""
         processes = self._processes(self._now.generation)
         if not _has_outliers(rows):
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if kind not in ROBUST}
+        if not _is_skewed(rows.Y[:, 0]):
+            processes = {name: one for name, one in processes.items() if not one[0].label.startswith(LOGARITHM)}
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {
@@ -507,8 +570,10 @@ class Experts(Staged):
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
-        order = order or [name for name in processes if name not in robust]  # no earlier row at which one joined
-        stay = self._affordable(committee, order, 1)
+        if not order:  # there was no earlier row at which one joined
+            unfit = {*robust, *([] if _is_skewed(rows.Y[:, 0]) else self._logarithmic())}
+            order = [name for name in processes if name not in unfit]
+        stay = self._staying(committee, order, errors, 1)
         if begin == 0 and _has_outliers(rows):
             stay += [name for name in robust if name not in order]
         tuned = [name for name in stay if name in processes][: None if begin == 0 else RETUNED]
@@ -537,11 +602,19 @@ class Experts(Staged):
             return
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         order = sorted((name for name in self.chosen.names if name in self.names), key=errors.__getitem__)
-        stay = self._affordable(committee, order, times)
+        stay = self._staying(committee, order, errors, times)
         for name in order:
             if name not in stay:
                 self._retire(committee, name)
         self.chosen = self.chosen._replace(names=stay)
+
+    def _staying(self, committee: Committee, order: list[str], errors: dict[str, float], times: int) -> list[str]:
+        """Of processes, the best first, those that the budget pays for, and lines for logarithms that beat others."""
+        logarithmic, rivals = self._logarithmic(), self._processes(0)
+        others = [errors[name] for name in self.names if name.startswith("least squares") and name not in rivals]
+        least = min((error for error in others if np.isfinite(error)), default=np.inf)
+        stay = self._affordable(committee, [name for name in order if name not in logarithmic], times)
+        return stay + [name for name in order if name in logarithmic and errors.get(name, np.inf) < least]
 
     def _affordable(self, committee: Committee, order: list[str], times: int) -> list[str]:
         """Of processes, the best first, at least one and what the budget pays for after so many times the warm-up."""
@@ -624,6 +697,15 @@ def views(own: int, lags: int) -> list[View]:
 def _outliers(rows: Rows) -> np.ndarray:
     """Which targets lie far outside the others and were missed by far."""
     return np.asarray(_far_out(rows.Y[:, 0]) & _far_out(rows.missed[:, 0], 0.0))
+
+
+def _is_skewed(y: FloatArray) -> bool:
+    """Whether targets are above 0 and have a long tail to the right."""
+    known = y[~np.isnan(y)]
+    if not len(known) or known.min() <= 0:
+        return False
+    center, spread = center_and_spread(known)
+    return bool(spread > 0 and np.mean(((known - center) / spread) ** 3) > SKEWED)
 
 
 def _has_outliers(rows: Rows) -> bool:

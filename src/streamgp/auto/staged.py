@@ -167,12 +167,12 @@ class Staged(Quick):
         start, n = 0, len(X)
         while start < n:
             stop = start + self._before_change(n - start)
-            targets, said = None if Y is None else Y[start:stop], part(conditions, start, stop)
-            prediction: Any = self._model._advance(X[start:stop], targets, True, said)
+            targets, given = None if Y is None else Y[start:stop], part(conditions, start, stop)
+            prediction: Any = self._model._advance(X[start:stop], targets, True, given)
             predictions.append(prediction)
-            self._keep(X[start:stop], targets, prediction.mean, said)
+            self._keep(X[start:stop], targets, prediction.mean, given)
             start = stop
-        return self._said(joined(predictions)) if report else None
+        return self._as_shown(joined(predictions)) if report else None
 
     def _next_change(self) -> float:
         """The next row after which something changes."""
@@ -251,13 +251,13 @@ class Staged(Quick):
         X, time, targets, missed = kept[:, :d], kept[:, d], kept[:, d + 1 : d + 1 + p], kept[:, d + 1 + p :]
         return Rows(X, targets.copy(), time if self._needs_time else None, missed)
 
-    def _said(self, prediction: Prediction) -> Prediction:
+    def _as_shown(self, prediction: Prediction) -> Prediction:
         """What users see of a prediction."""
         return prediction
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
-        return self._said(self._model._predict(X, conditions))
+        return self._as_shown(self._model._predict(X, conditions))
 
     # Late targets: the mean that was issued is what the row is judged by.
 
@@ -266,7 +266,7 @@ class Staged(Quick):
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         prediction, issued = self._model._issue(X, conditions)
-        return self._said(prediction), np.concatenate([prediction.mean, issued], axis=1)
+        return self._as_shown(prediction), np.concatenate([prediction.mean, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         mean, rest = issued[:, : Y.shape[1]], issued[:, Y.shape[1] :]

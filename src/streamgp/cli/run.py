@@ -58,6 +58,14 @@ Budget = Annotated[
         help="Processor time that a row of auto may take once models are chosen: 100us, 1ms...; 300us if not given.",
     ),
 ]
+PriorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior",
+        metavar="FILE",
+        help="Begin with the hyperparameters that a fleet has learned (fleet.tune, prior.save). For KRLST and auto.",
+    ),
+]
 Alarms = Annotated[
     str | None,
     typer.Option(
@@ -83,6 +91,7 @@ def run(
     budget: Budget = None,
     half_life: HalfLife = None,
     alarms: Alarms = None,
+    prior: PriorFile = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write predictions to a .csv, .ndjson or .parquet file.")
     ] = None,
@@ -108,12 +117,21 @@ def run(
         from streamgp.job import Job
         from streamgp.job.recorder import Recorder
         from streamgp.job.report import refuse_plot
+        from streamgp.process.prior import Prior
         from streamgp.tables.places import refuse_same
 
-        files = {"load": load, "out": 1 if out is None else out, "save": save, "report": report, "plot": plot}
+        files = {
+            "prior": prior,
+            "load": load,
+            "out": 1 if out is None else out,
+            "save": save,
+            "report": report,
+            "plot": plot,
+        }
         refuse_same({"source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         if plot is not None:
             refuse_plot(plot)
+        known = None if prior is None else Prior.load(prior)
         as_json = ctx.obj["json"]
         screen = Screen(quiet=as_json, to_terminal=out is None)
         recorder = Recorder() if report or plot else None
@@ -130,7 +148,12 @@ def run(
                 settings=parse_settings(set_)
                 | {
                     name: value
-                    for name, value in (("budget", budget), ("half_life", half_life), ("alarms", alarms))
+                    for name, value in (
+                        ("budget", budget),
+                        ("half_life", half_life),
+                        ("alarms", alarms),
+                        ("prior", known),
+                    )
                     if value is not None
                 },
                 out="-" if out is None else out,

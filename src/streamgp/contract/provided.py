@@ -42,6 +42,7 @@ class Provided(Saved):
     _shared: bool = True  # one covariance for all outputs
     _largest: float = np.inf  # number that is not refused
     _needs_time: bool = False  # forgets by the time between rows
+    _sees_time: bool = False  # takes the times of rows where they have some, and needs none
     _observes: str = "numbers"  # or "classes", "counts"
     _without_inputs: bool = False  # rows may have no columns
     _feeds_itself: bool = False  # past targets are inputs without being handed over

@@ -62,7 +62,7 @@ class Quick(StreamModel):
         return Prediction(*self._one.out.ravel().tolist())
 
     def predict_one(self, x: Any, *, time: Any = None, derivatives: bool = False) -> Prediction:
-        if derivatives or not (self._shape.scalar and self._quick()):
+        if derivatives or (time is not None and self._sees_time) or not (self._shape.scalar and self._quick()):
             return super().predict_one(x, time=time, derivatives=derivatives)
         me, owner = get_ident(), self._owner
         if owner and owner != me:

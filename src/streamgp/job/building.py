@@ -59,8 +59,10 @@ def stream_model(schema: Schema, request: Request, lags: int, yardsticks: list[S
     common: dict[str, Any] = {name: getattr(run, name) for name in ("level", "warmup", "tune", "drift", "screen")}
     model: StreamModel
     if request.model == AUTO:
-        settings = {"seasons": list(schema.seasons), "budget": run.budget, "candidates": request.own or None}
-        model = Auto(lags=lags, **settings, **common)
+        candidates = request.own
+        prior = candidates.pop("prior", None)
+        settings = {"seasons": list(schema.seasons), "budget": run.budget, "candidates": candidates or None}
+        model = Auto(lags=lags, prior=prior, **settings, **common)
     else:
         model = Tuned(request.build(own + lags), made_up=max(lags - 1, 0), **common)
         model = Lagged(model, lags=lags) if lags else model

@@ -36,7 +36,7 @@ def _models() -> dict[str, type[StreamModel]]:
 
 
 def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
-    """A model with these settings, otherwise its own defaults, but one lengthscale for each input."""
+    """A model with these settings, otherwise its own defaults, but one lengthscale for each input or a prior's."""
     kind = _models().get(name)
     if kind is None:
         raise ValueError(
@@ -48,7 +48,7 @@ def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     if "lengthscale" in parameters and "units" not in parameters:
         if any(key.startswith("kernel__") for key in settings):
             defaults["kernel"] = parameters["kernel"].default.replaced(lengthscale=scales(d))
-        elif "kernel" not in settings:
+        elif "kernel" not in settings and settings.get("prior") is None:
             defaults["lengthscale"] = scales(d)
     outer = {key: value for key, value in settings.items() if "__" not in key}
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in outer]

@@ -126,20 +126,35 @@ class Pipeline(ReadableRun):
         X, y, time = found
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
-        again._track(X, y, time if self.stream._needs_time else None)
+        again._track(X, y, time if self._timed else None)
         self.stream, self.scores = again.stream, again.scores
 
+    @property
+    def _timed(self) -> bool:
+        """Whether models use the times of rows."""
+        return self.stream._needs_time or self.stream._sees_time
+
     def _moments(self, times: list[str] | None) -> FloatArray | None:
-        """Seconds since 1970, if models forget by time; one that cannot be read, or goes back, counts as the last."""
-        if times is None or not self.stream._needs_time:
+        """Seconds since 1970, if models use them; one that cannot be read, or goes back, counts as the last."""
+        if times is None or not self._timed:
             return None
+        known = self._read(times)
+        self.moment[0] = known[-1]
+        return np.nan_to_num(known[1:])
+
+    def _read(self, times: list[str]) -> FloatArray:
+        """The last time and the times of rows, which do not go back; NaN: none is known so far."""
         read = [seconds(text) for text in times]
         known = np.array([self.moment[0], *(np.nan if moment is None else moment for moment in read)])
         known = np.fmax.accumulate(known)
         first = known[~np.isnan(known)]
-        known[np.isnan(known)] = first[0] if len(first) else 0.0
-        self.moment[0] = known[-1] if len(first) else np.nan
-        return known[1:]
+        return np.where(np.isnan(known), first[0], known) if len(first) else known
+
+    def _issued_at(self, times: list[str] | None) -> FloatArray | None:
+        """When rows come whose targets come later, for models that see it and do not forget by it."""
+        if times is None or not self._timed or self.stream._needs_time:
+            return None
+        return np.nan_to_num(self._read(times)[1:])
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""
@@ -197,7 +212,7 @@ class Pipeline(ReadableRun):
                     observed[i], p, found = y[0], self.stream.track(X, y[:, None], time=time), self._judged
                 else:
                     late.issue(name, self.stream.rows_seen)
-                    p = self._delayed.issue(X[0])
+                    p = self._delayed.issue(X[0], time=None if self.stream._needs_time else time)
             p = p._each(np.atleast_2d)
             if not known:
                 new.append(i)
@@ -240,7 +255,9 @@ class Pipeline(ReadableRun):
                 "where targets come late"
             )
         own = np.nan_to_num(np.where(np.isnan(rows.X), self.encoder.last, rows.X))
-        p, lines = unresolved(self.stream, own)
+        times = self._issued_at(rows.times)
+        conditions = None if times is None else self.stream._conditions_at(times, len(own), many=True)
+        p, lines = unresolved(self.stream, own, conditions)
         return np.hstack([lines, packed(p, 1)])
 
     def issued(self, lines: FloatArray) -> PredictedRows:

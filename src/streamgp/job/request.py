@@ -111,6 +111,8 @@ class Request:
                 f"{self.model} cannot forget by the time between rows; use `half_life` with KRLST, RLSESN or auto, "
                 "whose KRLST members then forget by it"
             )
+        if "prior" in self.settings and "prior" not in known:
+            raise ValueError(f"{self.model} takes no `prior`; KRLST and auto do")
         for name in self.settings:
             if name.partition("__")[0] not in known:
                 who = "no candidate of auto has a" if self.model == AUTO else f"{self.model} has no"
@@ -150,7 +152,7 @@ def decimal_of(settings: Mapping[str, Any] | None) -> str | None:
 def setting_names(model: str) -> set[str]:
     """The settings that a run with a model, or with auto, can be given."""
     if model == AUTO:
-        own = {name for entry in CANDIDATES.values() for name in entry.settings}
+        own = {"prior"}.union(name for entry in CANDIDATES.values() for name in entry.settings)
     else:
         own = set(Configured.registry[model].setting_names()) if model in Configured.registry else set()
     return own.union(run_settings(model))

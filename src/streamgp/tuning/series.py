@@ -100,6 +100,7 @@ def choose(
     log: bool | None = None,
     trend: bool | None = None,
     rows: int = 1000,
+    iterations: int | None = None,
     inputs: Callable[[float | None], tuple[FloatArray, NDArray[np.int64]]] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
@@ -113,6 +114,7 @@ def choose(
         log: whether to model logarithms; None: where all targets are above 0 and the evidence is larger.
         trend: whether a slope lasts; None: where the evidence is larger.
         rows: most rows that count for the hyperparameters, the last ones.
+        iterations: of each search for them; None: as many as it takes.
         inputs: gives, for the shortest season, the (n, k) features of inputs and their groups. The structure is chosen
             without them, then all hyperparameters are tuned together.
         tell: takes a sentence on each structure that is tried.
@@ -123,11 +125,12 @@ def choose(
     if log and not positive:
         raise ValueError("log=True needs targets above 0; leave it out, or shift the targets")
     found: dict[Structure, Chosen] = {}
+    search = Evidence(restarts=0) if iterations is None else Evidence(restarts=0, iterations=iterations)
 
     def best(*structures: Structure) -> Structure:
         for one in structures:
             if one not in found:
-                found[one] = _fit(one, series)
+                found[one] = _fit(one, series, search)
                 tell(f"{one.described()}: log evidence {found[one].evidence:.4g}")
         return max(structures, key=lambda one: found[one].evidence - WORTH * (len(one.seasons) + one.trend))
 
@@ -204,12 +207,12 @@ def _tuned_on(y: FloatArray, times: FloatArray, rows: int) -> NDArray[np.int64]:
     return at[first:beyond][-rows:] if beyond - first >= STRETCH else at[-IRREGULAR:][-rows:]
 
 
-def _fit(structure: Structure, series: Series) -> Chosen:
+def _fit(structure: Structure, series: Series, search: Evidence) -> Chosen:
     Y = np.log(series.Y) if structure.log else series.Y
     center, variance = float(Y.mean()), float(Y.var()) or 1.0
     shifted = series.replaced(Y - center)
     kernel, noise, found = fit_time(
-        series_kernel(structure, series.step or 1.0, variance), NOISE * variance, shifted, Evidence(restarts=0)
+        series_kernel(structure, series.step or 1.0, variance), NOISE * variance, shifted, search
     )
     evidence = found.value + (DIFFUSE if structure.trend else 0.0)
     if structure.log:  # the density of the targets themselves

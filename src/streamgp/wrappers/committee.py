@@ -44,8 +44,8 @@ class Committee(Quick, Composite):
     """One prediction of several stream models, weighted by how they have done.
 
     All members predict and learn every row. A member whose mean is NaN sleeps: it has no say in that row, and the row
-    does not count for it. Where targets come late, members are judged by what they said when the row was issued; of
-    more than 48 members the later ones are not judged by such rows.
+    does not count for it. Where targets come late, members are judged by what they predicted when the row was issued;
+    of more than 48 members the later ones are not judged by such rows.
 
     Variance and noise are those of the mixture; a member without a variance has its recent mean squared error instead,
     so where no member has one they are NaN before the first target, and 0 while none has erred. A row's own noise is
@@ -217,15 +217,15 @@ class Committee(Quick, Composite):
         ]
         if Y is None and not report:
             return None
-        return self._mixed(self._weighed(_said(predictions), Y))
+        return self._mixed(self._weighed(_as_array(predictions), Y))
 
     def _quick(self) -> bool:
         return (panels := self._one_by_one(None)) is not None and panels.quick
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         panels: Any = self._one_by_one(None)
-        said, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
-        aggregation.combine(self._rule, self._discount, self._reach, Y is not None, y, said[0], *self._for_one)
+        predicted, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
+        aggregation.combine(self._rule, self._discount, self._reach, Y is not None, y, predicted[0], *self._for_one)
         if not self.has_variance:
             self._one.out[1:] = np.nan
         return self._one
@@ -235,11 +235,11 @@ class Committee(Quick, Composite):
         if self._p != 1 or conditions is not None:
             return None
         if self._panels is None or self._panels.outdated:
-            self._panels, (judged, weights, heard) = (
+            self._panels, (judged, weights, shares) = (
                 Panels(self._models, self._d or 0),
                 np.empty((3, 1, len(self._models))),
             )
-            out = judged, np.empty((1, SPOKEN)), weights, heard, self._one.out[:, 0]
+            out = judged, np.empty((1, SPOKEN)), weights, shares, self._one.out[:, 0]
             self._for_one = self._range[0], *self._kept(0), *out
         return self._panels
 
@@ -254,7 +254,7 @@ class Committee(Quick, Composite):
         seen = [member._screened(Y) for member in self._models]
         return np.where(np.isnan(seen).any(axis=0), np.nan, Y)
 
-    # Late targets: members and voices are judged by what they said when the row was issued.
+    # Late targets: members and voices are judged by what they predicted when the row was issued.
 
     def _issued_width(self, p: int) -> int:
         if self._panels is not None and p == 1:
@@ -265,16 +265,16 @@ class Committee(Quick, Composite):
         issued: Sequence[FloatArray] = ()
         panels = self._one_by_one(None) if conditions is None and len(X) == 1 else None
         if panels is not None and not panels.issued_width:
-            said = panels.predict(X)
+            predicted = panels.predict(X)
         else:
             predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
-            said = _said(predictions)
-        voices = self._weighed(said, None)
+            predicted = _as_array(predictions)
+        voices = self._weighed(predicted, None)
         p, n, K = voices.judged.shape
         own = np.full((n, ISSUED, p), np.nan)
         kept = min(K, ROOM)
         for j in range(p):
-            awake = np.where(np.isnan(voices.said[j, 0, :, :kept]), -1.0, 1.0)
+            awake = np.where(np.isnan(voices.predicted[j, 0, :, :kept]), -1.0, 1.0)
             own[:, :kept, j] = awake * (1.0 + self._numbers[:kept])
             own[:, ROOM : ROOM + kept, j] = voices.judged[j, :, :kept]
             own[:, 2 * ROOM :, j] = voices.spoken[j]
@@ -305,10 +305,10 @@ class Committee(Quick, Composite):
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         if conditions is None and len(X) == 1 and (panels := self._one_by_one(None)) is not None:
             self._refuse_unfit(X)
-            said = panels.predict(X)
+            predicted = panels.predict(X)
         else:
-            said = _said([member._predict(X, conditions) for member in self._models])
-        return self._mixed(self._weighed(said, None))
+            predicted = _as_array([member._predict(X, conditions) for member in self._models])
+        return self._mixed(self._weighed(predicted, None))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
@@ -320,16 +320,16 @@ class Committee(Quick, Composite):
             return Prediction(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
         return Prediction(mean, variance, noise)
 
-    def _weighed(self, said: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
+    def _weighed(self, predicted: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
-        p, _, n, K = said.shape
+        p, _, n, K = predicted.shape
         targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
-        judged, weights, heard = np.empty((3, p, n, K))
-        voices = _Voices(said, judged, np.empty((p, n, SPOKEN)), weights, heard, np.empty((p, 3, n)))
+        judged, weights, shares = np.empty((3, p, n, K))
+        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, shares, np.empty((p, 3, n)))
         settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
         for j in range(p):
-            out = judged[j], voices.spoken[j], weights[j], heard[j], voices.mixed[j]
-            aggregation.combine(*settings, targets[j], said[j], self._range[j], *self._kept(j), *out)
+            out = judged[j], voices.spoken[j], weights[j], shares[j], voices.mixed[j]
+            aggregation.combine(*settings, targets[j], predicted[j], self._range[j], *self._kept(j), *out)
         return voices
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
@@ -344,12 +344,12 @@ class Committee(Quick, Composite):
             member._joint(X, conditions) if member.has_variance else certain(member._predict(X, conditions).mean)
             for member in self._models
         ]
-        voices = self._weighed(_said([joint.marginal for joint in joints]), None)
-        weights = voices.heard[:, 0].T  # (members, p)
-        heard = np.flatnonzero(np.any(weights > 0, axis=1))
-        if heard.size and np.all(voices.heard == voices.heard[:, :1]):
-            parts = [replace(joints[k], noise=voices.said[:, 2, :, k].T) for k in heard]
-            mixture, mean = JointMixture.of(parts, weights[heard]), voices.spoken[..., PREDICTION].T
+        voices = self._weighed(_as_array([joint.marginal for joint in joints]), None)
+        weights = voices.shares[:, 0].T  # (members, p)
+        counting = np.flatnonzero(np.any(weights > 0, axis=1))
+        if counting.size and np.all(voices.shares == voices.shares[:, :1]):
+            parts = [replace(joints[k], noise=voices.predicted[:, 2, :, k].T) for k in counting]
+            mixture, mean = JointMixture.of(parts, weights[counting]), voices.spoken[..., PREDICTION].T
             if np.allclose(mixture.mean, mean, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
                 return mixture
         raise ValueError(
@@ -404,11 +404,11 @@ class Committee(Quick, Composite):
 class _Voices(NamedTuple):
     """What the members say, and the committee of them; see aggregation.combine()."""
 
-    said: FloatArray  # (p, 3, n, members)
+    predicted: FloatArray  # (p, 3, n, members)
     judged: FloatArray  # (p, n, members)
     spoken: FloatArray  # (p, n, SPOKEN)
     weights: FloatArray  # (p, n, members)
-    heard: FloatArray  # (p, n, members)
+    shares: FloatArray  # (p, n, members)
     mixed: FloatArray  # (p, 3, n)
 
 
@@ -439,7 +439,7 @@ class _Shares(Trajectories):
             futures.record(values[own], targets[own])
 
 
-def _said(predictions: Sequence[Any]) -> FloatArray:
+def _as_array(predictions: Sequence[Any]) -> FloatArray:
     """Means, variances and noises of the members, (p, 3, n, members)."""
     n, p = predictions[0].mean.shape
     result = np.empty((p, 3, n, len(predictions)))

@@ -87,7 +87,7 @@ class Late(Wrapper):
         """
         counters, ticket = self._numbers.counters, self._numbers.count("rows")
         prediction, row = issued(self._within, X, timed(None, at + ahead))
-        if self._within._moment() is not None:
+        if not np.isnan(at):
             self._within._note_time(at)
         row = np.concatenate([row, packed(prediction, self._numbers.state.last_y.size)[0], [at]])
         counters["expired"] += self._waiting.issue(np.array([ticket]), row[None])[1]
@@ -96,10 +96,10 @@ class Late(Wrapper):
         return prediction
 
     def _own_time(self, conditions: FloatArray | None) -> float:
-        """The time of a row that comes now, where there is a kernel over time; else NaN."""
+        """The time of a row that comes now, where the model sees times; else NaN."""
         moment = self._within._moment()
         if moment is None:
-            return np.nan
+            return float(conditions[0, TIME]) if conditions is not None and self._within._sees_time else np.nan
         given = conditions is not None and not np.isnan(conditions[0, TIME])
         return float(conditions[0, TIME]) if conditions is not None and given else moment.one_later
 

@@ -181,17 +181,17 @@ class Panels:
 
     def predict(self, X: FloatArray) -> FloatArray:
         """What the members say of a row, (1, d): means, variances and noises, (1, 3, 1, members)."""
-        said = np.empty((1, 3, 1, self._size))
-        self._row(X, None, said[0, :, 0])
-        self._others(X, None, said[0, :, 0])
-        return said
+        predicted = np.empty((1, 3, 1, self._size))
+        self._row(X, None, predicted[0, :, 0])
+        self._others(X, None, predicted[0, :, 0])
+        return predicted
 
     def advance(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """The same, and the members learn the row's target, (1, 1)."""
-        said = np.empty((1, 3, 1, self._size))
-        self._row(X, Y, said[0, :, 0])
-        self._others(X, Y, said[0, :, 0])
-        return said
+        predicted = np.empty((1, 3, 1, self._size))
+        self._row(X, Y, predicted[0, :, 0])
+        self._others(X, Y, predicted[0, :, 0])
+        return predicted
 
     def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
         """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
@@ -200,16 +200,16 @@ class Panels:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
 
-    def _others(self, X: FloatArray, Y: FloatArray | None, said: FloatArray) -> None:
+    def _others(self, X: FloatArray, Y: FloatArray | None, predicted: FloatArray) -> None:
         """Predict a row with those that are in no panel; with a target they learn it, too."""
         for place, member, may in self._alone:
             if may and member._quick():
-                said[:, place] = member._row(X, Y).out[:, 0, 0]
+                predicted[:, place] = member._row(X, Y).out[:, 0, 0]
             else:
                 told = member._predict(X) if Y is None else member._advance(X, Y, True)
-                said[:, place] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
+                predicted[:, place] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
 
-    def _row(self, X: FloatArray, Y: FloatArray | None, said: FloatArray, *, late: bool = False) -> None:
+    def _row(self, X: FloatArray, Y: FloatArray | None, predicted: FloatArray, *, late: bool = False) -> None:
         """Predict a row with all panels; with a target learn it, too; late: others were learned since it was issued."""
         self._source[: self._d] = X[0]
         for part, wrapper in self._remembered:
@@ -221,7 +221,7 @@ class Panels:
                     wrapper._note(X, Y)
         for panel in self._panels:
             _run(panel, advance=Y is not None)
-        scaling.from_seats(*self._from_seats, said)
+        scaling.from_seats(*self._from_seats, predicted)
 
 
 def _run(panel: Panel, *, advance: bool) -> None:

@@ -71,6 +71,10 @@ class Composite(StreamModel):
     def _needs_time(self) -> bool:  # type: ignore[override]
         return any(model._needs_time for model in self._models)
 
+    @property
+    def _sees_time(self) -> bool:  # type: ignore[override]
+        return any(model._sees_time for model in self._models)
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._models[0]._last_row()
 

@@ -1,0 +1,258 @@
+"""Past: what the experts of one output see beside the columns of a row: past targets, the time, and its seasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract import freerun
+from streamgp.contract.conditions import part
+from streamgp.contract.model import Shape, StreamModel
+from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Row
+from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.lagged import Lagged, bridged, lag_columns
+from streamgp.wrappers.wrapper import joined
+
+TICK = 2  # columns that say when a row came: its time, and the time between rows
+HARMONICS = 3  # of each season
+PERIODS = 2  # a value of a season ago is sought so many seasons back
+
+
+class Layout(NamedTuple):
+    """The columns that experts see.
+
+    Args:
+        own: inputs, which come first.
+        past: past targets that follow, the newest first.
+        seasons: rows of each season. After the time of the target, one column for each has the target of a season
+            before, and then sines and cosines of each follow.
+    """
+
+    own: int
+    past: int
+    seasons: tuple[int, ...]
+
+    @property
+    def clock(self) -> int:
+        """The column of the target's time."""
+        return self.own + self.past
+
+    @property
+    def values(self) -> list[int]:
+        """The columns of the targets of a season before."""
+        return list(range(self.clock + 1, self.clock + 1 + len(self.seasons)))
+
+    @property
+    def waves(self) -> list[int]:
+        """The columns of sines and cosines."""
+        first = self.clock + 1 + len(self.seasons)
+        return list(range(first, first + 2 * HARMONICS * len(self.seasons)))
+
+    @property
+    def width(self) -> int:
+        return self.clock + 1 + (1 + 2 * HARMONICS) * len(self.seasons)
+
+
+class Past(Lagged):
+    """Past targets of one output, the time of its target, and its seasons by the clock.
+
+    Rows come with two more columns, their time and the time between rows. The first row, which has no past, is for the
+    experts that need none. A missing target is bridged by what was predicted of it. The target of a season before is
+    found by its time, so that rows may be missing in between; where there is none, nor one of two seasons before, the
+    last target stands for it.
+
+    Args:
+        model: the experts.
+        lags: past targets.
+        ahead: rows between a row and its target.
+        seasons: rows of each season.
+    """
+
+    _times: FloatArray  # of the last targets, in order; -inf where there is none yet
+    _values: FloatArray  # these targets
+
+    def __init__(self, model: StreamModel, *, lags: int, ahead: int = 0, seasons: Sequence[int] = ()) -> None:
+        super().__init__(model, lags=lags)
+        self._ahead = whole("ahead", ahead, at_least=0)
+        self._seasons = tuple(whole("seasons", season) for season in seasons)
+        # Whole seasons, so that the target is known by then.
+        self._backs = [-(-max(self._ahead, 1) // season) * season for season in self._seasons]
+        self._room = max(
+            (back + (PERIODS - 1) * s for back, s in zip(self._backs, self._seasons, strict=True)), default=0
+        )
+
+    @property
+    def _needed(self) -> int:
+        return 0
+
+    # The state.
+
+    def _start(self, d: int, p: int) -> None:
+        if self._d is None:
+            self._x, self._rows = np.zeros(d), np.zeros(1, dtype=np.int64)
+        self._models = self._fresh()
+        self._within._prepare(Shape(self._layout(d).width, p, scalar=False, certain=True))
+        self._past = np.full((self._lags, p), np.nan)
+        self._times, self._values = np.full(self._room, -np.inf), np.zeros(self._room)
+        self._orders = np.arange(1.0, HARMONICS + 1)
+
+    def _layout(self, d: int) -> Layout:
+        return Layout(d - TICK, self._lags, self._seasons)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"times": self._times, "values": self._values}
+
+    def _check_restored(self) -> None:
+        require("times of past targets", self._times[self._times > -np.inf])
+        require("past targets", self._values)
+        super()._check_restored()
+
+    # Rows.
+
+    def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        n, own = len(X), X.shape[1] - TICK
+        times, values = self._times, self._values
+        if Y is None or n == 1:  # each would come next
+            full = not np.isnan(self._past[0]).any()
+            lags = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1)
+            lags = lags if n == 1 else np.repeat(lags, n, axis=0)
+        else:
+            lags = lag_columns(bridged(np.concatenate([self._past, Y])), self._lags, n)
+            known = ~np.isnan(Y[:, 0])
+            times = np.concatenate([times, X[known, own]])
+            values = np.concatenate([values, Y[known, 0]])
+        return np.concatenate([X[:, :own], lags, self._timed(X[:, own:], lags[:, 0], times, values)], axis=1)
+
+    def _timed(self, ticks: FloatArray, newest: FloatArray, times: FloatArray, values: FloatArray) -> FloatArray:
+        """The columns that follow the lags, of rows whose newest targets are given, from targets and their times."""
+        at, every = ticks[:, 0] + self._ahead * ticks[:, 1], ticks[:, 1]
+        if not self._seasons:
+            return at[:, None]
+        before, waves = [], []
+        for season, back in zip(self._seasons, self._backs, strict=True):
+            found = newest
+            for more in reversed(range(PERIODS)):
+                found = _value_at(at - (back + more * season) * every, 0.5 * every, times, values, found)
+            before.append(found)
+            turns = (at / (season * every) % 1.0)[:, None] * self._orders
+            waves += [np.sin(2.0 * np.pi * turns), np.cos(2.0 * np.pi * turns)]
+        return np.concatenate([np.column_stack([at, *before]), *waves], axis=1)
+
+    def _advance(
+        self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
+    ) -> Prediction | None:
+        targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
+        missing = np.flatnonzero(np.isnan(targets[:, 0]))
+        if not len(missing):
+            return super()._advance(X, Y, report, conditions)
+        parts: list[Any] = []
+        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), len(X)})):
+            known = None if Y is None else Y[start:stop]
+            parts.append(super()._advance(X[start:stop], known, True, part(conditions, start, stop)))
+            self._bridge(targets[stop - 1], parts[-1].mean[-1])
+        return joined(parts) if report else None
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        row = super()._row(X, Y)
+        if Y is not None:
+            self._bridge(Y[0], row.mean[0])
+        return row
+
+    def _bridge(self, y: FloatArray, mean: FloatArray) -> None:
+        """In place of the last target stands what was predicted, where it is missing and others are known."""
+        self._past[-1] = np.where(np.isnan(y) & np.isfinite(self._past[-1] + mean), mean, self._past[-1])
+
+    def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
+        super()._note(X, Y)
+        if Y is not None and self._room:
+            known = ~np.isnan(Y[:, 0])
+            if known.any():
+                self._keep_targets(X[known, X.shape[1] - TICK], Y[known, 0])
+
+    def _keep_targets(self, times: FloatArray, values: FloatArray) -> None:
+        """Keep targets, in the order of their times, as many as there is room for."""
+        times, values = np.concatenate([self._times, times]), np.concatenate([self._values, values])
+        if times[-1] < times[-2]:  # one that came late
+            order = np.argsort(times, kind="stable")
+            times, values = times[order], values[order]
+        self._times[:], self._values[:] = times[-self._room :], values[-self._room :]
+
+    # Late targets.
+
+    @property
+    def _issued_columns(self) -> int:
+        d = self._d or TICK
+        return self._layout(d).width - (d - TICK)
+
+    def _issued_width(self, p: int) -> int:
+        return self._issued_columns + self._within._issued_width(p)
+
+    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
+        within = self._inputs(X)
+        prediction, issued = self._within._issue(within, conditions)
+        return prediction, np.concatenate([within[:, X.shape[1] - TICK :], issued], axis=1)
+
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        """Learn a late target; the last but one column of X is the target's time, or NaN: it is the one expected."""
+        own, width = X.shape[1] - TICK, self._issued_columns
+        seen = np.concatenate([X[:, :own], issued[:, :width]], axis=1)
+        clock = self._layout(X.shape[1]).clock
+        if not np.isnan(X[0, own]):
+            seen[:, clock] = X[:, own]
+        self._within._resolve(seen, Y, issued[:, width:], conditions)
+        self._rows += len(X)
+        if not np.isnan(Y).all():
+            self._note_target(Y[0])
+            if self._room:
+                self._keep_targets(seen[:, clock], Y[:, 0])
+
+    # Free runs.
+
+    def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
+        return _Futures(self, self._within._trajectories(count, steps), count)
+
+    @property
+    def experts(self) -> Any:
+        """The model within."""
+        return self._within
+
+
+class _Futures(freerun.Trajectories):
+    """Trajectories that see their own targets as lags and as values of seasons before."""
+
+    def __init__(self, model: Past, within: freerun.Trajectories, count: int) -> None:
+        self._model, self._within = model, within
+        self._past = np.repeat(model._past[None], count, axis=0)  # (count, lags, 1)
+        self._times = np.repeat(model._times[None], count, axis=0)
+        self._values = np.repeat(model._values[None], count, axis=0)
+
+    def predict(self, X: FloatArray) -> freerun.Step:
+        model, own = self._model, X.shape[1] - TICK
+        lags = np.concatenate([lag_columns(past, len(past), 1) for past in self._past])
+        timed = [
+            model._timed(X[i : i + 1, own:], lags[i : i + 1, 0], self._times[i], self._values[i]) for i in range(len(X))
+        ]
+        self._at = X[:, own : own + 1]
+        return self._within.predict(np.concatenate([X[:, :own], lags, *([np.concatenate(timed)])], axis=1))
+
+    def record(self, values: FloatArray, targets: FloatArray) -> None:
+        self._past = np.concatenate([self._past[:, 1:], targets[:, None]], axis=1)
+        if self._model._room:
+            self._times = np.concatenate([self._times[:, 1:], self._at], axis=1)
+            self._values = np.concatenate([self._values[:, 1:], targets], axis=1)
+        self._within.record(values, targets)
+
+
+def _value_at(
+    at: FloatArray, near: FloatArray, times: FloatArray, values: FloatArray, otherwise: FloatArray
+) -> FloatArray:
+    """The values whose times are nearest to some, if they are near enough; otherwise others."""
+    after = np.minimum(np.searchsorted(times, at), len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    nearest = np.where(at - times[before] <= times[after] - at, before, after)
+    return np.where(np.abs(times[nearest] - at) <= near, values[nearest], otherwise)
