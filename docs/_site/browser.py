@@ -73,7 +73,7 @@ EXPORT("point") double point(int i)
 
 def engine() -> sg.StreamModel:
     """The model: the canvas is 10 wide, and 2 high around 0."""
-    model = sg.KRLST(sg.Matern(2.5, lengthscale=0.8, variance=0.5), noise=0.003, capacity=40, forgetting=0.998)
+    model = sg.KRLST(sg.Matern(2.5, lengthscale=0.8, variance=0.5), noise=0.002, capacity=40, forgetting=0.9995)
     model.learn_one([5.0], None)  # its shape, and nothing learned
     return model
 
