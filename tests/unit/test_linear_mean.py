@@ -147,6 +147,14 @@ def test_weights_of_several_outputs_are_those_of_each() -> None:
             one.learn_many(X, targets[:, o])
             np.testing.assert_allclose(model.mean_weights.mean[:, o], one.mean_weights.mean, atol=1e-10)
             np.testing.assert_allclose(model.mean_weights.std[:, o], one.mean_weights.std, atol=1e-10)
+    model = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[[1.0, 2.0], [0.0, 3.0], [0.5, 4.0]]))
+    model.learn_many(X, np.column_stack([Y, Y]))
+    one = sg.SOGP(capacity=50, mean=INPUTS.replaced(start=[2.0, 3.0, 4.0]))
+    one.learn_many(X, Y)
+    np.testing.assert_allclose(model.mean_weights.mean[:, 1], one.mean_weights.mean, atol=1e-10)
+    np.testing.assert_allclose(model.predict_many(NEXT).mean[:, 1], one.predict_many(NEXT).mean, atol=1e-10)
+    with pytest.raises(ValueError, match="weights of 2 outputs, but there are 1"):
+        sg.SOGP(mean=INPUTS.replaced(start=[[1.0, 2.0]])).learn_one(X[0], 1.0)
 
 
 def test_beside_a_kernel_over_time_it_is_the_sum_of_both() -> None:

@@ -41,11 +41,14 @@ def _names(name: str, value: Any) -> list[str] | None:
 
 
 def _numbers(name: str, value: Any) -> FloatArray:
-    """One finite number or a list of them."""
-    given = np.atleast_1d(np.asarray(value))
-    if given.ndim != 1 or given.dtype.kind not in "iuf" or given.size == 0 or not np.all(np.isfinite(given)):
-        raise ValueError(f"{name} must be a finite number, or one for each weight; got {value!r}")
-    return given.astype(np.float64)
+    """A finite number, or one for each weight, (k,), or for each weight and output, (k, p); (1 or k, 1 or p)."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        given = np.array("")
+    if given.ndim > 2 or given.dtype.kind not in "iuf" or given.size == 0 or not np.all(np.isfinite(given)):
+        raise ValueError(f"{name} must be a finite number, or one for each weight, or (weights, outputs); got {value!r}")
+    return given.astype(np.float64).reshape(max(given.shape[:1], default=1), -1)
 
 
 def _function(name: str, value: Any) -> Any:
@@ -112,7 +115,8 @@ class LinearMean(Part):
             bool, Setting("with inputs or columns: whether there is a weight of 1 in front, an intercept", "", switch)
         ] = True,
         start: Annotated[
-            float | list[float], Setting("prior mean of the weights: one number, or one for each", "", _numbers)
+            float | list[float],
+            Setting("prior mean of the weights: one number, or one for each, or (weights, outputs)", "", _numbers),
         ] = 0.0,
         variance: Annotated[
             float | list[float],
@@ -152,8 +156,8 @@ class LinearMean(Part):
 
     def _check_count(self, k: int) -> None:
         for name, given in (("start", self._start), ("variance", self._variance)):
-            if given.size not in (1, k):
-                raise ValueError(f"{name} of the mean has {given.size} values, but there are {k} weights; give 1 or {k}")
+            if len(given) not in (1, k):
+                raise ValueError(f"{name} of the mean has {len(given)} values, but there are {k} weights; give 1 or {k}")
 
     def _columns(self, d: int) -> list[int]:
         return list(range(d)) if self.features is None else list(self.features)  # type: ignore[arg-type]
@@ -173,8 +177,8 @@ class LinearMean(Part):
         return np.sqrt(np.broadcast_to(self._variance, self.count(d)))  # type: ignore[no-any-return]
 
     def start(self, d: int) -> FloatArray:
-        """The prior means of the weights, (k,)."""
-        return np.broadcast_to(self._start, self.count(d))
+        """The prior means of the weights, (k, 1) or (k, p)."""
+        return np.broadcast_to(self._start, (self.count(d), self._start.shape[1]))
 
     def values(self, X: FloatArray) -> FloatArray:
         """h of rows, (n, k)."""
@@ -254,7 +258,10 @@ FixedMeanSetting = Annotated[float | Rows | None, Setting(_MEANING.format(""), _
 def values(mean: Mean, X: FloatArray, p: int) -> FloatArray:
     """The prior mean of rows, (n, 1) or (n, p)."""
     if isinstance(mean, LinearMean):
-        return (mean.values(X) @ mean.start(X.shape[1]))[:, None]  # type: ignore[no-any-return]
+        start = mean.start(X.shape[1])
+        if start.shape[1] not in (1, p):
+            raise ValueError(f"start of the mean has weights of {start.shape[1]} outputs, but there are {p}")
+        return mean.values(X) @ start  # type: ignore[no-any-return]
     if not callable(mean):
         return np.full((len(X), 1), mean)
     found = np.asarray(mean(X.copy()), dtype=np.float64)
@@ -268,7 +275,7 @@ def values(mean: Mean, X: FloatArray, p: int) -> FloatArray:
 def slopes(mean: Mean, X: FloatArray, p: int) -> FloatArray:
     """The derivatives of the prior mean by the inputs, (n, 1, d) or (n, p, d); of a function by differences."""
     if isinstance(mean, LinearMean):
-        return np.einsum("nkd,k->nd", mean.slopes(X), mean.start(X.shape[1]))[:, None]  # type: ignore[no-any-return]
+        return np.einsum("nkd,kp->npd", mean.slopes(X), mean.start(X.shape[1]))  # type: ignore[no-any-return]
     if not callable(mean):
         return np.zeros((len(X), 1, X.shape[1]))
     return differences(lambda rows: values(mean, rows, p), X)

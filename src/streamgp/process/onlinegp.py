@@ -752,7 +752,7 @@ class OnlineGP(MemoryModel):
         linear, function, d = self._linear, Function(self), self._d
         last, scales = self._temporal_coordinates(), linear.scales(d)
         first = last - len(scales)
-        mean = linear.start(d)[:, None] + scales[:, None] * function.mu[first:last]
+        mean = linear.start(d) + scales[:, None] * function.mu[first:last]
         covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)
         names = linear.labels(d)
         return Weights(names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0])
