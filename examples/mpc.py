@@ -78,11 +78,11 @@ runs = {"data sheet": drive(learns=False), "data sheet, and it learns": drive(le
 parts = {"before 10 s": (t > 2) & (t < 10), "after 10 s": t >= 10}
 for name, (angles, _) in runs.items():
     off = [np.degrees(np.sqrt(np.mean((angles - wanted(t))[part] ** 2))) for part in parts.values()]
-    print(f"{name:26}", ", ".join(f"{when}: off by {one:.2f} degrees" for when, one in zip(parts, off)))
+    print(f"{name:26}", ", ".join(f"{when}: off by {one:.2f} degrees" for when, one in zip(parts, off, strict=True)))
 
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 5.5), layout="constrained", sharex=True, height_ratios=[1, 1.2])
 top.plot(t, np.degrees(wanted(t)), color="0.5", lw=3, alpha=0.5, label="wanted")
-for (name, (angles, _)), color in zip(runs.items(), ("tab:red", "tab:blue")):
+for (name, (angles, _)), color in zip(runs.items(), ("tab:red", "tab:blue"), strict=True):
     top.plot(t, np.degrees(angles), color=color, lw=1, label=name)
     bottom.plot(t, np.degrees(angles - wanted(t)), color=color, lw=1.2, label=name)
 top.set(ylabel="angle (degrees)", ylim=(-110, 135))

@@ -84,14 +84,14 @@ for name, model in starts.items():
     for n in counts:
         model.learn_many(X[n - 10 : n], Y[n - 10 : n])
         off[name].append(np.sqrt(np.mean((model.predict_many(X[ahead]).mean - Y[ahead]) ** 2)))
-    told = ", ".join(f"{n}: {error:.2f}" for n, error in zip(counts, off[name]) if n in (10, 20, 50, 100, 200))
+    told = ", ".join(f"{n}: {error:.2f}" for n, error in zip(counts, off[name], strict=True) if n in (10, 20, 50, 100, 200))
     print(f"{name:16} error in Nm of the next 28 s, by rows learned: {told}")
 known = starts["mean=LinearMean"].mean_weights
 for i, j in ((0, 0), (1, 0), (2, 1)):
     print(f"{known.names[i]:16} {known.mean[i, j]:.2f} kg, standard deviation {known.std[i, j]:.2f}")
 
 figure, axis = plt.subplots(figsize=(9, 3.4), layout="constrained")
-for (name, errors), color in zip(off.items(), ("tab:orange", "tab:red", "tab:blue")):
+for (name, errors), color in zip(off.items(), ("tab:orange", "tab:red", "tab:blue"), strict=True):
     axis.plot(counts, errors, color=color, label=name)
 axis.set(xlabel="rows learned", ylabel="RMSE of the next 28 s (Nm)", xlim=(0, 202), ylim=(0, 6))
 axis.legend(ncols=3, loc="upper right", frameon=False)

@@ -1,8 +1,8 @@
 """The engine of docs/in-your-browser.md: ``python docs/_site/browser.py`` compiles an exported model to WebAssembly.
 
 It needs clang and lld with their target wasm32 and a C library for it, on Debian the packages clang, lld, wasi-libc and
-libclang-rt-dev-wasm32. The result is docs/_static/engine.js, which has the module as text: the site opens from the disk,
-where a page may not load other files.
+libclang-rt-dev-wasm32. The result is docs/_static/engine.js, which has the module as text: the site opens from the
+disk, where a page may not load other files.
 """
 
 from __future__ import annotations

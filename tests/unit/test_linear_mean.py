@@ -55,10 +55,11 @@ def spectrum(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 FREQUENCIES = RNG.normal(size=(6, 2))
 SETTINGS: dict[str, Any] = {"noise": NOISE, "variance": 0.7}
+EXACT: dict[str, Any] = SETTINGS | {"capacity": 50, "lengthscale": 1.0}
 MODELS: dict[str, Any] = {
-    "KRLST": (lambda **mean: sg.KRLST(capacity=50, lengthscale=1.0, forgetting=1.0, jitter=0.0, **SETTINGS, **mean), se),
-    "KRLST that forgets": (lambda **mean: sg.KRLST(capacity=50, lengthscale=1.0, forgetting=0.98, jitter=0.0, **SETTINGS, **mean), fading),
-    "SOGP": (lambda **mean: sg.SOGP(capacity=50, lengthscale=1.0, novelty=0.0, **SETTINGS, **mean), se),
+    "KRLST": (lambda **mean: sg.KRLST(forgetting=1.0, jitter=0.0, **EXACT, **mean), se),
+    "KRLST that forgets": (lambda **mean: sg.KRLST(forgetting=0.98, jitter=0.0, **EXACT, **mean), fading),
+    "SOGP": (lambda **mean: sg.SOGP(novelty=0.0, **EXACT, **mean), se),
     "RecursiveGP": (lambda **mean: sg.RecursiveGP(POINTS, lengthscale=1.0, **SETTINGS, **mean), fitc),
     "ISSGPR": (lambda **mean: sg.ISSGPR(6, frequencies=FREQUENCIES, **SETTINGS, **mean), spectrum),
     "OnlineGP": (
@@ -266,8 +267,16 @@ def test_a_row_is_predicted_anew_where_the_memory_cannot_tell_it_from_the_last()
         (lambda: sg.LinearMean(gradient=swing), ValueError, "gradient is of features that are a function"),
         (lambda: sg.LinearMean(swing, names=["m", "k"], gradient=1), TypeError, "gradient must be a function"),
         (lambda: sg.LinearMean(swing, names=["m", "k"], start=[1, 2, 3]), ValueError, "start of the mean has 3 values"),
-        (lambda: sg.SOGP(mean=sg.LinearMean([5])).predict_one([1.0]), ValueError, "column 5, but the rows have 1 inputs"),
-        (lambda: sg.SOGP(mean=sg.LinearMean(names=["m"])).predict_one([1.0]), ValueError, "1 names, but there are 2 wei"),
+        (
+            lambda: sg.SOGP(mean=sg.LinearMean([5])).predict_one([1.0]),
+            ValueError,
+            "column 5, but the rows have 1 inputs",
+        ),
+        (
+            lambda: sg.SOGP(mean=sg.LinearMean(names=["m"])).predict_one([1.0]),
+            ValueError,
+            "1 names, but there are 2 wei",
+        ),
         (lambda: sg.SOGP(mean=sg.LinearMean(variance=[1, 1])).predict_one([1, 1]), ValueError, "give 1 or 3"),
         (
             lambda: sg.SOGP(mean=sg.LinearMean(swing, names=["m"])).predict_one([1.0, 1.0]),

@@ -114,6 +114,7 @@ class Fleet(Saved):
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        own.refuse_kernel(model, [] if prior is None else prior.start)
         for values in (self._own, {} if prior is None else prior.start):
             devices.refuse_unfit(device, precision, model, values)
         self._prior = prior
@@ -204,6 +205,7 @@ class Fleet(Saved):
             )
         own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
         tried = candidates(self._recipe, X.shape[2])
+        own.refuse_kernel(self._recipe, tried)
         some = np.unique(np.linspace(0, self.size - 1, min(self.size, whole("models", models))).astype(int))
         found, shares = learned(tried, self._scores(X[:, some], Y[:, some], tried))
         if len(some) < self.size:  # the others are asked about what is not rare only

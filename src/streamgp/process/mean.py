@@ -47,7 +47,9 @@ def _numbers(name: str, value: Any) -> FloatArray:
     except ValueError:  # lists of different lengths
         given = np.array("")
     if given.ndim > 2 or given.dtype.kind not in "iuf" or given.size == 0 or not np.all(np.isfinite(given)):
-        raise ValueError(f"{name} must be a finite number, or one for each weight, or (weights, outputs); got {value!r}")
+        raise ValueError(
+            f"{name} must be a finite number, or one for each weight, or (weights, outputs); got {value!r}"
+        )
     return given.astype(np.float64).reshape(max(given.shape[:1], default=1), -1)
 
 
@@ -109,7 +111,8 @@ class LinearMean(Part):
         ] = None,
         *,
         names: Annotated[
-            list[str] | None, Setting('of the k weights; None, for inputs only: "constant", "x0", "x1", ...', "", _names)
+            list[str] | None,
+            Setting('of the k weights; None, for inputs only: "constant", "x0", "x1", ...', "", _names),
         ] = None,
         constant: Annotated[
             bool, Setting("with inputs or columns: whether there is a weight of 1 in front, an intercept", "", switch)
@@ -126,7 +129,7 @@ class LinearMean(Part):
             Rows | None,
             Setting(
                 "with a function: another one that returns its derivatives by the inputs, (n, k, d), for "
-                "``derivatives=True``; None: differences of it, with steps of 6e-6 times the input, or of 6e-6 around 0",
+                "``derivatives=True``; None: differences of it, with steps of 6e-6 times the input, or 6e-6 around 0",
                 check=_function,
             ),
         ] = None,
@@ -148,7 +151,9 @@ class LinearMean(Part):
         columns = self._columns(d)
         k = len(columns) + int(self.constant)
         if columns and max(columns) >= d:
-            raise ValueError(f"features of the mean has column {max(columns)}, but the rows have {d} inputs, 0 to {d - 1}")
+            raise ValueError(
+                f"features of the mean has column {max(columns)}, but the rows have {d} inputs, 0 to {d - 1}"
+            )
         if self.names is not None and len(self.names) != k:
             raise ValueError(f"names of the mean has {len(self.names)} names, but there are {k} weights")
         self._check_count(k)
@@ -157,7 +162,9 @@ class LinearMean(Part):
     def _check_count(self, k: int) -> None:
         for name, given in (("start", self._start), ("variance", self._variance)):
             if len(given) not in (1, k):
-                raise ValueError(f"{name} of the mean has {len(given)} values, but there are {k} weights; give 1 or {k}")
+                raise ValueError(
+                    f"{name} of the mean has {len(given)} values, but there are {k} weights; give 1 or {k}"
+                )
 
     def _columns(self, d: int) -> list[int]:
         return list(range(d)) if self.features is None else list(self.features)  # type: ignore[arg-type]
@@ -189,8 +196,8 @@ class LinearMean(Part):
         found = np.asarray(self.features(X.copy()), dtype=np.float64)
         if found.shape != (len(X), k) and not (k == 1 and found.shape == (len(X),)):
             raise ValueError(
-                f"features of the mean must return {k} numbers for each of the {len(X)} rows, one for each of its names; "
-                f"got an array of shape {found.shape}"
+                f"features of the mean must return {k} numbers for each of the {len(X)} rows, one for each of its "
+                f"names; got an array of shape {found.shape}"
             )
         return found.reshape(len(X), k)
 
@@ -237,15 +244,15 @@ def fixed(name: str, value: Any) -> Any:
     """The same without weights to learn."""
     if isinstance(value, LinearMean):
         raise ValueError(
-            f"{name}=LinearMean(...) has weights that a stream model learns; here {name} is a number or a function. For "
-            "weights of the inputs, add LinearKernel() + Constant() to the kernel"
+            f"{name}=LinearMean(...) has weights that a stream model learns; here {name} is a number or a function. "
+            "For weights of the inputs, add LinearKernel() + Constant() to the kernel"
         )
     return checked(name, value)
 
 
 _MEANING = (
-    "prior mean of the targets: a number, or a function of (n, d) rows that returns n numbers, and then the process learns "
-    "what the function misses; {}None: 0; a function is not saved: load(path, mean=f)"
+    "prior mean of the targets: a number, or a function of (n, d) rows that returns n numbers, and then the process "
+    "learns what the function misses; {}None: 0; a function is not saved: load(path, mean=f)"
 )
 _UNIT = "unit of the target"
 MeanSetting = Annotated[

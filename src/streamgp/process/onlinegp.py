@@ -144,7 +144,9 @@ class OnlineGP(MemoryModel):
         kernel = time if time is None else _part("time", time, Kernel, "Matern(1.5, lengthscale='3h') + Periodic('1d')")
         self._terms = [] if kernel is None else components(kernel)
         self._linear = mean if isinstance(mean, LinearMean) else None
-        self._beside = self._terms  # what has coordinates beside the features: with the first row also the mean's weights
+        self._beside = (
+            self._terms
+        )  # what has coordinates beside the features: with the first row also the mean's weights
         self._needs_time = self._forgetting.half_life > 0 or bool(self._terms)
         self._shared = outputs == "shared"
         growing = self._features.kind == feature_kinds.DICTIONARY
@@ -249,7 +251,7 @@ class OnlineGP(MemoryModel):
             'removal="discard" keeps rows and no posterior: use another removal': self._keeps_rows,
             "noise=0 is least squares, which knows no covariance: use a noise above 0": self._least_squares,
             "batch learns rows together by the features alone: use batch=1": self._batch > 1,
-            "injection is capped at the prior of the features alone: forget back to the prior": self._forgetting.injects,
+            "injection is capped at the prior of features alone: forget back to the prior": self._forgetting.injects,
             'on_move="rebuild" learns the targets of basis points without their mean: use on_move="rebase"': (
                 self._adapt is not None and self._adapt.on_move == REBUILD
             ),
@@ -755,7 +757,9 @@ class OnlineGP(MemoryModel):
         mean = linear.start(d) + scales[:, None] * function.mu[first:last]
         covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)
         names = linear.labels(d)
-        return Weights(names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0])
+        return Weights(
+            names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0]
+        )
 
     def relevance(self) -> Relevance:
         if self._features.kind == feature_kinds.LINEAR:

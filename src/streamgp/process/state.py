@@ -145,7 +145,8 @@ WORK = {
     "feature": "temporal",
     "A": "blocks 3 3",
     "Q": "blocks 3 3",
-    "now": "now",  # time of the row, since the last learned one, and of which A and Q are; new variance since; prior variance
+    # Time of the row, since the last learned one, and of which A and Q are; variance that is new since, and prior's.
+    "now": "now",
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)

@@ -24,8 +24,8 @@ from streamgp.process.state import LAYOUT, NOTHING
 Array = NDArray
 
 # The records and the buffers of all models; which rows are whose (contract/lanes.py); X, with the features of a
-# LinearMean behind the inputs; Y (no rows: no targets), conditions (no rows: none), out (no columns: no predictions); the lane and the row at which to begin, later than the
-# first after a move; whether to advance.
+# LinearMean behind the inputs; Y (no rows: no targets), conditions (no rows: none), out (no columns: no predictions);
+# the lane and the row at which to begin, later than the first after a move; whether to advance.
 ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
 
 

@@ -275,8 +275,8 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
         )
     if isinstance(model, OnlineGP) and isinstance(settings.get("mean"), LinearMean):
         raise NoEvidenceError(
-            "the evidence here is that of the function above a fixed mean, without the weights of a LinearMean; tune the "
-            "model without mean= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
+            "the evidence here is that of the function above a fixed mean, without the weights of a LinearMean; tune "
+            "the model without mean= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
         )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))
