@@ -84,7 +84,7 @@ for name, model in starts.items():
     for n in counts:
         model.learn_many(X[n - 10 : n], Y[n - 10 : n])
         off[name].append(np.sqrt(np.mean((model.predict_many(X[ahead]).mean - Y[ahead]) ** 2)))
-    told = ", ".join(f"{n}: {error:.2f}" for n, error in zip(counts, off[name], strict=True) if n in (10, 20, 50, 100, 200))
+    told = ", ".join(f"{n}: {off[name][n // 10 - 1]:.2f}" for n in (10, 20, 50, 100, 200))
     print(f"{name:16} error in Nm of the next 28 s, by rows learned: {told}")
 known = starts["mean=LinearMean"].mean_weights
 for i, j in ((0, 0), (1, 0), (2, 1)):

@@ -118,11 +118,11 @@ class LinearMean(Part):
             bool, Setting("with inputs or columns: whether there is a weight of 1 in front, an intercept", "", switch)
         ] = True,
         start: Annotated[
-            float | list[float],
+            Any,
             Setting("prior mean of the weights: one number, or one for each, or (weights, outputs)", "", _numbers),
         ] = 0.0,
         variance: Annotated[
-            float | list[float],
+            Any,
             Setting("prior variance of the weights: one number, or one for each", "", positive_vector),
         ] = 1.0,
         gradient: Annotated[
@@ -234,7 +234,7 @@ Mean = float | Rows | LinearMean
 def checked(name: str, value: Any) -> Mean | None:
     """A finite number, a function, a LinearMean, or None."""
     if value is None or callable(value) or isinstance(value, LinearMean):
-        return value
+        return value  # type: ignore[no-any-return]
     if isinstance(value, str) or np.ndim(value) > 0 or isinstance(value, Part):
         raise TypeError(f"{name} must be a number, a function of (n, d) rows, a LinearMean, or None; got {value!r}")
     return number(name, value)
@@ -268,7 +268,7 @@ def values(mean: Mean, X: FloatArray, p: int) -> FloatArray:
         start = mean.start(X.shape[1])
         if start.shape[1] not in (1, p):
             raise ValueError(f"start of the mean has weights of {start.shape[1]} outputs, but there are {p}")
-        return mean.values(X) @ start  # type: ignore[no-any-return]
+        return mean.values(X) @ start
     if not callable(mean):
         return np.full((len(X), 1), mean)
     found = np.asarray(mean(X.copy()), dtype=np.float64)

@@ -41,7 +41,7 @@ def clipped(m: Record, f: Array, variance: float, kappa: float) -> float:
 @compiled
 def prior_variance(m: Record, f: Array) -> float:
     """Of what the row that came has beside the function of the inputs: of time, and of the mean's weights."""
-    return 0.0 if m.plan.temporal == 0 else vector(f, m.at.now)[PRIOR]  # type: ignore[no-any-return]
+    return 0.0 if m.plan.temporal == 0 else vector(f, m.at.now)[PRIOR]
 
 
 @compiled
