@@ -323,6 +323,9 @@ def test_a_row_that_is_refused_changes_nothing() -> None:
     before = model.to_bytes()
     with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="must return finite numbers"):
         model.learn_one([-1.0], 1.0)
+    for bad in (np.nan, np.inf, 1e200):  # the features are not asked for
+        with pytest.raises(ValueError, match="x"):
+            model.learn_one([bad], 1.0)
     assert model.to_bytes() == before
 
 

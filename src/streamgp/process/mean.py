@@ -188,8 +188,10 @@ class LinearMean(Part):
         return np.broadcast_to(self._start, (self.count(d), self._start.shape[1]))
 
     def values(self, X: FloatArray) -> FloatArray:
-        """h of rows, (n, k)."""
+        """h of rows, (n, k); 0 where one of them will be refused."""
         k = self.count(X.shape[1])
+        if not np.all(np.abs(X) <= LARGEST):
+            return np.zeros((len(X), k))
         if not callable(self.features):
             inputs = X[:, self._columns(X.shape[1])]
             return np.hstack([np.ones((len(X), int(self.constant))), inputs])

@@ -290,15 +290,15 @@ class OnlineGP(MemoryModel):
 
     def _start(self, d: int, p: int) -> None:
         self._refuse_outputs(p)
+        seen = self._state.clock[SEEN, 0] if self._d is not None and self._beside else np.nan
         self._beside = self._terms + ([] if self._linear is None else [self._linear.component(d)])
         program = self._program(self._memory.width(d))
         sizes = self._sizes(d, p, program)
         numbers = Numbers(LAYOUT, sizes, self._plan(sizes))
         self._fill(numbers, program)
-        moment = self._moment()
         self._place(numbers)
-        if moment is not None:  # rows may have come, but no target
-            self._note_time(moment.seen)
+        if self._beside:  # rows may have come, but no target
+            self._state.clock[SEEN] = seen
         parts = p + 2 * sizes["covariances"]
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((parts, 0))
         self._no_conditions, self._one = np.empty((0, NOISE + 1)), Row.empty()
