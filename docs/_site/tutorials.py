@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "images" / "tutorials"
 PAGES = {
     "robot_arm": "tutorials/robot-arm.md",
+    "mpc": "tutorials/mpc.md",
     "late_load": "tutorials/late-load.md",
     "drifting_sensor": "tutorials/drifting-sensor.md",
     "demonstration": "tutorials/demonstration.md",

@@ -31,6 +31,7 @@ from streamgp.process.budget import Budget
 from streamgp.process.features import Basis, Fourier, Linear
 from streamgp.process.forgetting import BackToPrior, Injection
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
+from streamgp.process.mean import LinearMean
 from streamgp.process.memory import Reservoir, Window
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.predictive import ClassPrediction, CountPrediction, StudentTPrediction, TimePrediction
@@ -96,6 +97,7 @@ __all__ = [
     "Lagged",
     "Linear",
     "LinearKernel",
+    "LinearMean",
     "LocalGP",
     "Matern",
     "OnlineGP",

@@ -18,6 +18,7 @@ EXAMPLES = {
     "SOGP untested": lambda: sg.SOGP(capacity=8, novelty=0, evict="error"),
     "SOGP factors": lambda: sg.SOGP(sg.SquaredExponential(factors=2), capacity=8, noise=0.05),
     "KRLST": lambda: sg.KRLST(capacity=8, forgetting=0.97),
+    "KRLST with weights in its mean": lambda: sg.KRLST(capacity=8, forgetting=0.97, mean=sg.LinearMean(variance=4.0)),
     "KRLST injecting": lambda: sg.KRLST(2.0 * sg.SquaredExponential(), capacity=8, forgetting=0.9, mode="injection"),
     "KRLST estimating power": lambda: sg.KRLST(capacity=8, forgetting=0.99, estimate_power=True, outputs="separate"),
     "SOGP Student-t": lambda: sg.SOGP(capacity=8, likelihood=sg.StudentT(0.2), outputs="separate"),

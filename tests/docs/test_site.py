@@ -96,3 +96,23 @@ def test_search_works_from_the_disk_and_no_page_asks_the_network(site, tmp_path)
         assert browser.troubles == []
     finally:
         browser.close()
+
+
+@pytest.mark.more
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_a_stream_drawn_with_the_mouse_is_learned_on_the_page(site, tmp_path):
+    browser = Browser(tmp_path)
+    try:
+        browser.open(site / "in-your-browser.html", 1300)
+        box = "document.getElementById('stream-canvas').getBoundingClientRect()"
+        left, top, width, height = (browser.value(f"{box}.{side}") for side in ("x", "y", "width", "height"))
+        browser.drag(left + 0.2 * width, left + 0.6 * width, top + 0.4 * height)
+        told = ""
+        while "rows: 3 · basis points: 3 of at most 40" not in told:
+            time.sleep(0.1)
+            told = browser.value("document.getElementById('stream-numbers').textContent")
+        browser.value("document.getElementById('stream-again').click()")
+        assert browser.value("document.getElementById('stream-numbers').textContent").startswith("rows: 0 ·")
+        assert browser.troubles == []
+    finally:
+        browser.close()

@@ -46,6 +46,23 @@ def test_each_model_is_the_single_one_with_its_hyperparameters(make):
         assert fleet.model(i).get_params()["noise"] == NOISES[i]
 
 
+def test_own_hyperparameters_beside_a_kernel_of_the_recipe_are_refused_at_once():
+    model = sg.KRLST(sg.Matern(1.5))
+    sentence = "of each model are those of the default kernel, but the recipe has kernel=Matern"
+    for name in ("lengthscale", "variance"):
+        with pytest.raises(ValueError, match=f"{name} {sentence}"):
+            sg.Fleet(model, size=2, **{name: [1.0, 2.0]})
+    X, Y = rows(size=2)
+    with pytest.raises(ValueError, match=f"lengthscale and variance {sentence}"):
+        sg.Fleet(model, size=2).tune(X, Y)
+    prior = sg.Fleet(recipe(), size=2).tune(X, Y, rows=5)
+    with pytest.raises(ValueError, match=f"lengthscale and variance {sentence}"):
+        sg.Fleet(model, size=2, prior=prior)
+    noises = sg.Fleet(model, size=2, noise=[0.1, 0.2])
+    noises.learn_many(X[0], Y[0])
+    assert noises.model(1).get_params()["noise"] == 0.2
+
+
 def test_nan_stands_for_what_the_recipe_has():
     X, Y = rows()
     fleet = sg.Fleet(recipe(), size=2, noise=[np.nan, 0.5])

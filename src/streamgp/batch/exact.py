@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 
 from streamgp.batch.model import KernelModel
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential
-from streamgp.process.mean import MeanSetting, values
+from streamgp.process.mean import FixedMeanSetting, values
 from streamgp.recipes.soh2014 import SOGP
 from streamgp.settings import FloatArray, whole
 from streamgp.vocabulary import Jitter, OneNoise, ShortLengthscale, ShortVariance
@@ -79,7 +79,7 @@ class FullGP(KernelModel):
         variance: ShortVariance = None,
         noise: OneNoise = 0.01,
         jitter: Jitter = 0.0,
-        mean: MeanSetting = None,
+        mean: FixedMeanSetting = None,
     ) -> None:
         self._compose(kernel, lengthscale, variance, noise, jitter)
         self._mean = mean

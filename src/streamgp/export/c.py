@@ -165,6 +165,7 @@ def _kind(process: OnlineGP) -> Kind:
         'removal="discard"': process._keeps_rows,
         "batch= above 1": process._batch > 1,
         "a mean= that is a function": callable(process._mean),
+        "mean=LinearMean(...)": process._linear is not None,
         "Linear features": parts.kind == feature_kinds.LINEAR,
         "a kernel other than SquaredExponential, Matern and RationalQuadratic without factors": kernel is not None
         and not (isinstance(kernel, SquaredExponential | Matern | RationalQuadratic) and kernel.factors is None),

@@ -94,6 +94,7 @@ class Fleet(Models):
                 "model.clone(), and put models that have learned in with fleet.replace(i, model)."
             )
         self._own = own.checked(model, size, {"lengthscale": lengthscale, "variance": variance, "noise": noise})
+        own.refuse_kernel(model, [] if prior is None else prior.start)
         for values in (self._own, {} if prior is None else prior.start):
             devices.refuse_unfit(device, precision, model, values)
         self._prior = prior
@@ -142,8 +143,9 @@ class Fleet(Models):
                 f"{X.shape} and {Y.shape}"
             )
         own.checked(self._recipe, 1, {"noise": [1.0]})  # refuses what has none
-        score = partial(self._scores, verbose=verbose)
-        found, chosen = tuned(candidates(self._recipe, X.shape[2]), X, Y, whole("models", models), score)
+        tried, score = candidates(self._recipe, X.shape[2]), partial(self._scores, verbose=verbose)
+        own.refuse_kernel(self._recipe, tried)
+        found, chosen = tuned(tried, X, Y, whole("models", models), score)
         for values in (chosen, found.start):
             devices.refuse_unfit(*self._device, self._recipe, values)
         self._own = chosen

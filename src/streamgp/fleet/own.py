@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, F
                 f"{name} of each model is for bare recipes that have this setting, such as KRLST; got "
                 f"{type(model).__name__}. Scale the rows before they come, and hand over the recipe itself."
             )
+        refuse_kernel(model, [name])
         values = np.array(value, dtype=float)
         if values.shape[:1] != (size,) or values.ndim > 2 or (name != "lengthscale" and values.size != size):
             raise ValueError(
@@ -38,6 +40,16 @@ def checked(model: StreamModel, size: int, given: dict[str, Any]) -> dict[str, F
             values = np.where(np.isnan(values), of_recipe(model, d)[name], values)
         found[name] = values
     return found
+
+
+def refuse_kernel(model: StreamModel, names: Iterable[str]) -> None:
+    """Refuse lengthscales and variances beside a recipe with a kernel of its own: they are of the default kernel."""
+    short, parameters = {"lengthscale", "variance"} & set(names), inspect.signature(type(model)).parameters
+    if short and "kernel" in parameters and (kernel := model.get_params()["kernel"]) != parameters["kernel"].default:
+        raise ValueError(
+            f"{' and '.join(sorted(short))} of each model are those of the default kernel, but the recipe has "
+            f"kernel={kernel!r}; leave kernel= out of the recipe, or let all models share it"
+        )
 
 
 def recipes(

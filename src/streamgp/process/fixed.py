@@ -14,7 +14,7 @@ from streamgp.linalg.vector import dot
 from streamgp.process import features, observation, posterior
 from streamgp.process.row import inject_overdue, noise_of
 from streamgp.process.state import ABSORBED, NOTHING
-from streamgp.process.time import clipped, pass_time
+from streamgp.process.time import clipped, pass_time, prior_variance
 
 Array = NDArray
 
@@ -106,7 +106,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         if m.plan.factored:
             learned = rotate_in(m, f, j, first, last, kappa, gamma2)
         else:
-            learned = absorb(m, f, j, first, last, kappa + m.plan.temporal_variance, gamma2)
+            learned = absorb(m, f, j, first, last, kappa + prior_variance(m, f), gamma2)
         if learned:
             m.counters.change = ABSORBED
         else:

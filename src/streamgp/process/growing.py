@@ -19,7 +19,7 @@ from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, observation, posterior
 from streamgp.process.row import inject_overdue
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
-from streamgp.process.time import clipped, pass_time
+from streamgp.process.time import clipped, pass_time, prior_variance
 
 Array = NDArray
 
@@ -73,7 +73,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         and gamma2 >= least_novelty(m, f, kappa) * kappa
     )
     drop_residual = m.plan.absorb == budget.DTC and not admit
-    whole = kappa + m.plan.temporal_variance  # to which S is rounded
+    whole = kappa + prior_variance(m, f)  # to which S is rounded
     if drop_residual:
         raise_to(vector(f, m.at.noise_now), least_resolved(m, whole))
     if not can_learn(m, f, whole, 0.0 if drop_residual else gamma2):

@@ -5,7 +5,7 @@ f(x) = phi'w + residual with w ~ N(mu, S), so that the function's values are joi
     cov(f(x), f(z)) = phi(x)' S phi(z) + k(x, z) - phi(x)'phi(z),
 
 where the last two terms cancel for Fourier and linear features. A kernel over time has its coordinates in phi and S,
-and adds the covariance of what is new since the last learned row.
+and adds the covariance of what is new since the last learned row. So have the weights of a LinearMean, which stay.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Function:
     def __init__(self, model: Process) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n, self._numbers = model._features, state, n, model._numbers
-        self._temporal = model._temporal_coordinates()
+        self._temporal, self._linear = model._temporal_coordinates(), model._linear
+        self._over_time = bool(model._terms)
         likelihood = model._likelihood
         # Classes and counts have no noise of their own beside the function.
         self.noise = (likelihood.noise_ratio if likelihood.targets == "numbers" else 0.0) * state.noise
@@ -70,10 +71,16 @@ class Function:
             np.divide(state.power[0], state.power[1], out=self.power, where=state.power[1] > 0)
         self.noise *= self.power
 
-    def joint(self, Z: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means (n, p) and covariances (q, n, n) of the function's values at n rows; q is 1 or one for each output."""
+    def joint(self, Z: FloatArray, times: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means (n, p) and covariances (q, n, n) of the function's values at n rows; q is 1 or one for each output.
+
+        Args:
+            Z: (n, width), as the memory hands the rows over.
+            times: (n,) of the rows.
+            X: (n, d), the rows themselves, which a LinearMean sees.
+        """
         Phi, (over_time, new) = self.features(Z), self.ahead(times)
-        whole = np.hstack([over_time, Phi])
+        whole = np.hstack([self.beside(over_time, X), Phi])
         covariance = whole @ self.S @ whole.T + new
         if self.has_residual:
             K = self.kernel(Z, Z)
@@ -84,20 +91,30 @@ class Function:
         np.maximum(diagonal, 0.0, out=diagonal)
         return whole @ self.mu, covariance
 
-    def prediction(self, Z: FloatArray, times: FloatArray) -> JointPrediction:
+    def prediction(self, Z: FloatArray, times: FloatArray, X: FloatArray) -> JointPrediction:
         """The joint prediction at n rows; where there is nothing but weights it is drawn by them."""
         root = None
         if not (self.has_residual or self._temporal):
             root = np.sqrt(self.power)[:, None, None] * (self.features(Z) @ root_of(self.S))
-        return JointPrediction(*self.joint(Z, times), np.repeat(self.noise[None], len(Z), axis=0), root)
+        return JointPrediction(*self.joint(Z, times, X), np.repeat(self.noise[None], len(Z), axis=0), root)
 
     def ahead(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What a kernel over time adds at n times: its part of phi, (n, coordinates), and what is new, (n, n)."""
-        Phi, new = np.empty((len(times), self._temporal)), np.zeros((len(times), len(times)))
-        if self._temporal:
+        """What a kernel over time adds at n times: its part of phi, (n, coordinates), and what is new, (n, n).
+
+        The last coordinates are those of a LinearMean, if there is one: beside() fills them in.
+        """
+        Phi, new = np.zeros((len(times), self._temporal)), np.zeros((len(times), len(times)))
+        if self._over_time:
             compile_now(time.ahead)
             time.ahead(self._numbers.records, self._numbers.buffers, np.ascontiguousarray(times), Phi, new)
         return Phi, new
+
+    def beside(self, over_time: FloatArray, X: FloatArray) -> FloatArray:
+        """The part of phi beside the features, (n, coordinates), of rows (n, d): over time, then of a LinearMean."""
+        if self._linear is None:
+            return over_time
+        H = self._linear.whitened(X)
+        return np.hstack([over_time[:, : self._temporal - H.shape[1]], H])
 
     @property
     def points(self) -> FloatArray:
@@ -207,7 +224,7 @@ class Draws(Trajectories):
         function, t = self._function, self._steps
         Z = self._pasts.advance(X)
         over_time = np.broadcast_to(self._over_time[t], (len(Z), self._over_time.shape[1]))
-        Phi = np.hstack([over_time, function.features(Z)])
+        Phi = np.hstack([function.beside(over_time, X), function.features(Z)])
         H = Phi @ function.S
         if function.has_residual:
             own = np.stack([function.kernel(z[None], rows[:t])[0] for z, rows in zip(Z, self._Z, strict=True)])

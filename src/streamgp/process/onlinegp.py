@@ -36,11 +36,11 @@ from streamgp.process.forgetting import Forgetting, NoForgetting
 from streamgp.process.joint import Draws, Function, Pasts
 from streamgp.process.likelihood import DEFAULT_NOISE, Likelihood, LikelihoodSetting, chosen
 from streamgp.process.likelihood import refuse as refuse_targets
-from streamgp.process.mean import Mean, MeanSetting
+from streamgp.process.mean import LinearMean, Mean, MeanSetting, Weights
 from streamgp.process.memory import Memory, Window
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.predictive import TimePrediction
-from streamgp.process.row import FRESH, HALVINGS, LEARNED, SEEN, SPACING
+from streamgp.process.row import HALVINGS, LEARNED, PRIOR, SEEN, SPACING
 from streamgp.process.state import ABSORBED, ADMITTED, LAYOUT, REPLACED, STOPPED
 from streamgp.process.uncertain import moments
 from streamgp.settings import FloatArray, Setting, number, one_of, optional, positive_vector
@@ -101,7 +101,7 @@ class OnlineGP(MemoryModel):
             Setting(
                 '"covariance", or "cholesky" (the information form: a triangular factor, updated by rotations; for '
                 'features with a fixed number of weights); None: "cholesky" for Linear, unless it goes back to the '
-                "prior or has a kernel over time or a likelihood of its own",
+                "prior or has a kernel over time, a LinearMean or a likelihood of its own",
                 check=optional(one_of(*FORMS)),
             ),
         ] = None,
@@ -143,6 +143,10 @@ class OnlineGP(MemoryModel):
         )
         kernel = time if time is None else _part("time", time, Kernel, "Matern(1.5, lengthscale='3h') + Periodic('1d')")
         self._terms = [] if kernel is None else components(kernel)
+        self._linear = mean if isinstance(mean, LinearMean) else None
+        self._beside = (
+            self._terms
+        )  # what has coordinates beside the features: with the first row also the mean's weights
         self._needs_time = self._forgetting.half_life > 0 or bool(self._terms)
         self._shared = outputs == "shared"
         growing = self._features.kind == feature_kinds.DICTIONARY
@@ -166,7 +170,8 @@ class OnlineGP(MemoryModel):
         fades = self._forgetting.forgets and not self._forgetting.injects
         if form is None:  # raw inputs of any size go into Linear, and only the information form takes them
             gaussian = self._likelihood.kind == observation.GAUSSIAN
-            form = FORMS[self._features.kind == feature_kinds.LINEAR and gaussian and not fades and not self._terms]
+            alone = not self._terms and self._linear is None
+            form = FORMS[self._features.kind == feature_kinds.LINEAR and gaussian and not fades and alone]
         self._factored = form == "cholesky"
         if self._factored and growing:
             raise ValueError(
@@ -186,6 +191,8 @@ class OnlineGP(MemoryModel):
             self._check_likelihood()
         if self._terms:
             self._check_temporal()
+        if self._linear is not None:
+            self._check_linear_mean()
         self._run = self._loop()
         compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)))
 
@@ -237,6 +244,22 @@ class OnlineGP(MemoryModel):
             if is_so:
                 raise ValueError(f"{why} with a kernel over time (time=)")
 
+    def _check_linear_mean(self) -> None:
+        """The weights of the mean need a covariance with the function, row by row."""
+        cannot = {
+            'form="cholesky" has a factor of the features alone: use form="covariance"': self._factored,
+            'removal="discard" keeps rows and no posterior: use another removal': self._keeps_rows,
+            "noise=0 is least squares, which knows no covariance: use a noise above 0": self._least_squares,
+            "batch learns rows together by the features alone: use batch=1": self._batch > 1,
+            "injection is capped at the prior of features alone: forget back to the prior": self._forgetting.injects,
+            'on_move="rebuild" learns the targets of basis points without their mean: use on_move="rebase"': (
+                self._adapt is not None and self._adapt.on_move == REBUILD
+            ),
+        }
+        for why, is_so in cannot.items():
+            if is_so:
+                raise ValueError(f"{why} with mean=LinearMean(...)")
+
     def _check_adaptable(self, adapt: SNGD) -> None:
         if self._least_squares or self._keeps_rows or self._features.kind == feature_kinds.LINEAR:
             raise ValueError("adapt works on a posterior over a Basis or Fourier features; this model has another")
@@ -267,14 +290,15 @@ class OnlineGP(MemoryModel):
 
     def _start(self, d: int, p: int) -> None:
         self._refuse_outputs(p)
+        seen = self._state.clock[SEEN, 0] if self._d is not None and self._beside else np.nan
+        self._beside = self._terms + ([] if self._linear is None else [self._linear.component(d)])
         program = self._program(self._memory.width(d))
         sizes = self._sizes(d, p, program)
         numbers = Numbers(LAYOUT, sizes, self._plan(sizes))
         self._fill(numbers, program)
-        moment = self._moment()
         self._place(numbers)
-        if moment is not None:  # rows may have come, but no target
-            self._note_time(moment.seen)
+        if self._beside:  # rows may have come, but no target
+            self._state.clock[SEEN] = seen
         parts = p + 2 * sizes["covariances"]
         self._no_targets, self._no_predictions = np.empty((0, p)), np.empty((parts, 0))
         self._no_conditions, self._one = np.empty((0, NOISE + 1)), Row.empty()
@@ -309,7 +333,7 @@ class OnlineGP(MemoryModel):
         scored = parts.kind == feature_kinds.DICTIONARY and budget.evict in (PAPER, KL) and not self._keeps_rows
         rebuilds = adapt is not None and adapt.on_move == REBUILD
         weights = points or 2 * frequencies or width + int(parts.constant)
-        blocks, temporal = sum(len(term.blocks) for term in self._terms), self._temporal_coordinates()
+        blocks, temporal = sum(len(term.blocks) for term in self._beside), self._temporal_coordinates()
         return memory_part.sizes(self._memory, d, p) | {
             "covariances": q,
             "width": width,
@@ -319,11 +343,12 @@ class OnlineGP(MemoryModel):
             "scored": q if scored else 0,
             "weights": weights,
             "temporal": temporal,
+            "mean_weights": 0 if self._linear is None else self._linear.count(d),
             "coordinates": temporal + weights,
             "blocks": blocks,
-            "now": FRESH + 1 if blocks else 0,
+            "now": PRIOR + 1 if blocks else 0,
             "matrices": 0 if self._keeps_rows else q,
-            "clock": (SPACING if blocks else HALVINGS) + 1 if self._needs_time else 0,
+            "clock": SPACING + 1 if blocks else HALVINGS + 1 if self._needs_time else 0,
             "kept": points if self._keeps_rows or rebuilds else 0,
             "theta": theta,
             "path": TRACE_LENGTH if theta else 0,
@@ -337,7 +362,8 @@ class OnlineGP(MemoryModel):
         """What compiled code reads of the settings: the parts' own by their names, and what follows from them."""
         parts = self._memory, self._features, self._budget, self._forgetting, self._likelihood, self._adapt
         plan = {name: getattr(part, name) for part in parts for name in HANDED_OVER if hasattr(part, name)}
-        plan |= {name: sizes[name] for name in ("outputs", "covariances", "weights", "temporal", "theta")}
+        counted = "outputs", "covariances", "weights", "temporal", "mean_weights", "theta"
+        plan |= {name: sizes[name] for name in counted}
         if self._adapt is not None:
             plan |= {"per_row": self._adapt.parameters_per_row, "longest": self._adapt.clip}
             plan["rebuild"] = self._adapt.on_move == REBUILD
@@ -362,9 +388,9 @@ class OnlineGP(MemoryModel):
         state.noise[:] = self._noise
         state.parameters[:] = program.parameters
         state.clock[LEARNED : LEARNED + 1] = state.clock[SEEN : SEEN + 1] = np.nan
-        if self._terms:
+        if self._beside:
             work = numbers.work
-            work.table[:], work.feature[:] = temporal.tabulated(self._terms)
+            work.table[:], work.feature[:] = temporal.tabulated(self._beside)
             work.now[:] = np.nan
         if isinstance(parts, Fourier):
             state.frequencies[:] = parts.frequencies(state.frequencies.shape[1], self._memory.depth)
@@ -394,10 +420,11 @@ class OnlineGP(MemoryModel):
         targets = self._no_targets if Y is None else Y
         given = self._no_conditions if conditions is None else conditions
         records, buffers, lanes, run = self._numbers.records, self._numbers.buffers, self._lanes, self._run
-        status, lane, at = run(records, buffers, *lanes, X, targets, given, out, 0, 0, True)
+        rows = self._with_features(X)
+        status, lane, at = run(records, buffers, *lanes, rows, targets, given, out, 0, 0, True)
         while status == MOVE_IS_DUE:
             sngd.finish_interval(records, buffers, lanes.models[lane])
-            status, lane, at = run(records, buffers, *lanes, X, targets, given, out, lane, at + 1, True)
+            status, lane, at = run(records, buffers, *lanes, rows, targets, given, out, lane, at + 1, True)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._above(prior, self._prediction(out)) if report else None
@@ -405,9 +432,18 @@ class OnlineGP(MemoryModel):
     def _prior_mean(self, X: FloatArray) -> FloatArray | None:
         return None if self._mean is None else prior_mean.values(self._mean, X, self._p or 1)
 
+    def _with_features(self, X: FloatArray) -> FloatArray:
+        """Rows as compiled code takes them: behind the inputs stand the features of a LinearMean."""
+        return X if self._linear is None else np.hstack([X, self._linear.whitened(X)])
+
     def _above(self, prior: FloatArray | None, prediction: Prediction) -> Prediction:
+        if prior is None:
+            return prediction
         # [huber2013] Eq. (13): m(X_t) + J (mu - m(X))
-        return prediction if prior is None else prediction._moved(prior, 1.0)
+        moved = prediction._moved(prior, 1.0)
+        if self._linear is not None and isinstance(moved, TimePrediction):
+            moved.components["mean"] = moved.components["mean"]._moved(prior, 1.0)
+        return moved
 
     def _refuses_free_run(self) -> str:
         if not math.isnan(self._likelihood.noise_ratio):
@@ -469,7 +505,7 @@ class OnlineGP(MemoryModel):
         out = self._room_for(len(X))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         given = self._no_conditions if conditions is None else conditions
-        status, _, at = self._run(*lanes, X, self._no_targets, given, out, 0, 0, False)
+        status, _, at = self._run(*lanes, self._with_features(X), self._no_targets, given, out, 0, 0, False)
         if status:
             inputs.refuse(status, at, many=len(X) > 1)
         return self._above(self._prior_mean(X), self._with_components(out))
@@ -479,15 +515,16 @@ class OnlineGP(MemoryModel):
             raise ValueError(
                 f"derivatives are those of a Gaussian prediction; this model has likelihood={self._likelihood!r}"
             )
-        if callable(self._mean):
-            raise ValueError(
-                "the derivatives of a mean that is a function are not known; use mean= as a number, or None"
-            )
         slopes.prepare()
         out, (p, q) = self._room_for(len(X)), self._outputs_and_covariances()
         by_mean, by_variance = np.empty((len(X), p, X.shape[1])), np.empty((len(X), q, X.shape[1]))
         given = self._no_conditions if conditions is None else conditions
-        slopes.run(self._numbers.records, self._numbers.buffers, X, given, out, by_mean, by_variance)
+        linear, none = self._linear, np.empty((len(X), 0, X.shape[1]))
+        of_features = none if linear is None else linear.slopes(X) * linear.scales(X.shape[1])[:, None]
+        rows, numbers = self._with_features(X), self._numbers
+        slopes.run(numbers.records, numbers.buffers, rows, given, of_features, out, by_mean, by_variance)
+        if self._mean is not None:
+            by_mean += prior_mean.slopes(self._mean, X, p)
         if not self.has_variance:
             by_variance[:] = np.nan
         predicted = self._above(self._prior_mean(X), self._with_components(out))
@@ -495,8 +532,9 @@ class OnlineGP(MemoryModel):
 
     def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         kernel, gaussian = self._features.kernel, self._likelihood.kind == observation.GAUSSIAN
-        plain = gaussian and self.has_variance and not self._recalls_rows() and not callable(self._mean)
-        if not (isinstance(kernel, SquaredExponential) and plain):
+        level = self._mean is None or isinstance(self._mean, float)
+        plain = gaussian and self.has_variance and not self._recalls_rows()
+        if not (isinstance(kernel, SquaredExponential) and plain and level):
             return super()._uncertain(X, P, conditions)
         function, d = Function(self), X.shape[1]
         named = kernel.hyperparameters(self._state.parameters, d)
@@ -511,7 +549,7 @@ class OnlineGP(MemoryModel):
     def _room_for(self, n: int) -> FloatArray:
         """Room for the predictions of n rows, and for their components."""
         p, q = self._outputs_and_covariances()
-        parts = (1 + len(self._terms)) * (p + q) if self._has_components else 0
+        parts = (1 + len(self._beside)) * (p + q) if self._has_components else 0
         return np.empty((len(self._no_predictions) + parts, n))
 
     def _with_components(self, out: FloatArray) -> Prediction:
@@ -520,16 +558,16 @@ class OnlineGP(MemoryModel):
         whole = self._prediction(out[:rows])
         if not self._has_components:
             return whole
-        each = np.split(out[rows:], 1 + len(self._terms))
+        each = np.split(out[rows:], 1 + len(self._beside))
         named = {
             name: Prediction(one[:p].T, one[p:].T, np.zeros((one.shape[1], q)))
-            for name, one in zip(("inputs", *(term.name for term in self._terms)), each, strict=True)
+            for name, one in zip(("inputs", *(term.name for term in self._beside)), each, strict=True)
         }
         return TimePrediction(whole.mean, whole.variance, whole.noise, named)
 
     @property
     def _has_components(self) -> bool:
-        return bool(self._terms) and self._likelihood.kind == observation.GAUSSIAN
+        return bool(self._beside) and self._likelihood.kind == observation.GAUSSIAN
 
     def _outputs_and_covariances(self) -> tuple[int, int]:
         p = self._no_targets.shape[1]
@@ -543,7 +581,7 @@ class OnlineGP(MemoryModel):
         if not self.has_variance:
             return super()._joint(X)
         times = np.full(len(X), np.nan) if conditions is None else conditions[:, TIME]
-        joint = Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times))
+        joint = Function(self).prediction(Pasts(self, len(X)).advance(X), self._later(times), X)
         prior = self._prior_mean(X)
         return joint if prior is None else joint.mapped(prior, 1.0, joint.noise)
 
@@ -665,7 +703,7 @@ class OnlineGP(MemoryModel):
         return self._numbers.count("points") if growing else len(self._state.mu) - temporal
 
     def _temporal_coordinates(self) -> int:
-        return sum(COORDINATES[block.kind] for term in self._terms for block in term.blocks)
+        return sum(COORDINATES[block.kind] for term in self._beside for block in term.blocks)
 
     @property
     def _cannot_forget_because(self) -> str:
@@ -705,6 +743,23 @@ class OnlineGP(MemoryModel):
         if self._terms:
             named |= {f"time.{name}": value for name, value in temporal_hyperparameters(self._settings["time"]).items()}
         return named
+
+    @property
+    def mean_weights(self) -> Weights:
+        """What is known of the weights of ``mean=LinearMean(...)``: their names, means and covariance."""
+        if self._linear is None:
+            raise ValueError("this model has no weights in its mean: build it with mean=LinearMean(...)")
+        if self._d is None:
+            raise ValueError("the weights of the mean are known once the first row has come")
+        linear, function, d = self._linear, Function(self), self._d
+        last, scales = self._temporal_coordinates(), linear.scales(d)
+        first = last - len(scales)
+        mean = linear.start(d) + scales[:, None] * function.mu[first:last]
+        covariance = function.power[:, None, None] * function.S[:, first:last, first:last] * np.outer(scales, scales)
+        names = linear.labels(d)
+        return Weights(
+            names, mean[:, 0] if self._shape.scalar else mean, covariance if len(covariance) > 1 else covariance[0]
+        )
 
     def relevance(self) -> Relevance:
         if self._features.kind == feature_kinds.LINEAR:

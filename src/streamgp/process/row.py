@@ -17,7 +17,7 @@ Array = NDArray
 
 # Rows of the clock, and the numbers of a row that comes at a time: state.py says what they are.
 LEARNED, HALVINGS, SEEN, SPACING = range(4)
-AT, ELAPSED, STEPPED, FRESH = range(4)
+AT, ELAPSED, STEPPED, FRESH, PRIOR = range(5)
 
 # After so many half-lives without a row nothing is left of what was known, and 2 to this power is still a number.
 MOST_HALVINGS = 100.0

@@ -5,7 +5,8 @@ With weights c over kernel functions (or over other features) the mean is c'k(B,
     d mean / dx = (R^-1 mu)' dk/dx        d variance / dx = 2 (R^-1 (S phi - phi))' dk/dx + d kappa / dx
 
 because phi = R^-T k and the variance is phi'S phi + kappa - phi'phi. What is seen of the row follows from it through
-the memory: a window hands over the row itself, a reservoir also the units that it drives.
+the memory: a window hands over the row itself, a reservoir also the units that it drives. A LinearMean adds the slopes
+of its features, with the same weights.
 """
 
 from __future__ import annotations
@@ -112,19 +113,41 @@ def through_memory(m: Record, f: Array, g: Array, out: Array) -> None:
             out[j] += slope * W_i[i, j]
 
 
-@entry(LAYOUT.type, MATRIX, MATRIX, MATRIX, MATRIX, CUBE, CUBE)
+@compiled
+def add_mean(m: Record, f: Array, features: Array, by_mean: Array, by_variance: Array) -> None:
+    """Add what the weights of the mean make of the slopes of its features, (weights, d)."""
+    k, first, mu, H = m.plan.mean_weights, m.plan.temporal - m.plan.mean_weights, matrix(f, m.at.mu), matrix(f, m.at.h)
+    for i in range(k):
+        for j in range(features.shape[1]):
+            for o in range(m.plan.outputs):
+                by_mean[o, j] += mu[first + i, o] * features[i, j]
+            for c in range(m.plan.covariances):
+                by_variance[c, j] += 2.0 * H[c, first + i] * features[i, j]
+
+
+@entry(LAYOUT.type, MATRIX, MATRIX, MATRIX, CUBE, MATRIX, CUBE, CUBE)
 def run(
-    records: Array, buffers: Array, X: Array, conditions: Array, out: Array, by_mean: Array, by_variance: Array
+    records: Array,
+    buffers: Array,
+    X: Array,
+    conditions: Array,
+    of_features: Array,
+    out: Array,
+    by_mean: Array,
+    by_variance: Array,
 ) -> None:
-    """Predict rows that would each come next into out, as the loop of all rows does, and their slopes, (n, ., d)."""
+    """Predict rows that would each come next into out, as the loop of all rows does, and their slopes, (n, ., d).
+
+    The slopes of the features of a LinearMean are given, (n, weights, d).
+    """
     m, f, X, out = borrowed(records)[0], borrowed(buffers)[0], borrowed(X), borrowed(out)
     p, n, power = m.plan.outputs, weights_in_use(m), matrix(f, m.at.power)
-    seen = vector(f, m.at.seen)
+    seen, d = vector(f, m.at.seen), m.at.window.columns
     W, G = np.empty((p + m.plan.covariances, n)), np.empty((p + m.plan.covariances, seen.size))
     for t in range(X.shape[0]):
-        memory.look(m, f, X[t], seen)
+        memory.look(m, f, X[t, :d], seen)
         if m.plan.temporal > 0:
-            time.arrive(m, f, conditions, t, False)
+            time.arrive(m, f, X[t], conditions, t, False)
         gamma2 = predict(m, f)
         report(m, f, t, out)
         if out.shape[0] > p + 2 * m.plan.covariances:
@@ -135,8 +158,10 @@ def run(
             through_memory(m, f, G[o], by_mean[t, o])
         for j in range(m.plan.covariances):
             through_memory(m, f, G[p + j], by_variance[t, j])
+        add_mean(m, f, of_features[t], by_mean[t], by_variance[t])
+        for j in range(m.plan.covariances):
             if m.plan.power and power[1, j] > 0.0:
-                for i in range(X.shape[1]):
+                for i in range(d):
                     by_variance[t, j, i] *= power[0, j] / power[1, j]
     vector(f, m.at.last_prediction)[0] = 0.0  # the work space is that of another row
 

@@ -19,8 +19,9 @@ PLAN = np.dtype(
         ("outputs", np.int64),
         ("covariances", np.int64),  # 1, or one for each output
         ("weights", np.int64),  # of features of fixed number; room for those of a growing basis
-        ("temporal", np.int64),  # coordinates of the kernel over time, which come before the weights; 0: none
+        ("temporal", np.int64),  # coordinates beside the features: of the kernel over time, then the mean's; 0: none
         ("temporal_variance", np.float64),  # of the kernel over time, at the start
+        ("mean_weights", np.int64),  # of a LinearMean: the last of those coordinates
         ("features", np.int64),  # which kind
         ("feedback", np.int64),  # whether the memory is fed with targets
         ("retention", np.float64),
@@ -139,11 +140,13 @@ WORK = {
     "growth": "derivatives",  # of the mean prior variance
     "kernel_scratch": "kernel_scratch",
     # Of the kernel over time (process/temporal.py): its blocks, their features, and their steps for the time elapsed.
+    # The weights of a mean are blocks that stay; their features are those of the row.
     "table": "blocks 5",
     "feature": "temporal",
     "A": "blocks 3 3",
     "Q": "blocks 3 3",
-    "now": "now",  # time of the row, since the last learned one, and of which A and Q are; variance that is new since
+    # Time of the row, since the last learned one, and of which A and Q are; variance that is new since, and prior's.
+    "now": "now",
 }
 
 LAYOUT = Layout(PLAN, COUNTERS, STATE, WORK)

@@ -23,20 +23,20 @@ from streamgp.process.state import LAYOUT, NOTHING
 
 Array = NDArray
 
-# The records and the buffers of all models; which rows are whose (contract/lanes.py); X, Y (no rows: no targets),
-# conditions (no rows: none), out (no columns: no predictions); the lane and the row at which to begin, later than the
-# first after a move; whether to advance.
+# The records and the buffers of all models; which rows are whose (contract/lanes.py); X, with the features of a
+# LinearMean behind the inputs; Y (no rows: no targets), conditions (no rows: none), out (no columns: no predictions);
+# the lane and the row at which to begin, later than the first after a move; whether to advance.
 ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
 
 
 @inlined
 def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bool:
     """Row t is seen and, when advancing, enters the memory; whether it has a target to learn."""
-    seen, y = vector(f, m.at.seen), vector(f, m.at.y)
-    memory.look(m, f, X[t], seen)
+    seen, y, d = vector(f, m.at.seen), vector(f, m.at.y), m.at.window.columns
+    memory.look(m, f, X[t, :d], seen)
     learned = False
     if advance:
-        memory.keep(m, f, X[t], seen)
+        memory.keep(m, f, X[t, :d], seen)
         m.counters.rows_seen += 1
         for j in range(y.size):
             y[j] = Y[t, j] if Y.shape[0] > 0 else np.nan
@@ -141,7 +141,7 @@ def run(
         for t in range(max(first, row), last):
             learned = arrive(m, f, X, Y, t, advance)
             if m.plan.temporal > 0:
-                time.arrive(m, f, conditions, t, advance)
+                time.arrive(m, f, X[t], conditions, t, advance)
             if learned or tracking or m.plan.feedback:
                 if t == first and advance and is_predicted(m, f):
                     kappa, gamma2 = made[1], made[2]

@@ -7,6 +7,9 @@ The coordinates of g come before the weights of f in mu, S, phi and h. Between t
 where l is what forgetting keeps of f; without a kernel over time, that part is fused into the update (posterior.py). A
 row is predicted by the posterior as it stands, phi = [A_g' feature; phi(x)]. Before it is learned, the posterior moves
 to its time, phi becomes [feature; phi(x)], and the same update follows as without time.
+
+The weights of a LinearMean (mean.py) are the last of these coordinates. They stay as they are, A = 1, and their feature
+is not constant: it comes with the row, behind its inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from streamgp.contract.conditions import TIME
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import copy, dot
 from streamgp.process import posterior
-from streamgp.process.row import AT, ELAPSED, FRESH, LEARNED, SEEN, SPACING, STEPPED, go_back
+from streamgp.process.row import AT, ELAPSED, FRESH, LEARNED, PRIOR, SEEN, SPACING, STEPPED, go_back
 from streamgp.process.state import LAYOUT
 from streamgp.process.temporal import GROUP, KIND, SIZES, START, apply_block, look_back, move, steps
 
@@ -36,8 +39,28 @@ def clipped(m: Record, f: Array, variance: float, kappa: float) -> float:
 
 
 @compiled
-def arrive(m: Record, f: Array, conditions: Array, t: int, advance: bool) -> None:
+def prior_variance(m: Record, f: Array) -> float:
+    """Of what the row that came has beside the function of the inputs: of time, and of the mean's weights."""
+    return 0.0 if m.plan.temporal == 0 else vector(f, m.at.now)[PRIOR]
+
+
+@compiled
+def take_features(m: Record, f: Array, x: Array) -> None:
+    """The features of the mean are those of the row, behind its inputs."""
+    feature, last, now = vector(f, m.at.feature), vector(f, m.at.last_prediction), vector(f, m.at.now)
+    d, first = m.at.window.columns, m.plan.temporal - m.plan.mean_weights
+    now[PRIOR] = m.plan.temporal_variance
+    for i in range(m.plan.mean_weights):
+        if feature[first + i] != x[d + i]:
+            last[0] = 0.0  # what was predicted was another row, also where the memory cannot tell
+        feature[first + i] = x[d + i]
+        now[PRIOR] += x[d + i] * x[d + i]
+
+
+@compiled
+def arrive(m: Record, f: Array, x: Array, conditions: Array, t: int, advance: bool) -> None:
     """Row t comes at its time, or one after the last row: the temporal part of phi, and the variance that is new."""
+    take_features(m, f, x)
     clock, now, feature = matrix(f, m.at.clock), vector(f, m.at.now), vector(f, m.at.feature)
     at = conditions[t, TIME] if conditions.shape[0] > 0 else np.nan
     if np.isnan(at):

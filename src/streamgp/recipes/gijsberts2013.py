@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Fourier
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
-from streamgp.process.mean import MeanSetting
+from streamgp.process.mean import LinearMean, MeanSetting
 from streamgp.process.memory import Window
 from streamgp.process.onlinegp import Adapt, OnlineGP
 from streamgp.settings import Setting
@@ -74,7 +74,7 @@ class ISSGPR(OnlineGP):
             memory=Window(depth),
             noise=noise,
             likelihood=likelihood,
-            form=form if time is None else "covariance",  # the information form has no covariance that time could move
+            form="covariance" if time is not None or isinstance(mean, LinearMean) else form,  # others need a covariance
             adapt=adapt,
             outputs=outputs,
             time=time,
@@ -133,7 +133,7 @@ class IRFRR(OnlineGP):
             ),
             memory=Window(depth),
             noise=noise,
-            form=form,
+            form="covariance" if isinstance(mean, LinearMean) else form,
             outputs=outputs,
             mean=mean,
         )

@@ -106,6 +106,8 @@ class RecursiveGP(OnlineGP):
         assert points is not None
         if self._terms:
             raise ValueError("a kernel over time (time=) shares the posterior with the basis points: leave it out")
+        if self._linear is not None:
+            raise ValueError("mean=LinearMean(...) shares the posterior with the basis points: use another mean")
         m = len(points)
         known, S = np.asarray(mean, dtype=np.float64), real_matrix("covariance", covariance, f"({m}, {m})")
         if known.shape != (m,) or S.shape != (m, m):

@@ -17,6 +17,7 @@ from streamgp.filters.model import Filter
 from streamgp.kernels import Kernel
 from streamgp.process.features import Features, Fourier
 from streamgp.process.likelihood import Gaussian, Poisson, Probit, StudentT
+from streamgp.process.mean import LinearMean
 from streamgp.process.memory import Memory, Window, remembered
 from streamgp.process.memory_model import MemoryModel
 from streamgp.process.onlinegp import OnlineGP
@@ -291,6 +292,11 @@ def _batch_twin(model: StreamModel, d: int, tune_frequencies: bool) -> FullGP | 
             "the evidence here is that of the inputs, without a kernel over time beside them; use "
             "sg.Forecaster(y, time, X), which tunes both together, or tune the model without time= and give it "
             "afterwards, or let adapt=SNGD() move the hyperparameters"
+        )
+    if isinstance(model, OnlineGP) and isinstance(settings.get("mean"), LinearMean):
+        raise NoEvidenceError(
+            "the evidence here is that of the function above a fixed mean, without the weights of a LinearMean; tune "
+            "the model without mean= and give it afterwards, or let adapt=SNGD() move the hyperparameters"
         )
     # Several outputs share one noise here; a noise of 0 (plain least squares) is no place to start from.
     noise = float(np.mean(settings.get("noise", 0.0)))
