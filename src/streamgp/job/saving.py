@@ -38,7 +38,8 @@ def contents(run: ReadableRun) -> snapshot.Contents:
             "models": models,
         },
     }
-    return header, _arrays(run) | run.screening.arrays() | parts | states
+    own = _arrays(run) | run.screening.arrays() | run.changes.arrays() | run.times.arrays() | run.scores.spread()
+    return header, own | parts | states
 
 
 def request_of(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Schema, str, dict[str, Any], int, int]:
@@ -62,7 +63,11 @@ def restore(run: ReadableRun, saved: dict[str, Any], tensors: dict[str, np.ndarr
     refuse_unlike({name: tensors[name] for name in arrays}, arrays)
     for name, array in arrays.items():
         array[...] = tensors[name]
-    run.screening.restore(tensors)
+    for name, array in run.scores.spread().items():
+        if name in tensors:  # version 0.2 did not keep it
+            array[...] = tensors[name]
+    for part in (run.screening, run.changes, run.times):
+        part.restore(tensors)
     stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))
     if repr(stream) != repr(run.stream) or stream._shape != run.stream._shape:
         raise snapshot.SnapshotError(

@@ -123,6 +123,13 @@ class Schema:
         own = [name for column in self.inputs for name in self.column(column).inputs()]
         return own + [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
 
+    def source_of(self, name: str) -> str:
+        """The column that an input was made of; of a cycle of the time its own name."""
+        for column in self.inputs:
+            if name in self.column(column).inputs():
+                return column
+        return name.removesuffix(" (sin)").removesuffix(" (cos)")
+
     def sentences(self) -> list[str]:
         """What was recognized, for people."""
         found = [f"target: {self.target}"]
