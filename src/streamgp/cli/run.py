@@ -147,6 +147,8 @@ def run(
         screen.finish(summary, out, save, rescue)
         if recorder is not None:
             screen.pictures(recorder, summary, source, report, plot)
+        if not summary.interrupted and not follow:
+            screen.advise(summary, source, save, report)
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

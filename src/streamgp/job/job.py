@@ -16,6 +16,7 @@ import numpy as np
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of
+from streamgp.job.verdict import shares, verdict
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
@@ -73,15 +74,21 @@ class Summary:
             "level": pipeline.level,
             "model": pipeline.request.model if chosen is None else chosen.name,
             "choice": None if chosen is None else chosen._asdict(),
+            "verdict": verdict(pipeline),
             "scores": pipeline.score_summary(),
+            "importance": pipeline.importance(),
             "gaps": pipeline.encoder.gaps,
             "late": pipeline.late,
             "health": pipeline.health,
-            "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
+            "drift": [self._event(row, sentence) for row, sentence in pipeline.drift],
             "alarms": pipeline.alarm_counts,
-            "strangest": [{"row": row, "event": sentence} for row, sentence in pipeline.strangest()],
+            "strangest": [self._event(row, sentence) for row, sentence in pipeline.strangest()],
             "notes": self.notes,
         }
+
+    def _event(self, row: int, sentence: str) -> dict[str, Any]:
+        when = {"time": self.pipeline.when(row)} if self.pipeline.schema.time else {}
+        return {"row": row, **when, "event": sentence}
 
 
 @dataclass
@@ -303,12 +310,13 @@ class Job:
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
             after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
-            self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
+            weights = shares(pipeline.weights) if len(pipeline.weights) > 1 else f"{chosen.name} ({chosen.reason})"
+            self._tell(summary, f"model after {after}: {weights}")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
         for row, event in [*pipeline.drift, *pipeline.alarms]:
             if (row, event) not in told:
-                self._tell(summary, f"{'target' if late else 'row'} {row}: {event}")
+                self._tell(summary, f"{pipeline.when(row)}: {event}")
         if self._writer is not None:
             self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -189,17 +189,17 @@ class ReadableRun:
         """The time of a row at which something happened, or its number where there are no times, for people."""
         return self.times.when(row)
 
-    def mark_events(self) -> None:
-        """Keep the times of rows at which something happened."""
-        if self.schema.time:
-            self.times.mark(self._event_rows())
+    def mark_events(self, alarms: int) -> None:
+        """Keep the times of rows at which something happened.
 
-    def _event_rows(self) -> Iterator[int]:
-        yield from (row for row, _ in self._noticed())
-        if self._alarms is not None:
-            yield from (alarm.row + 1 for alarm in self._alarms.events)
-        if self.suspected:
-            yield self.suspected
+        Args:
+            alarms: how many there had been before the last rows.
+        """
+        if not self.schema.time:
+            return
+        self.times.mark([*(row for row, _ in self._noticed()), *([self.suspected] if self.suspected else [])])
+        if self._alarms is not None and sum(self.alarm_counts.values()) > alarms:
+            self.times.mark(alarm.row + 1 for alarm in self._alarms.events)
         for one in self.changes.found:
             self.times.keep(one.row, one.moment)
 
