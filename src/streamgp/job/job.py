@@ -16,7 +16,7 @@ import numpy as np
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import decimal_of
-from streamgp.job.verdict import shares, verdict
+from streamgp.job.verdict import leaders, verdict
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
@@ -310,8 +310,8 @@ class Job:
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
             after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
-            weights = shares(pipeline.weights) if len(pipeline.weights) > 1 else f"{chosen.name} ({chosen.reason})"
-            self._tell(summary, f"model after {after}: {weights}")
+            model = leaders(pipeline) if len(pipeline.weights) > 1 else f"{chosen.name} ({chosen.reason})"
+            self._tell(summary, f"model after {after}: {model}")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
         for row, event in [*pipeline.drift, *pipeline.alarms]:

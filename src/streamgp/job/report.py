@@ -13,12 +13,13 @@ from streamgp.job.job import Summary
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
-from streamgp.job.verdict import shares, verdict
+from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
 WINDOW = 500  # rows over which errors and coverage are averaged
 SHOWN_INPUTS = 8
+TIME_LABELS = 5  # along an axis
 FEW = 0.005  # of the values at each end of a plot that may lie beyond it, if they lie far
 SHOWN_PATHS = 8  # numbers of one hyperparameter
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -67,9 +68,9 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
         (low, series["observed_low"][last] < low, "v"),
         (high, series["observed_high"][last] > high, "^"),
     ):
-        label = "outside the plot" if marker == "^" else None
-        top.plot(row[last][beyond], np.full(np.count_nonzero(beyond), edge), marker, color="tab:red", ms=7,
-                 clip_on=False, label=label if beyond.any() else None)  # fmt: skip
+        if beyond.any():
+            top.plot(row[last][beyond], np.full(np.count_nonzero(beyond), edge), marker, color="tab:red", ms=7,
+                     clip_on=False, label="outside the plot")  # fmt: skip
     top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
     axes[1].plot(row, running["rmse"], color="tab:blue", lw=1)
     axes[1].set(title=f"RMSE over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
@@ -115,10 +116,9 @@ def _label_times(axis: Any, recorder: Recorder) -> None:
     if not recorder.times:
         axis.set_xlabel("row")
         return
-    first, last = axis.get_xlim()
-    ticks = [tick for tick in axis.get_xticks() if first <= tick <= last]
+    ticks = np.linspace(*axis.get_xlim(), 2 * TIME_LABELS + 1)[1::2]
     places = [min(max(round((tick - recorder.first) / recorder.stride), 0), len(recorder.times) - 1) for tick in ticks]
-    axis.set_xticks(ticks, [recorder.times[at].replace("T", " ")[:16] for at in places])
+    axis.set_xticks(ticks.tolist(), [recorder.times[at].replace("T", " ")[:16] for at in places])
 
 
 def _inner(values: np.ndarray) -> np.ndarray:
@@ -154,7 +154,7 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
     series = recorder.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
     horizon = f", {pipeline.horizon} rows ahead" if pipeline.horizon else ""
     span = f"{pipeline.rows:,} rows" + (f", {recorder.times[0]} to {recorder.times[-1]}" if recorder.times else "")
-    models = shares(pipeline.weights) if len(pipeline.weights) > 1 else next(iter(pipeline.weights))
+    models = leaders(pipeline)
     speed = f"{summary.rows / summary.seconds:,.0f} rows per second" if summary.seconds else ""
     return {
         "title": f"{pipeline.schema.target}{horizon}",

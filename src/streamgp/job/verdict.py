@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streamgp.auto.experts import FROM
 from streamgp.job.reading import DRIFT, ReadableRun
 from streamgp.job.scores import START_UP, later_part, shown
 
@@ -19,6 +20,7 @@ ALIKE = 0.01  # errors that differ by less are called alike
 HONEST = 0.02  # coverage as far from its level is called right; further where rows are few
 LISTED = 3  # changes, models and columns that are named
 TAILS = 3.0  # standard deviations of the coverage of few rows that are chance
+LEAST = 0.005  # smaller weights are 0 for people
 RATE_BY_TIME, RATE_BY_ROW = "1/week", "1e-3"
 
 
@@ -103,12 +105,19 @@ def _alarms(run: ReadableRun) -> list[str]:
     return [f"{total} alarm{'s' if total > 1 else ''} ({kinds}), the last at {run.when(last)}."]
 
 
-def shares(values: Mapping[str, float], most: int = LISTED) -> str:
-    """The largest shares by name, the rest together, for people."""
-    order = sorted(values.items(), key=lambda item: -item[1])
-    named = [f"{name} {100 * share:.0f}%" for name, share in order[:most] if share >= 0.005]
-    rest = sum(share for _, share in order[most:])
-    return ", ".join(named + ([f"{len(order) - most} others {100 * rest:.0f}%"] if rest >= 0.005 else []))
+def leaders(run: ReadableRun) -> str:
+    """The models with the largest weights, and the rest together, for people."""
+    order = sorted(run.weights.items(), key=lambda item: -item[1])
+    named = [f"{_since(run, name)} {100 * weight:.0f}%" for name, weight in order[:LISTED] if weight >= LEAST]
+    rest = sum(weight for _, weight in order[LISTED:])
+    others = len(order) - LISTED
+    return ", ".join(named + ([f"{others} other{'s' if others > 1 else ''} {100 * rest:.0f}%"] if rest >= LEAST else []))
+
+
+def _since(run: ReadableRun, name: str) -> str:
+    """The name of a model, with the time in place of the row since which it has learned."""
+    own, _, row = name.partition(FROM)
+    return f"{own} since {run.when(int(row))}" if row else own
 
 
 def next_steps(
