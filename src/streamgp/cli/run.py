@@ -43,6 +43,13 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
 ]
+Schema = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What columns are, in a .toml or .json file; streamgp inspect TABLE --write-schema FILE writes one.",
+    ),
+]
 HalfLife = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +87,7 @@ def run(
     ticket: Ticket = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
+    schema: Schema = None,
     budget: Budget = None,
     half_life: HalfLife = None,
     alarms: Alarms = None,
@@ -110,7 +118,14 @@ def run(
         from streamgp.job.report import refuse_plot
         from streamgp.tables.places import refuse_same
 
-        files = {"load": load, "out": 1 if out is None else out, "save": save, "report": report, "plot": plot}
+        files = {
+            "schema": schema,
+            "load": load,
+            "out": 1 if out is None else out,
+            "save": save,
+            "report": report,
+            "plot": plot,
+        }
         refuse_same({"source": 0 if source == "-" else source, **files})  # 0 and 1: standard input and output
         if plot is not None:
             refuse_plot(plot)
@@ -133,6 +148,7 @@ def run(
                     for name, value in (("budget", budget), ("half_life", half_life), ("alarms", alarms))
                     if value is not None
                 },
+                schema=schema,
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,

@@ -15,10 +15,11 @@ import numpy as np
 
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import decimal_of
+from streamgp.job.request import said_of_columns
 from streamgp.job.verdict import leaders, verdict
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
+from streamgp.tables.declared import read_schema
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.places import locked, refuse_same
 from streamgp.tables.source import OtherSourceError, RowsError
@@ -104,6 +105,8 @@ class Job:
         ticket: the column by which late targets find their rows; None: targets come with their rows.
         model: the name of a model, or "auto".
         settings: of the model and of the run, by name.
+        schema: what columns are, by name, or a .toml or .json file that says it (tables/declared.py); None: the first
+            rows tell.
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
         as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
@@ -132,6 +135,7 @@ class Job:
     ticket: str | None = None
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | str | Path | None = None
     out: str | Path | None = None
     as_json: bool = False
     save: str | Path | None = None
@@ -189,9 +193,10 @@ class Job:
                     f"{self.load} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
                     "without `load`"
                 )
-        if self.inputs is not None or self.settings:
+        if self.inputs is not None or self.settings or self.schema is not None:
             raise ValueError(
-                f"{self.load} has its own inputs and settings; drop `inputs` and `settings`, or start a new run"
+                f"{self.load} has its own inputs, settings and schema; drop `inputs`, `settings` and `schema`, or "
+                "start a new run"
             )
         return pipeline
 
@@ -251,9 +256,13 @@ class Job:
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
             raise RowsError(f"{self.source} {has}")
-        schema = recognize(first, target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
+        settings = dict(self.settings or {})
+        if self.schema is not None:
+            settings["schema"] = self.schema if isinstance(self.schema, Mapping) else read_schema(self.schema)
+        growing = reader.live or len(first) >= LOOK
+        schema = recognize(first, target, self.inputs, self.ticket or "", growing=growing, **said_of_columns(settings))
         self._doing("loading compiled code; after an installation, compiling")
-        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
+        return Pipeline(schema, self.model, settings, self.lags, self.horizon)
 
     def _introduce(self, reader: Reader, summary: Summary, continued: bool) -> None:
         pipeline = summary.pipeline
@@ -262,7 +271,7 @@ class Job:
             where = f"after {reader.unit} {again}" if again else "at its first row"
             self._tell(summary, f"resuming after {pipeline.rows} rows, in {self.source} {where}")
             return
-        for sentence in pipeline.schema.sentences():
+        for sentence in pipeline.encoder.sentences():
             self._tell(summary, sentence)
         if getattr(reader, "headless", False):
             self._tell(summary, "no header row; naming columns 1, 2, ...")
@@ -289,7 +298,10 @@ class Job:
         if chunk.news:
             self._tell(summary, chunk.news)
         if len(chunk):
+            known = len(pipeline.encoder.joined)
             rows = pipeline.encoder.encode(chunk)
+            for column, level in pipeline.encoder.joined[known:]:
+                self._tell(summary, f"new level: {level} of {column} has an input of its own from now on")
             bad = rows.bad
             usable = len(rows.y)
             if bad and self.on_error == "stop":

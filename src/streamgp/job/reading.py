@@ -102,7 +102,7 @@ class ReadableRun:
         first, target = 0 if self.horizon else 1, self.schema.target
         columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
         lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
-        return self.schema.input_names + lagged
+        return self.encoder.input_names + lagged
 
     @property
     def late(self) -> dict[str, int] | None:
@@ -133,7 +133,7 @@ class ReadableRun:
         return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
 
     def _sentence(self, alarm: Alarm) -> str:
-        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.encoder.input_names[alarm.cause]}"
         seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
         return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
 
@@ -189,6 +189,10 @@ class ReadableRun:
         """The time of a row at which something happened, or its number where there are no times, for people."""
         return self.times.when(row)
 
+    def told(self, row: int, sentence: str) -> str:
+        """A sentence about a row, after its time where rows have times."""
+        return f"{self.when(row)}: {sentence}" if self.schema.time else sentence
+
     def mark_events(self, alarms: int) -> None:
         """Keep the times of rows at which something happened.
 
@@ -223,10 +227,10 @@ class ReadableRun:
     def importance(self) -> dict[str, float]:
         """How much each column counts, as shares, the largest first; empty where models cannot tell.
 
-        Of auto by how far predictions of the last rows move (auto/importance.py), of other models by their lengthscales.
-        It takes as long as a few thousand predictions.
+        Of auto by how far predictions of the last rows move (auto/importance.py), of other models by lengthscales. It
+        takes as long as a few thousand predictions.
         """
-        names, columns = self.input_names, [self.schema.source_of(name) for name in self.schema.input_names]
+        names, columns = self.input_names, [self.encoder.source_of(name) for name in self.encoder.input_names]
         columns += [f"past {self.schema.target}"] * (len(names) - len(columns))
         if (auto := self._auto) is not None:
             experts, own = auto._shown, len(self.schema.input_names)

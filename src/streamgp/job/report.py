@@ -163,7 +163,10 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "importance": list(pipeline.importance().items())[:SHOWN_INPUTS],
         "single": len(pipeline.weights) == 1,
         "numbers": [
-            *([["targets like fill values, not learned", f"{pipeline.screening.count:,}"]] * bool(pipeline.screening.count)),
+            *(
+                [["targets like fill values, not learned", f"{pipeline.screening.count:,}"]]
+                * bool(pipeline.screening.count)
+            ),
             *([["diverged, without weight", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
             *([["rows that needed a repair of rounding", f"{repairs:,}"]] if repairs else []),
         ],

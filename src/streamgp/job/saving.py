@@ -31,6 +31,8 @@ def contents(run: ReadableRun) -> snapshot.Contents:
             "lags": run.lags,
             "horizon": run.horizon,
             "gaps": run.encoder.gaps,
+            "joined": [list(pair) for pair in run.encoder.joined],
+            "strangers": run.encoder.strangers,
             "rows": run.rows,
             "position": list(run.position),
             "about": run.extra,
@@ -59,6 +61,10 @@ def restore(run: ReadableRun, saved: dict[str, Any], tensors: dict[str, np.ndarr
     run.rows = whole("rows", saved["rows"], at_least=0)
     run.position, run.extra = Position(*saved["position"]), saved["about"]
     run.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
+    run.encoder.joined = [(str(column), str(level)) for column, level in saved.get("joined", ())]
+    run.encoder.strangers = {name: whole("strangers", count) for name, count in saved.get("strangers", {}).items()}
+    if len(run.encoder.joined) > run.schema.spare:
+        raise snapshot.SnapshotError(f"the snapshot has more new levels than spare inputs: {run.encoder.joined}")
     arrays = _arrays(run)
     refuse_unlike({name: tensors[name] for name in arrays}, arrays)
     for name, array in arrays.items():

@@ -131,7 +131,7 @@ class RunningScores:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _explained(self, sums: FloatArray, targets: FloatArray) -> float:
-        """The share of the variance of targets that predictions explain; NaN where they do not vary, or none is known."""
+        """The share of the variance of targets that predictions explain; NaN where they do not vary."""
         n, away, squares = targets
         if n < 2:
             return np.nan

@@ -14,6 +14,7 @@ from streamgp.tables.numbers import as_number
 
 DAY = 86400.0
 MOST_MARKED = 1000  # rows at which something happened
+MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dropped when there are more
 
 
 class Times:
@@ -27,6 +28,7 @@ class Times:
         self._last = np.full(room, np.nan)  # at the number of the row modulo room
         self._rows = np.zeros(1, dtype=np.int64)
         self._marked = np.empty((0, 2))  # row and time
+        self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, every so many rows
         self._dated = np.zeros(1)  # whether these are dates, in seconds since 1970, and not other numbers
 
     def add(self, texts: Sequence[str] | None, n: int) -> FloatArray:
@@ -39,7 +41,30 @@ class Times:
         kept = min(n, room)
         self._last[np.arange(first + n - kept, first + n) % room] = found[n - kept :]
         self._rows[0] += n
+        self._anchor(first, found)
         return found
+
+    def _anchor(self, first: int, moments: FloatArray) -> None:
+        """Keep the times of some rows for good, however they are cut into blocks."""
+        start = 0
+        while start < len(moments):
+            every = int(self._every[0])
+            free = MOST_ANCHORS - len(self._anchors)
+            rows = np.arange(first + start + (-(first + start)) % every, first + len(moments), every)[:free]
+            self._anchors = np.concatenate([self._anchors, np.column_stack([rows, moments[rows - first]])])
+            start = len(moments)
+            if len(self._anchors) == MOST_ANCHORS:
+                start = int(rows[-1]) - first + 1 if len(rows) else 0
+                self._every[0] = 2 * every
+                self._anchors = self._anchors[self._anchors[:, 0] % self._every[0] == 0]
+
+    def anchors(self) -> list[tuple[int, float]]:
+        """Rows and their times, in seconds by the clock on the wall: some of all, and the last; none without dates."""
+        if not self._dated[0]:
+            return []
+        last = [self._rows[0], self.moment(int(self._rows[0]))]
+        known = [pair for pair in [*self._anchors.tolist(), last] if np.isfinite(pair[1])]
+        return [(int(row), moment) for row, moment in known]
 
     def _read(self, text: str) -> float:
         moment = seconds(text, local=True)
@@ -89,6 +114,7 @@ class Times:
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
         own = {"last": self._last, "rows": self._rows, "marked": self._marked, "dated": self._dated}
+        own |= {"anchors": self._anchors, "every": self._every}
         return {f"times.{name}": array for name, array in own.items()}
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
@@ -96,7 +122,8 @@ class Times:
         wanted = self.arrays()
         if not wanted.keys() <= tensors.keys():
             return
-        wanted["times.marked"] = np.empty((len(tensors["times.marked"]), 2))
+        for name in ("times.marked", "times.anchors"):
+            wanted[name] = np.empty((len(tensors[name]), 2))
         refuse_unlike({name: tensors[name] for name in wanted}, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())

@@ -76,7 +76,9 @@ def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:
     tolerated = max(HONEST, TAILS * math.sqrt(level * (1 - level) / part["rows"]))
     if coverage < level - tolerated:
         return f"{held}: they are too narrow, do not rely on them."
-    return f"{held}: they are wider than they need to be." if coverage > level + tolerated else f"{held}, as they should."
+    return (
+        f"{held}: they are wider than they need to be." if coverage > level + tolerated else f"{held}, as they should."
+    )
 
 
 def _changes(run: ReadableRun) -> list[str]:
@@ -111,7 +113,9 @@ def leaders(run: ReadableRun) -> str:
     named = [f"{_since(run, name)} {100 * weight:.0f}%" for name, weight in order[:LISTED] if weight >= LEAST]
     rest = sum(weight for _, weight in order[LISTED:])
     others = len(order) - LISTED
-    return ", ".join(named + ([f"{others} other{'s' if others > 1 else ''} {100 * rest:.0f}%"] if rest >= LEAST else []))
+    return ", ".join(
+        named + ([f"{others} other{'s' if others > 1 else ''} {100 * rest:.0f}%"] if rest >= LEAST else [])
+    )
 
 
 def _since(run: ReadableRun, name: str) -> str:
