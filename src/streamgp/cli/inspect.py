@@ -21,7 +21,7 @@ def inspect(
         typer.Option(metavar="FILE", help="Write what the columns of a table are to a .toml or .json file."),
     ] = None,
 ) -> None:
-    """Show what a saved run or model holds: settings, rows seen, basis, relevance, health; or the columns of a table."""
+    """Show what a saved run or model holds: settings, rows seen, basis, relevance, health; or a table's columns."""
     with reported():
         from streamgp.cli.screen import show_scores
         from streamgp.job.description import described, described_table, is_table, write_columns

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.contract.saved import refuse_unlike
+from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers.drift import FAIR, MOST
 
@@ -65,7 +66,8 @@ class Changes:
         d = inputs if self.on else 0
         self._pairs = np.triu_indices(d) if d <= CURVED else (np.arange(0), np.arange(0))
         f = d + len(self._pairs[0])
-        self._rows = np.empty((0, d + 4))  # inputs, target, prediction, number and time of rows of the next block
+        # Inputs, target, prediction, number and time of the rows of the next block, and how many there are.
+        self._rows, self._filled = np.zeros((BLOCK, d + 4)), np.zeros(1, dtype=np.int64)
         self._units = np.zeros((2, d))  # of the inputs: what is subtracted, and what the rest is divided by
         self._count = np.zeros(1)  # rows that the reference has learned
         self._mean, self._moments = np.zeros(f + 1), np.zeros((f + 1, f + 1))  # of its inputs and the target
@@ -90,12 +92,23 @@ class Changes:
         """
         if not self.on:
             return
-        known = np.isfinite(y) & np.isfinite(mean)
-        self._rows = np.concatenate([self._rows, np.column_stack([X, y, mean, row, moments])[known]])
-        while len(self._rows) >= BLOCK:
-            block, self._rows = self._rows[:BLOCK], self._rows[BLOCK:]
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._look(block[:, :-4], *block[:, -4:].T)
+        known = np.isfinite(y + mean)
+        if not known.all():
+            X, y, mean, row, moments = X[known], y[known], mean[known], row[known], moments[known]
+        start, n, d = 0, len(y), X.shape[1]
+        while start < n:
+            at = int(self._filled[0])
+            stop = min(n, start + BLOCK - at)
+            rows = self._rows[at : at + stop - start]
+            rows[:, :d] = X[start:stop]
+            for place, values in enumerate((y, mean, row, moments), d):
+                rows[:, place] = values[start:stop]
+            self._filled[0] = at = at + stop - start
+            start = stop
+            if at == BLOCK:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    self._look(self._rows[:, :-4], *self._rows[:, -4:].T)
+                self._rows[:], self._filled[0] = 0.0, 0
 
     def _look(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: FloatArray, moments: FloatArray) -> None:
         if not self._count[0]:
@@ -152,7 +165,7 @@ class Changes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        own = {"rows": self._rows, "units": self._units, "count": self._count, "mean": self._mean}
+        own = {"rows": self._rows, "filled": self._filled, "units": self._units, "count": self._count, "mean": self._mean}
         own |= {"moments": self._moments, "blocks": self._blocks, "evidence": self._evidence, "found": self._found}
         return {f"changes.{name}": array for name, array in own.items()}
 
@@ -161,12 +174,13 @@ class Changes:
         wanted = self.arrays()
         if not wanted.keys() <= tensors.keys():
             return
-        for name in ("rows", "blocks", "found"):
+        for name in ("blocks", "found"):
             key = f"changes.{name}"
             wanted[key] = np.empty((len(tensors[key]), *wanted[key].shape[1:]))
         refuse_unlike({name: tensors[name] for name in wanted}, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
+        require("rows of the next block", self._filled, at_least=0, at_most=BLOCK - 1)
 
 
 def _median(errors: FloatArray) -> float:

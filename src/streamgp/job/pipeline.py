@@ -99,7 +99,7 @@ class Pipeline(ReadableRun):
             return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
         time, blocks = self._moments(rows.times), [] if n else [self._nothing()]
-        shown, alarms = self.times.add(rows.times, n), sum(self.alarm_counts.values())
+        shown = self.times.add(rows.times, n)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
             X, y, moments = rows.X[start:stop], rows.y[start:stop], part(time, start, stop)
@@ -109,7 +109,7 @@ class Pipeline(ReadableRun):
             self._strike_out()
             start = stop
         self.scored = PredictedRows.joined(blocks)._replace(time=rows.times)
-        self.mark_events(alarms)
+        self.mark_events()
         if not (h and ahead):
             return self.scored
         made = self.scored.since(min(h, n))._replace(time=None, p_value=None, alarm=None)
@@ -192,7 +192,6 @@ class Pipeline(ReadableRun):
     def _take_late(self, rows: EncodedRows, late: Tickets[int]) -> PredictedRows:
         """Predict the rows with new tickets; learn targets that come with their row, or later."""
         new: list[int] = []  # rows of the block that are predicted
-        alarms = sum(self.alarm_counts.values())
         judged = [np.empty((2, 0))]  # of these
         issued, scored = [self.stream._empty()], [self.stream._empty()]
         targets, moments, observed = [np.empty(0)], self._moments(rows.times), rows.y.copy()
@@ -226,7 +225,7 @@ class Pipeline(ReadableRun):
         first, y = self.scores.rows + 1, np.concatenate(targets)
         self.scored = self._predicted(joined(scored), np.arange(first, first + len(y)), y)
         self.scores.add(self.scored)
-        self.mark_events(alarms)
+        self.mark_events()
         row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         times = None if rows.times is None else [rows.times[i] for i in new]
@@ -283,7 +282,7 @@ class Pipeline(ReadableRun):
         """
         time, stream = self._moments([""] * len(y) if times is None else times), self.stream
         numbers = np.arange(self.rows + 1, self.rows + len(y) + 1)
-        y, alarms = self.screening.take(y, self.rows + 1), sum(self.alarm_counts.values())
+        y = self.screening.take(y, self.rows + 1)
         for t, line in enumerate(lines):
             Y = y[t : t + 1, None]
             conditions = stream._conditions(1, Y, time=part(time, t, t + 1), many=True)
@@ -293,7 +292,7 @@ class Pipeline(ReadableRun):
         self.times.add(times, len(y))
         self.scored = self._issued(lines, numbers, y)
         self.scores.add(self.scored)
-        self.mark_events(alarms)
+        self.mark_events()
         return self.scored
 
     # One file.

@@ -57,6 +57,7 @@ class ReadableRun:
     moment: FloatArray  # (1,) the last time, in seconds since 1970
     position: Position  # in the source
     extra: dict[str, Any]  # what else is kept in the file
+    _marked: int = 0  # alarms whose times are kept
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -193,16 +194,13 @@ class ReadableRun:
         """A sentence about a row, after its time where rows have times."""
         return f"{self.when(row)}: {sentence}" if self.schema.time else sentence
 
-    def mark_events(self, alarms: int) -> None:
-        """Keep the times of rows at which something happened.
-
-        Args:
-            alarms: how many there had been before the last rows.
-        """
+    def mark_events(self) -> None:
+        """Keep the times of rows at which something happened."""
         if not self.schema.time:
             return
         self.times.mark([*(row for row, _ in self._noticed()), *([self.suspected] if self.suspected else [])])
-        if self._alarms is not None and sum(self.alarm_counts.values()) > alarms:
+        if self._alarms is not None and self._marked != (count := sum(self.alarm_counts.values())):
+            self._marked = count
             self.times.mark(alarm.row + 1 for alarm in self._alarms.events)
         for one in self.changes.found:
             self.times.keep(one.row, one.moment)

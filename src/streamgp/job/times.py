@@ -13,6 +13,7 @@ from streamgp.tables.dates import seconds
 from streamgp.tables.numbers import as_number
 
 DAY = 86400.0
+UNKNOWN = np.full(256, np.nan)  # times of few rows that have none
 MOST_MARKED = 1000  # rows at which something happened
 MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dropped when there are more
 
@@ -35,7 +36,7 @@ class Times:
         """Take the times of rows that follow the last ones, as they are written; return them as numbers."""
         if texts is None:
             self._rows[0] += n
-            return np.full(n, np.nan)
+            return UNKNOWN[:n] if n <= len(UNKNOWN) else np.full(n, np.nan)
         found = np.array([self._read(text) for text in texts], dtype=np.float64)
         first, room = int(self._rows[0]) + 1, len(self._last)
         kept = min(n, room)
