@@ -165,7 +165,13 @@ class Changes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state by name."""
-        own = {"rows": self._rows, "filled": self._filled, "units": self._units, "count": self._count, "mean": self._mean}
+        own = {
+            "rows": self._rows,
+            "filled": self._filled,
+            "units": self._units,
+            "count": self._count,
+            "mean": self._mean,
+        }
         own |= {"moments": self._moments, "blocks": self._blocks, "evidence": self._evidence, "found": self._found}
         return {f"changes.{name}": array for name, array in own.items()}
 

@@ -17,6 +17,7 @@ from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
+SUSPECTED = "errors are larger since; the stream may have changed"
 WINDOW = 500  # rows over which errors and coverage are averaged
 SHOWN_INPUTS = 8
 TIME_LABELS = 5  # along an axis
@@ -118,7 +119,12 @@ def _label_times(axis: Any, recorder: Recorder) -> None:
         return
     ticks = np.linspace(*axis.get_xlim(), 2 * TIME_LABELS + 1)[1::2]
     places = [min(max(round((tick - recorder.first) / recorder.stride), 0), len(recorder.times) - 1) for tick in ticks]
-    axis.set_xticks(ticks.tolist(), [recorder.times[at].replace("T", " ")[:16] for at in places])
+    axis.set_xticks(ticks.tolist(), [_clock(recorder.times[at]) for at in places])
+
+
+def _clock(text: str) -> str:
+    """A time to the minute, as its table writes it."""
+    return text.replace("T", " ")[:16]
 
 
 def _inner(values: np.ndarray) -> np.ndarray:
@@ -153,7 +159,9 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
     running = recorder.running(WINDOW)
     series = recorder.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
     horizon = f", {pipeline.horizon} rows ahead" if pipeline.horizon else ""
-    span = f"{pipeline.rows:,} rows" + (f", {recorder.times[0]} to {recorder.times[-1]}" if recorder.times else "")
+    span = f"{pipeline.rows:,} rows" + (
+        f", {_clock(recorder.times[0])} to {_clock(recorder.times[-1])}" if recorder.times else ""
+    )
     models = leaders(pipeline)
     speed = f"{summary.rows / summary.seconds:,.0f} rows per second" if summary.seconds else ""
     return {
@@ -186,7 +194,10 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "relevance": _relevance(recorder, pipeline.input_names),
         "paths": _paths(recorder),
         "weights": _weights(recorder),
-        "drift": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.drift],
+        "drift": [
+            {"row": row, "text": f"{pipeline.when(row)}: {sentence}"}
+            for row, sentence in [*pipeline.drift, *([(pipeline.suspected, SUSPECTED)] if pipeline.suspected else [])]
+        ],
         "alarms": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.alarms],
         "strangest": [f"{pipeline.when(row)}: {sentence}" for row, sentence in pipeline.strangest()],
         "alarms_note": _alarms_note(pipeline),
@@ -213,7 +224,7 @@ def _weights(recorder: Recorder) -> dict[str, list[float]]:
     weights = recorder.weights()
     if len(weights) <= MOST_MEMBERS:
         return {name: values.tolist() for name, values in weights.items()}
-    order = sorted(weights, key=lambda name: -np.nansum(weights[name]))
+    order = sorted(weights, key=lambda name: -np.nanmean(weights[name]) - weights[name][-1])
     others = np.nansum([weights[name] for name in order[MOST_MEMBERS:]], axis=0)
     return {name: weights[name].tolist() for name in order[:MOST_MEMBERS]} | {"others": others.tolist()}
 

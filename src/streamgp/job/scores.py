@@ -178,22 +178,6 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
     ]
 
 
-def better_yardstick(scores: Mapping[str, Any]) -> str:
-    """A sentence where a yardstick had a lower error on the later rows; nothing where none had.
-
-    Args:
-        scores: of a run.
-    """
-    part = later_part(scores)
-    if part is None or not part["yardsticks"]:
-        return ""
-    name = min(part["yardsticks"], key=part["yardsticks"].__getitem__)
-    error = part["yardsticks"][name]
-    if not error < part["rmse"]:
-        return ""
-    return f"{name} was better ({rows_of(part)}): RMSE {shown(error)}, streamgp {shown(part['rmse'])}"
-
-
 def later_part(scores: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The scores of the later rows, or of the first ones where there are no others; None where there are none."""
     return next((scores[name] for name in reversed(PARTS) if scores[name]["compared_rows"]), None)
