@@ -112,6 +112,7 @@ def test_levels_that_appear_later_take_spare_inputs_in_their_order():
 
 def test_misspelled_names_are_told_from_other_names():
     assert misspelled("temperatur", ["temperature", "power"]) == "temperature"
+    assert misspelled("mdoe", ["mode"]) == "mode"
     assert misspelled("sensor_12", ["sensor_11"]) == ""
     assert misspelled("x2", ["x1"]) == ""
     assert misspelled("wind", ["temperature"]) == ""

@@ -32,7 +32,7 @@ from streamgp.tables.source import RowsError
 KINDS = ("number", "category", "time", "ignore")
 FIELDS = ("kind", "levels", "unit", "missing")
 MOST_DECLARED = 1000  # levels, or values that stand for missing ones, of a column
-ALIKE = 0.8  # names whose letters agree to this part are the same name, misspelled
+ALIKE = 0.75  # names whose letters agree to this part are the same name, misspelled
 BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML that needs no quotes
 DIGITS = re.compile("[0-9]")
 EXAMPLE = 'such as {"note": "ignore", "mode": {"kind": "category", "levels": ["day", "night"]}}'
