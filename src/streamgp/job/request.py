@@ -70,7 +70,7 @@ class RunSettings(Configured):
             Any,
             Setting(
                 "what columns are, by name: number, category, time or ignore, with unit, levels and values that stand "
-                "for missing ones (docs/command-line.md); None: the first rows tell",
+                "for missing ones; None: the first rows tell",
                 check=optional(declared_columns),
             ),
         ] = None,
