@@ -142,7 +142,7 @@ def without_missing(values: Sequence[Any], missing: Sequence[str]) -> Sequence[A
     numbers = {number for text in missing if (number := as_number(text, ".")) is not None}
 
     def stands(value: Any) -> bool:
-        return str(value).strip() in missing or (numbers and as_number(value) in numbers)
+        return str(value).strip() in missing or (bool(numbers) and as_number(value) in numbers)
 
     return [None if value is not None and stands(value) else value for value in values]
 
