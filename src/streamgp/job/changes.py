@@ -178,12 +178,12 @@ class Changes:
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved arrays; from nothing where a file of an earlier version has none."""
         wanted = self.arrays()
-        if not wanted.keys() <= tensors.keys():
+        saved = {name: tensors[name] for name in wanted if name in tensors}
+        if not saved:
             return
-        for name in ("blocks", "found"):
-            key = f"changes.{name}"
-            wanted[key] = np.empty((len(tensors[key]), *wanted[key].shape[1:]))
-        refuse_unlike({name: tensors[name] for name in wanted}, wanted)
+        for name in ("changes.blocks", "changes.found"):
+            wanted[name] = np.empty((len(saved.get(name, ())), *wanted[name].shape[1:]))
+        refuse_unlike(saved, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
         require("rows of the next block", self._filled, at_least=0, at_most=BLOCK - 1)

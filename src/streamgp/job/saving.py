@@ -69,9 +69,11 @@ def restore(run: ReadableRun, saved: dict[str, Any], tensors: dict[str, np.ndarr
     refuse_unlike({name: tensors[name] for name in arrays}, arrays)
     for name, array in arrays.items():
         array[...] = tensors[name]
-    for name, array in run.scores.spread().items():
-        if name in tensors:  # version 0.2 did not keep it
-            array[...] = tensors[name]
+    spread = run.scores.spread()
+    if saved_spread := {name: tensors[name] for name in spread if name in tensors}:  # version 0.2 did not keep it
+        refuse_unlike(saved_spread, spread)
+        for name, array in spread.items():
+            array[...] = saved_spread[name]
     for part in (run.screening, run.changes, run.times):
         part.restore(tensors)
     stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))

@@ -121,10 +121,11 @@ class Times:
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved arrays; from nothing where a file of an earlier version has none."""
         wanted = self.arrays()
-        if not wanted.keys() <= tensors.keys():
+        saved = {name: tensors[name] for name in wanted if name in tensors}
+        if not saved:
             return
         for name in ("times.marked", "times.anchors"):
-            wanted[name] = np.empty((len(tensors[name]), 2))
-        refuse_unlike({name: tensors[name] for name in wanted}, wanted)
+            wanted[name] = np.empty((len(saved.get(name, ())), 2))
+        refuse_unlike(saved, wanted)
         for name in wanted:
             setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
