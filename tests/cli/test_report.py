@@ -85,8 +85,10 @@ def test_a_few_bounds_that_reach_far_do_not_flatten_the_picture():
     low, high = report._visible(series)
     assert -0.3 < low < -0.1
     assert 1.1 < high < 1.3
-    series["observed_high"][7] = 50.0  # what was observed is always shown
-    assert report._visible(series)[1] > 50.0
+    series["observed_high"][7] = 1.9  # near enough to be shown
+    assert report._visible(series)[1] > 1.9
+    series["observed_high"][7] = 50.0  # a few that lie far out are marked at the edge
+    assert report._visible(series)[1] < 1.3
     assert report._visible({name: np.full(3, np.nan) for name in series}) == (0.0, 1.0)
     assert report._visible({name: np.full(3, 2.0) for name in series}) == (1.0, 3.0)
 
@@ -176,8 +178,8 @@ def test_many_members_are_drawn_as_the_weightiest_and_the_others():
     for sample in recorder.samples:
         sample["weights"] = {f"m{i}": np.array([weight]) for i, weight in enumerate([0.02, 0.5, 0.03, *[0.09] * 5])}
     drawn = report._weights(recorder)
-    assert list(drawn) == ["m1", "m3", "m4", "m5", "m6", "m7", "others"]
-    assert drawn["others"] == pytest.approx([0.05] * len(recorder.samples))
+    assert list(drawn) == ["m1", "m3", "m4", "others"]
+    assert drawn["others"] == pytest.approx([0.32] * len(recorder.samples))
 
 
 def test_buckets_must_be_even():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from streamgp.job import Pipeline
-from streamgp.job.scores import RunningScores, as_table, better_yardstick, shown
+from streamgp.job.scores import RunningScores, as_table, shown
 from streamgp.tables import PredictedRows
 from tests.job.test_pipeline import SETTINGS, schema_of, stream, taken
 
@@ -205,21 +204,6 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
     assert table[-2][1:] == [f"{100 * scores[part]['coverage']:.1f}%" for part in ("start_up", "steady")]
     assert json.loads(json.dumps(scores)) == scores
     assert as_table(pipeline_of("KRLST", 0, 0).score_summary(), 0.9) == []
-
-
-def test_a_yardstick_that_was_better_is_named():
-    part = {"from_row": 501, "to_row": 900, "compared_rows": 400, "rmse": 2.0}
-    empty = {"from_row": 1, "to_row": 500, "compared_rows": 0, "rmse": math.nan, "yardsticks": {}}
-    for yardsticks, expected in (
-        (
-            {"previous value": 3.0, "least squares": 1.5},
-            "least squares was better (after row 500): RMSE 1.5, streamgp 2",
-        ),
-        ({"previous value": 3.0, "least squares": 2.0}, ""),
-        ({}, ""),
-    ):
-        assert better_yardstick({"start_up": empty, "steady": part | {"yardsticks": yardsticks}}) == expected
-    assert better_yardstick({"start_up": empty, "steady": empty}) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,38 @@ LONGEST = 200  # characters of a text
 
 
 def inspect(
-    ctx: typer.Context, file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved run or model, FILE.sgp.")]
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A saved run or model, FILE.sgp, or a table, such as FILE.csv.")
+    ],
+    write_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the columns of a table are to a .toml or .json file."),
+    ] = None,
 ) -> None:
-    """Show what a saved run or model holds: settings, rows seen, basis, relevance, health."""
+    """Show what a saved run or model holds: settings, rows seen, basis, relevance, health; or a table's columns."""
     with reported():
         from streamgp.cli.screen import show_scores
-        from streamgp.job.description import described
+        from streamgp.job.description import described, described_table, is_table, write_columns
         from streamgp.job.scores import PARTS
+        from streamgp.tables.places import refuse_same
         from streamgp.tables.writing import finite
 
+        refuse_same({"source": file, "write_schema": write_schema})
+        if is_table(file):
+            table = described_table(file)
+            if write_schema is not None:
+                write_columns(table, write_schema)
+            if ctx.obj["json"]:
+                typer.echo(json.dumps({"schema": table.declared()}))
+                return
+            for sentence in table.sentences():
+                typer.echo(sentence)
+            if write_schema is not None:
+                typer.echo(f"schema: {write_schema} (use it with streamgp run {file} --schema {write_schema})")
+            return
+        if write_schema is not None:
+            raise ValueError("`write_schema` is for tables; a saved run has its schema with it")
         found = described(file)
         if ctx.obj["json"]:
             typer.echo(json.dumps(finite(found)))

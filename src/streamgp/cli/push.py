@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from streamgp.cli.errors import INTERRUPTED, reported
-from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Settings, Source
+from streamgp.cli.run import Horizon, Inputs, Lags, OnError, Schema, Settings, Source
 from streamgp.cli.serve import installed
 
 
@@ -25,6 +25,7 @@ def push(
     horizon: Horizon = 0,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
+    schema: Schema = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
     ] = False,
@@ -47,6 +48,7 @@ def push(
         from streamgp.job.job import ON_ERROR
         from streamgp.serve.push import Push
         from streamgp.settings import option
+        from streamgp.tables.declared import read_schema
 
         option("on_error", on_error, ON_ERROR)
         given = parse_settings(set_)
@@ -58,6 +60,7 @@ def push(
             "horizon": horizon,
             "model": model,
             "settings": given,
+            "schema": None if schema is None else read_schema(schema),
         } | level
         with stopping(Screen(quiet=True, to_terminal=False)) as stop:
             work = Push(

@@ -43,6 +43,13 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as capacity=200 or level=0.95; may be repeated."),
 ]
+Schema = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What columns are, in a .toml or .json file; streamgp inspect TABLE --write-schema FILE writes one.",
+    ),
+]
 HalfLife = Annotated[
     str | None,
     typer.Option(
@@ -88,6 +95,7 @@ def run(
     ticket: Ticket = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="auto, or a name from: streamgp models.")] = "auto",
     set_: Settings = None,
+    schema: Schema = None,
     budget: Budget = None,
     half_life: HalfLife = None,
     alarms: Alarms = None,
@@ -122,6 +130,7 @@ def run(
 
         files = {
             "prior": prior,
+            "schema": schema,
             "load": load,
             "out": 1 if out is None else out,
             "save": save,
@@ -156,6 +165,7 @@ def run(
                     )
                     if value is not None
                 },
+                schema=schema,
                 out="-" if out is None else out,
                 as_json=as_json,
                 save=save,
@@ -170,6 +180,8 @@ def run(
         screen.finish(summary, out, save, rescue)
         if recorder is not None:
             screen.pictures(recorder, summary, source, report, plot)
+        if not summary.interrupted and not follow:
+            screen.advise(summary, source, save, report)
         if as_json:
             screen.print_json(summary)
         if summary.interrupted:

@@ -18,7 +18,8 @@ from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
-from streamgp.job.scores import as_table, better_yardstick
+from streamgp.job.scores import as_table
+from streamgp.job.verdict import next_steps, verdict
 
 REFRESH = 0.2  # seconds
 
@@ -86,6 +87,10 @@ class Screen(Observer):
     def finish(self, summary: Summary, out: Path | None, save: Path | None, rescue: Path) -> None:
         """Say what was done, how good it was, and where it is."""
         summary.notes = [with_options(note) for note in summary.notes]  # for the report and JSON
+        self.note("")
+        for sentence in verdict(summary.pipeline):
+            self.note(sentence)
+        self.note("")
         for sentence in sentences(summary):
             self.note(sentence)
         if not self.quiet:
@@ -113,6 +118,13 @@ class Screen(Observer):
             write_plot(plot, recorder, summary)
             self.note(f"plot: {plot}")
 
+    def advise(self, summary: Summary, source: str, save: Path | None, report: Path | None) -> None:
+        """Say what can be typed next."""
+        judged = summary.pipeline.request.run.alarms is not None
+        self.note("\nNext:")
+        for step in next_steps(summary.pipeline, source, save=save, report=report, judged=judged):
+            self.note(f"  {step}")
+
     def print_json(self, summary: Summary) -> None:
         from streamgp.tables.writing import finite
 
@@ -124,8 +136,6 @@ def sentences(summary: Summary) -> list[str]:
     pipeline = summary.pipeline
     speed = f" ({summary.rows / summary.seconds:,.0f} per second)" if summary.seconds > 0 else ""
     lines = [f"rows: {summary.rows} in {summary.seconds:.1f} s{speed}"]
-    if better := better_yardstick(pipeline.score_summary()):
-        lines.append(better)
     gaps = ", ".join(f"{count} in {name}" for name, count in pipeline.encoder.gaps.items())
     if gaps:
         lines.append(f"missing values: {gaps}; inputs repeat their last value, rows without a target are not learned")

@@ -17,7 +17,7 @@ OPTIONS = (
     "ahead",
     "quantiles",
 )
-PLACES = ("out", "report", "plot", "save", "load", "new_source", "prior", "data", "state")
+PLACES = ("schema", "write_schema", "out", "report", "plot", "save", "load", "new_source", "prior", "data", "state")
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in OPTIONS + PLACES} | {
     "settings": "--set",
     "source": "the source",

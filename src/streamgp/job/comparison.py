@@ -13,11 +13,11 @@ from streamgp.evaluate.paired import BlockSums, Rank
 from streamgp.job.job import ON_ERROR, BadRowError, first_rows
 from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import decimal_of, setting_names
+from streamgp.job.request import told_of_columns, setting_names
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognize
-from streamgp.tables.formats import Chunk, read_rows
+from streamgp.tables.formats import LOOK, Chunk, read_rows
 from streamgp.tables.writing import PredictedRows
 
 PREVIOUS = "previous value"
@@ -84,7 +84,7 @@ def compare_models(
     reader = read_rows(source)
     try:
         first, chunks = first_rows(reader.chunks(), reader.live)
-        schema = recognize(first, target, inputs, decimal=decimal_of(settings))
+        schema = recognize(first, target, inputs, growing=len(first) >= LOOK, **told_of_columns(settings))
         pipelines = {
             name: Pipeline(
                 schema,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,17 @@ import numpy as np
 
 from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
+from streamgp.job.job import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.loading import from_bytes
+from streamgp.tables.columns import Schema, listed, recognize
+from streamgp.tables.declared import as_toml
+from streamgp.tables.formats import read_rows
 from streamgp.tables.source import RowsError
+from streamgp.tables.writing import WriteError
 
 MOST_INPUTS = 12
+TABLES = (".csv", ".tsv", ".txt", ".dat", ".json", ".ndjson", ".jsonl", ".parquet")
 
 
 def described(path: str | Path) -> dict[str, Any]:
@@ -49,6 +56,45 @@ def described(path: str | Path) -> dict[str, Any]:
         "gaps": pipeline.encoder.gaps,
     }
     return found | _model(pipeline.model, pipeline.input_names) | {"health": pipeline.health}
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    packed = path.suffix.lower() in (".gz", ".bz2", ".xz")
+    return Path(path.stem if packed else path.name).suffix.lower() in TABLES
+
+
+def described_table(path: str | Path) -> Schema:
+    """What the columns of a table are; the last one that can be is taken for the target.
+
+    Args:
+        path: the table.
+    """
+    reader = read_rows(path)
+    try:
+        first, _ = first_rows(reader.chunks(), reader.live)
+    finally:
+        reader.close()
+    if not len(first):
+        raise RowsError(f"{path} has no rows; the columns are: {listed(reader.names)}")
+    problem: RowsError | None = None
+    for target in reversed(reader.names):
+        try:
+            return recognize(first, target)
+        except RowsError as error:
+            problem = problem or error
+    raise problem or RowsError(f"{path} has no columns")
+
+
+def write_columns(schema: Schema, place: Path) -> None:
+    """Write what columns are to a .toml or .json file, as ``schema`` reads it."""
+    text = {".toml": as_toml, ".json": lambda found: json.dumps(found, indent=2, ensure_ascii=False) + "\n"}
+    if place.suffix.lower() not in text:
+        raise ValueError(f"`write_schema` must be a .toml or .json file; got {str(place)!r}")
+    try:
+        place.write_text(text[place.suffix.lower()](schema.declared()), encoding="utf-8")
+    except OSError as error:
+        raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 
 
 def _model(model: StreamModel, names: list[str] | None) -> dict[str, Any]:

@@ -16,9 +16,11 @@ import numpy as np
 from streamgp.contract.frames import is_frame
 from streamgp.job.observer import Block, Observer
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import decimal_of
+from streamgp.job.request import told_of_columns
+from streamgp.job.verdict import leaders, verdict
 from streamgp.settings import option
 from streamgp.tables.columns import EncodedRows, listed, recognize
+from streamgp.tables.declared import read_schema
 from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
 from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
@@ -75,15 +77,21 @@ class Summary:
             "level": pipeline.level,
             "model": pipeline.request.model if chosen is None else chosen.name,
             "choice": None if chosen is None else chosen._asdict(),
+            "verdict": verdict(pipeline),
             "scores": pipeline.score_summary(),
+            "importance": pipeline.importance(),
             "gaps": pipeline.encoder.gaps,
             "late": pipeline.late,
             "health": pipeline.health,
-            "drift": [{"row": row, "event": sentence} for row, sentence in pipeline.drift],
+            "drift": [self._event(row, sentence) for row, sentence in pipeline.drift],
             "alarms": pipeline.alarm_counts,
-            "strangest": [{"row": row, "event": sentence} for row, sentence in pipeline.strangest()],
+            "strangest": [self._event(row, sentence) for row, sentence in pipeline.strangest()],
             "notes": self.notes,
         }
+
+    def _event(self, row: int, sentence: str) -> dict[str, Any]:
+        when = {"time": self.pipeline.when(row)} if self.pipeline.schema.time else {}
+        return {"row": row, **when, "event": sentence}
 
 
 @dataclass
@@ -99,6 +107,8 @@ class Job:
         ticket: the column by which late targets find their rows; None: targets come with their rows.
         model: the name of a model, or "auto".
         settings: of the model and of the run, by name.
+        schema: what columns are, by name, or a .toml or .json file that says it (tables/declared.py); None: the first
+            rows tell.
         out: where to write predictions: .csv, .ndjson or .parquet, "-" for standard output; None: nowhere.
         as_json: write NDJSON instead of CSV to standard output.
         save: where to save the run, every minute, at the end and when it is stopped.
@@ -127,6 +137,7 @@ class Job:
     ticket: str | None = None
     model: str = "auto"
     settings: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | str | Path | None = None
     out: str | Path | None = None
     as_json: bool = False
     save: str | Path | None = None
@@ -190,9 +201,10 @@ class Job:
                     f"{origin} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
                     "without `load`"
                 )
-        if self.inputs is not None or self.settings:
+        if self.inputs is not None or self.settings or self.schema is not None:
             raise ValueError(
-                f"{origin} has its own inputs and settings; drop `inputs` and `settings`, or start a new run"
+                f"{origin} has its own inputs, settings and schema; drop `inputs`, `settings` and `schema`, or "
+                "start a new run"
             )
         return pipeline
 
@@ -252,9 +264,13 @@ class Job:
                 f"has a header but no rows; the columns are: {listed(reader.names)}" if reader.names else "has no rows"
             )
             raise RowsError(f"{self._name} {has}")
-        schema = recognize(first, target, self.inputs, self.ticket or "", decimal=decimal_of(self.settings))
+        settings = dict(self.settings or {})
+        if self.schema is not None:
+            settings["schema"] = self.schema if isinstance(self.schema, Mapping) else read_schema(self.schema)
+        growing = reader.live or len(first) >= LOOK
+        schema = recognize(first, target, self.inputs, self.ticket or "", growing=growing, **told_of_columns(settings))
         self._doing("loading compiled code; after an installation, compiling")
-        return Pipeline(schema, self.model, self.settings, self.lags, self.horizon)
+        return Pipeline(schema, self.model, settings, self.lags, self.horizon)
 
     @property
     def _name(self) -> str:
@@ -267,7 +283,7 @@ class Job:
             where = f"after {reader.unit} {again}" if again else "at its first row"
             self._tell(summary, f"resuming after {pipeline.rows} rows, in {self._name} {where}")
             return
-        for sentence in pipeline.schema.sentences():
+        for sentence in pipeline.encoder.sentences():
             self._tell(summary, sentence)
         if getattr(reader, "headless", False):
             self._tell(summary, "no header row; naming columns 1, 2, ...")
@@ -294,7 +310,10 @@ class Job:
         if chunk.news:
             self._tell(summary, chunk.news)
         if len(chunk):
+            known = len(pipeline.encoder.joined)
             rows = pipeline.encoder.encode(chunk)
+            for column, level in pipeline.encoder.joined[known:]:
+                self._tell(summary, f"new level: {level} of {column} has an input of its own from now on")
             bad = rows.bad
             usable = len(rows.y)
             if bad and self.on_error == "stop":
@@ -315,12 +334,13 @@ class Job:
         if undecided and pipeline.chosen is not None:
             chosen = pipeline.chosen
             after = f"{pipeline.request.chosen_after()} {'targets' if late else 'rows'}"
-            self._tell(summary, f"model after {after}: {chosen.name} ({chosen.reason})")
+            model = leaders(pipeline) if len(pipeline.weights) > 1 else f"{chosen.name} ({chosen.reason})"
+            self._tell(summary, f"model after {after}: {model}")
             if not pipeline.watches_drift:
                 self._tell(summary, "drift detection: off")
         for row, event in [*pipeline.drift, *pipeline.alarms]:
             if (row, event) not in told:
-                self._tell(summary, f"{'target' if late else 'row'} {row}: {event}")
+                self._tell(summary, f"{pipeline.when(row)}: {event}")
         if self._writer is not None:
             self._writer.write(predicted)
         pipeline.position = reader.position(rows.lines[-1])

@@ -15,10 +15,12 @@ from streamgp.contract.waiting import Tickets
 from streamgp.job import saving
 from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import checked_lags, stream_model
+from streamgp.job.changes import Changes
 from streamgp.job.reading import ReadableRun
 from streamgp.job.request import Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
+from streamgp.job.times import Times
 from streamgp.job.yardsticks import yardsticks
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
@@ -31,6 +33,7 @@ from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved
 from streamgp.wrappers.wrapper import joined
 
 MOST_AHEAD = 100_000  # rows whose predictions wait for their targets
+MORE_TIMES = 1000  # rows beyond the warm-up whose times are kept: a change is told that many rows later at most
 
 
 class Pipeline(ReadableRun):
@@ -75,6 +78,8 @@ class Pipeline(ReadableRun):
         self.stream = stream_model(schema, self.request, self.lags, list(named.values()))
         self.screening = Screening(len(schema.input_names), self.request.run.screen)
         self.scores = RunningScores(list(named))
+        self.changes = Changes(len(schema.input_names), self.request.run.drift)
+        self.times = Times(self.request.run.warmup + self.horizon + MORE_TIMES)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.tickets = Tickets[int](self.request.run.pending) if schema.ticket else None
@@ -95,27 +100,37 @@ class Pipeline(ReadableRun):
             return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
         time, blocks = self._moments(rows.times), [] if n else [self._nothing()]
+        shown = self.times.add(rows.times, n)
         while start < n:
             stop = min(n, start + (self.screening.next_look(self.rows) or n))
             X, y, moments = rows.X[start:stop], rows.y[start:stop], part(time, start, stop)
             y = self.screening.take(y, self.rows + 1)
             self.screening.keep(self.rows, X, y, moments)
-            blocks.append(self._track(X, y, moments))
+            blocks.append(self._track(X, y, moments, shown[start:stop]))
             self._strike_out()
             start = stop
         self.scored = PredictedRows.joined(blocks)._replace(time=rows.times)
+        self.mark_events()
         if not (h and ahead):
             return self.scored
         made = self.scored.since(min(h, n))._replace(time=None, p_value=None, alarm=None)
         coming, unknown = PredictedRows.joined([made, self.outstanding()]), np.full(n, np.nan)
         return coming.since(len(coming.row) - n)._replace(observed=unknown, log_density=unknown, pit=unknown)
 
-    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None) -> PredictedRows:
-        """Predict rows and learn them; score what was predicted."""
+    def _track(self, X: FloatArray, y: FloatArray, time: FloatArray | None, shown: FloatArray) -> PredictedRows:
+        """Predict rows and learn them; score what was predicted.
+
+        Args:
+            X: (n, d) inputs.
+            y: (n,) targets.
+            time: (n,) times, if models forget by time.
+            shown: (n,) times for people.
+        """
         p, numbers = self.stream.track(X, y[:, None], time=time), np.arange(self.rows + 1, self.rows + len(y) + 1)
         predicted = self._predicted(p, numbers, y, self._judged)
         self.rows += len(y)
         self.scores.add(predicted)
+        self.changes.add(X, y, predicted.mean, numbers, shown)
         return predicted
 
     def _strike_out(self) -> None:
@@ -126,8 +141,9 @@ class Pipeline(ReadableRun):
         X, y, time = found
         again = Pipeline(self.schema, self.request.model, self.request.settings, self.lags, self.horizon)
         again.report_to(self._staged.doing)
-        again._track(X, y, time if self._timed else None)
-        self.stream, self.scores = again.stream, again.scores
+        shown = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
+        again._track(X, y, time if self._timed else None, shown)
+        self.stream, self.scores, self.changes = again.stream, again.scores, again.changes
 
     @property
     def _timed(self) -> bool:
@@ -221,9 +237,11 @@ class Pipeline(ReadableRun):
             if comes:
                 scored.append(p)
                 targets.append(y)
+                self.times.add(None if rows.times is None else rows.times[i : i + 1], 1)
         first, y = self.scores.rows + 1, np.concatenate(targets)
         self.scored = self._predicted(joined(scored), np.arange(first, first + len(y)), y)
         self.scores.add(self.scored)
+        self.mark_events()
         row = self.rows + 1 + np.array(new, dtype=int)
         self.rows += len(rows.y)
         times = None if rows.times is None else [rows.times[i] for i in new]
@@ -289,8 +307,10 @@ class Pipeline(ReadableRun):
             with stream._whole(quick=True):
                 learn_issued(stream, line, stream._screened(Y), conditions, last=False, unchanged=False)
         self.rows += len(y)
+        self.times.add(times, len(y))
         self.scored = self._issued(lines, numbers, y)
         self.scores.add(self.scored)
+        self.mark_events()
         return self.scored
 
     # One file.

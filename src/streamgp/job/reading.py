@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from streamgp.auto.auto import Auto
+from streamgp.auto.importance import importance
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
 from streamgp.contract.waiting import Tickets
+from streamgp.job.changes import Changes, StreamChange
 from streamgp.job.request import AUTO, Request
-from streamgp.job.scores import RunningScores
+from streamgp.job.scores import RunningScores, shown
 from streamgp.job.screening import Screening
+from streamgp.job.times import Times
 from streamgp.job.yardsticks import Measured
 from streamgp.settings import FloatArray
 from streamgp.tables.columns import RowEncoder, Schema
@@ -31,6 +34,8 @@ DRIFT = {
     "reverted": "false alarm, reverted",
 }
 ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
+SAME = 300  # rows: what the models notice so soon before a change is that change
+FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
 CHANGED = "the stream changed: models that learned only what came since err less"
 
 
@@ -45,11 +50,14 @@ class ReadableRun:
     stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
     scores: RunningScores
+    changes: Changes
+    times: Times
     encoder: RowEncoder
     tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
     moment: FloatArray  # (1,) the last time, in seconds since 1970
     position: Position  # in the source
     extra: dict[str, Any]  # what else is kept in the file
+    _marked: int = 0  # alarms whose times are kept
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -95,7 +103,7 @@ class ReadableRun:
         first, target = 0 if self.horizon else 1, self.schema.target
         columns = max(self.lags, int(self.request.model == AUTO))  # auto also predicts the change since the last one
         lagged = [f"{target}[-{k}]" if k else target for k in range(first, first + columns)]
-        return self.schema.input_names + lagged
+        return self.encoder.input_names + lagged
 
     @property
     def late(self) -> dict[str, int] | None:
@@ -126,7 +134,7 @@ class ReadableRun:
         return [(alarm.row + 1, self._sentence(alarm)) for alarm in alarms.events]
 
     def _sentence(self, alarm: Alarm) -> str:
-        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.schema.input_names[alarm.cause]}"
+        cause = "" if alarm.cause < 0 else f"; most unlike its usual effect: {self.encoder.input_names[alarm.cause]}"
         seen = f"{alarm.observed:.4g} observed, {alarm.expected:.4g} expected, p = {alarm.p_value:.1g}"
         return f"alarm, {ALARMS[alarm.kind]}: {seen}{cause}"
 
@@ -151,6 +159,54 @@ class ReadableRun:
     @property
     def drift(self) -> list[tuple[int, str]]:
         """Where the model noticed a change, and what came of it: the number of the row, and a sentence."""
+        found = self.changes.found
+        # What the models noticed of the same change is not told twice.
+        own = [
+            (row, sentence)
+            for row, sentence in self._noticed()
+            if sentence is not CHANGED or not any(one.row - SAME <= row <= one.noticed for one in found)
+        ]
+        return sorted([*own, *((one.row, self._change(one)) for one in found)])
+
+    def _change(self, change: StreamChange) -> str:
+        """What has changed, for people."""
+        target, unit = self.schema.target, self.schema.column(self.schema.target).form
+        shift, level = change.shift, change.level
+        by = f"{shown(abs(shift))}{unit and ' '}{unit}"
+        if abs(level) > abs(shift):
+            by += f" ({100 * abs(shift / level):.0f}%)"
+        if abs(shift) < FAINT * max(abs(level), abs(shift)):
+            return f"{target} depends on its inputs otherwise than before"
+        return f"{target} is {by} {'higher' if shift > 0 else 'lower'} than the same inputs gave before"
+
+    @property
+    def suspected(self) -> int:
+        """The row from which errors are larger, where it is not clear yet whether the stream has changed; else 0."""
+        auto = self._auto
+        begin = -1 if auto is None or not auto.rows_seen else auto._shown._now.generation
+        return begin + self.horizon + 1 if auto is not None and begin > 0 and begin not in auto.changes else 0
+
+    def when(self, row: int) -> str:
+        """The time of a row at which something happened, or its number where there are no times, for people."""
+        return self.times.when(row)
+
+    def told(self, row: int, sentence: str) -> str:
+        """A sentence about a row, after its time where rows have times."""
+        return f"{self.when(row)}: {sentence}" if self.schema.time else sentence
+
+    def mark_events(self) -> None:
+        """Keep the times of rows at which something happened."""
+        if not self.schema.time:
+            return
+        self.times.mark([*(row for row, _ in self._noticed()), *([self.suspected] if self.suspected else [])])
+        if self._alarms is not None and self._marked != (count := sum(self.alarm_counts.values())):
+            self._marked = count
+            self.times.mark(alarm.row + 1 for alarm in self._alarms.events)
+        for one in self.changes.found:
+            self.times.keep(one.row, one.moment)
+
+    def _noticed(self) -> list[tuple[int, str]]:
+        """What the models have noticed of changes."""
         first = self.horizon  # rows before the one whose target came with the model's first row
         if (auto := self._auto) is not None:
             return [(row + first, CHANGED) for row in auto.changes]
@@ -165,6 +221,30 @@ class ReadableRun:
     @property
     def _auto(self) -> Auto | None:
         return next((one for one in self.model._family() if isinstance(one, Auto)), None)
+
+    def importance(self) -> dict[str, float]:
+        """How much each column counts, as shares, the largest first; empty where models cannot tell.
+
+        Of auto by how far predictions of the last rows move (auto/importance.py), of other models by lengthscales. It
+        takes as long as a few thousand predictions.
+        """
+        names, columns = self.input_names, [self.encoder.source_of(name) for name in self.encoder.input_names]
+        columns += [f"past {self.schema.target}"] * (len(names) - len(columns))
+        if (auto := self._auto) is not None:
+            experts, own = auto._shown, len(self.schema.input_names)
+            columns = columns[:own] + [f"past {self.schema.target}"] * experts._past
+            groups = [[i for i, one in enumerate(columns) if one == name] for name in dict.fromkeys(columns)]
+            values = importance(experts, groups) if experts._d is not None else np.zeros(0)
+            shares = dict(zip(dict.fromkeys(columns), values.tolist(), strict=False))
+        else:
+            try:
+                weights = self.model.relevance().inputs
+            except (ValueError, RuntimeError):
+                return {}
+            shares = dict.fromkeys(columns, 0.0) if len(weights) == len(columns) else {}
+            for name, weight in zip(shares and columns, weights.tolist(), strict=False):
+                shares[name] += weight
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     @property
     def inner(self) -> StreamModel:

@@ -13,11 +13,15 @@ from streamgp.job.job import Summary
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
+from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.writing import WriteError, finite
 
-MOST_MEMBERS = 6  # of a committee that are drawn each by its own line
+MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
+SUSPECTED = "errors are larger since; the stream may have changed"
 WINDOW = 500  # rows over which errors and coverage are averaged
 SHOWN_INPUTS = 8
+TIME_LABELS = 5  # along an axis
+FEW = 0.005  # of the values at each end of a plot that may lie beyond it, if they lie far
 SHOWN_PATHS = 8  # numbers of one hyperparameter
 TEMPLATE = Path(__file__).with_name("report.html")
 
@@ -58,8 +62,16 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     top.plot(row[last], series["observed_high"][last], ".", ms=4, color="0.55", label="observed")
     middle = 0.5 * (series["mean_low"] + series["mean_high"])
     top.plot(row[last], middle[last], color="tab:blue", lw=1.3, label="predicted")
-    top.set(title=f"{pipeline.schema.target}: the last rows", xlabel="row", xlim=(row[last][0], row[last][-1] + 1))
-    top.set_ylim(*_visible({name: values[last] for name, values in series.items()}))
+    top.set(title=f"{pipeline.schema.target}: the last rows", xlim=(row[last][0], row[last][-1] + 1))
+    low, high = _visible({name: values[last] for name, values in series.items()})
+    top.set_ylim(low, high)
+    for edge, beyond, marker in (
+        (low, series["observed_low"][last] < low, "v"),
+        (high, series["observed_high"][last] > high, "^"),
+    ):
+        if beyond.any():
+            top.plot(row[last][beyond], np.full(np.count_nonzero(beyond), edge), marker, color="tab:red", ms=7,
+                     clip_on=False, label="outside the plot")  # fmt: skip
     top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
     axes[1].plot(row, running["rmse"], color="tab:blue", lw=1)
     axes[1].set(title=f"RMSE over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
@@ -67,9 +79,10 @@ def write_plot(path: str | Path, recorder: Recorder, summary: Summary) -> None:
     axes[2].plot(row, running["raw_coverage"], color="0.6", lw=1, label="before calibration")
     axes[2].plot(row, running["coverage"], color="tab:blue", lw=1.3, label="calibrated")
     axes[2].axhline(pipeline.level, color="tab:green", lw=1)
-    axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlabel="row", xlim=(row[0], row[-1] + 1))
+    axes[2].set(title=f"Coverage over the last {WINDOW} rows", xlim=(row[0], row[-1] + 1))
     axes[2].legend(frameon=False, loc="lower right", ncols=2)
     for axis in axes:
+        _label_times(axis, recorder)
         for event, _ in [*pipeline.drift, *pipeline.alarms]:
             if axis.get_xlim()[0] <= event <= axis.get_xlim()[1]:
                 axis.axvline(event, color="tab:red", ls="--", lw=1)
@@ -99,9 +112,34 @@ def _pyplot() -> Any:
     return plt
 
 
+def _label_times(axis: Any, recorder: Recorder) -> None:
+    """Label rows with their times, where they have any."""
+    if not recorder.times:
+        axis.set_xlabel("row")
+        return
+    ticks = np.linspace(*axis.get_xlim(), 2 * TIME_LABELS + 1)[1::2]
+    places = [min(max(round((tick - recorder.first) / recorder.stride), 0), len(recorder.times) - 1) for tick in ticks]
+    axis.set_xticks(ticks.tolist(), [_clock(recorder.times[at]) for at in places])
+
+
+def _clock(text: str) -> str:
+    """A time to the minute, as its table writes it."""
+    return text.replace("T", " ")[:16]
+
+
+def _inner(values: np.ndarray) -> np.ndarray:
+    """The lowest and the highest of the values, less few that lie further out than the others reach."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return known
+    low, high = np.quantile(known, [FEW, 1 - FEW])
+    near = known[(known >= low - (high - low)) & (known <= high + (high - low))]
+    return np.array([near.min(), near.max()])
+
+
 def _visible(series: dict[str, np.ndarray]) -> tuple[float, float]:
-    """The range of a plot: of all values, less the few bounds that reach far and would flatten everything else."""
-    low, high = [series["observed_low"], series["mean_low"]], [series["observed_high"], series["mean_high"]]
+    """The range of a plot: of all values, less the few that reach far and would flatten everything else."""
+    low, high = ([_inner(series[f"{name}_{end}"]) for name in ("observed", "mean")] for end in ("low", "high"))
     for bounds, part, among in ((series["lower"], 0.02, low), (series["upper"], 0.98, high)):
         finite_bounds = bounds[np.isfinite(bounds)]
         if finite_bounds.size:
@@ -117,23 +155,28 @@ def _visible(series: dict[str, np.ndarray]) -> tuple[float, float]:
 def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, Any]:
     pipeline = summary.pipeline
     scores = pipeline.score_summary()
-    samples = recorder.samples
+    samples, repairs = recorder.samples, pipeline.model.health.repairs
     running = recorder.running(WINDOW)
     series = recorder.series() | {name: running[name] for name in ("rmse", "coverage", "raw_coverage")}
-    chosen = pipeline.chosen
-    model = chosen.name if chosen else pipeline.request.model
     horizon = f", {pipeline.horizon} rows ahead" if pipeline.horizon else ""
+    span = f"{pipeline.rows:,} rows" + (
+        f", {_clock(recorder.times[0])} to {_clock(recorder.times[-1])}" if recorder.times else ""
+    )
+    models = leaders(pipeline)
+    speed = f"{summary.rows / summary.seconds:,.0f} rows per second" if summary.seconds else ""
     return {
         "title": f"{pipeline.schema.target}{horizon}",
-        "about": f"{source} · {model} · {chosen.reason if chosen else 'not chosen yet: too few rows'}".strip(" ·"),
+        "about": " · ".join(filter(None, [source, span, speed, models])),
+        "verdict": verdict(pipeline),
+        "importance": list(pipeline.importance().items())[:SHOWN_INPUTS],
+        "single": len(pipeline.weights) == 1,
         "numbers": [
-            ["rows", f"{pipeline.rows:,}"],
-            ["rows per second", summary.rows / summary.seconds if summary.seconds else None],
-            ["coverage before calibration", f"{100 * scores['raw_coverage']:.1f}%"],
-            ["mean log density", scores["mean_log_density"]],
-            ["numerical repairs", f"{pipeline.model.health.repairs:,}"],
-            *([["fill values, not learned", f"{pipeline.screening.count:,}"]] if pipeline.screening.count else []),
-            *([["diverged", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
+            *(
+                [["targets like fill values, not learned", f"{pipeline.screening.count:,}"]]
+                * bool(pipeline.screening.count)
+            ),
+            *([["diverged, without weight", ", ".join(pipeline.diverged)]] if pipeline.diverged else []),
+            *([["rows that needed a repair of rounding", f"{repairs:,}"]] if repairs else []),
         ],
         "scores": as_table(scores, pipeline.level),
         "level": f"{100 * pipeline.level:g}%",
@@ -151,11 +194,14 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "relevance": _relevance(recorder, pipeline.input_names),
         "paths": _paths(recorder),
         "weights": _weights(recorder),
-        "drift": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.drift],
-        "alarms": [{"row": row, "text": f"row {row}: {sentence}"} for row, sentence in pipeline.alarms],
-        "strangest": [f"row {row}: {sentence}" for row, sentence in pipeline.strangest()],
+        "drift": [
+            {"row": row, "text": f"{pipeline.when(row)}: {sentence}"}
+            for row, sentence in [*pipeline.drift, *([(pipeline.suspected, SUSPECTED)] if pipeline.suspected else [])]
+        ],
+        "alarms": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.alarms],
+        "strangest": [f"{pipeline.when(row)}: {sentence}" for row, sentence in pipeline.strangest()],
         "alarms_note": _alarms_note(pipeline),
-        "drift_note": "No drift detected." if pipeline.watches_drift else "Drift detection: off.",
+        "drift_note": "None was noticed." if pipeline.watches_drift or pipeline.changes.on else "Drift detection: off.",
         "notes": summary.notes,
     }
 
@@ -178,7 +224,7 @@ def _weights(recorder: Recorder) -> dict[str, list[float]]:
     weights = recorder.weights()
     if len(weights) <= MOST_MEMBERS:
         return {name: values.tolist() for name, values in weights.items()}
-    order = sorted(weights, key=lambda name: -np.nansum(weights[name]))
+    order = sorted(weights, key=lambda name: -np.nanmean(weights[name]) - weights[name][-1])
     others = np.nansum([weights[name] for name in order[MOST_MEMBERS:]], axis=0)
     return {name: weights[name].tolist() for name in order[:MOST_MEMBERS]} | {"others": others.tolist()}
 

@@ -13,6 +13,7 @@ from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_by_name
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
+from streamgp.tables.declared import declared_columns
 from streamgp.tables.numbers import MARKS
 from streamgp.wrappers.alarms import rate_of
 
@@ -65,6 +66,14 @@ class RunSettings(Configured):
                 check=optional(one_of(*MARKS)),
             ),
         ] = None,
+        schema: Annotated[
+            Any,
+            Setting(
+                "what columns are, by name: number, category, time or ignore, with unit, levels and values that stand "
+                "for missing ones; None: the first rows tell",
+                check=optional(declared_columns),
+            ),
+        ] = None,
         alarms: Annotated[
             Any,
             Setting(
@@ -75,7 +84,7 @@ class RunSettings(Configured):
     ) -> None:
         self.level, self.warmup, self.tune, self.drift = level, warmup, tune, drift
         self.screen, self.budget, self.pending, self.decimal = screen, budget, pending, decimal
-        self.alarms = alarms
+        self.alarms, self.schema = alarms, schema
 
 
 @dataclass(frozen=True)
@@ -143,10 +152,14 @@ class Request:
         return candidate("KRLST", d, self.own) if self.model == AUTO else model_by_name(self.model, d, self.own)
 
 
-def decimal_of(settings: Mapping[str, Any] | None) -> str | None:
-    """The decimal mark that settings ask for."""
-    mark: str | None = value_of((settings or {}).get("decimal"))
-    return mark
+def told_of_columns(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What settings say of the columns, as ``recognize`` takes it: the decimal mark, and a schema."""
+    given = settings or {}
+    schema = given.get("schema")
+    return {
+        "decimal": value_of(given.get("decimal")),
+        "declared": None if schema is None else declared_columns("schema", schema),
+    }
 
 
 def setting_names(model: str) -> set[str]:

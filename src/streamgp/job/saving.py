@@ -31,6 +31,8 @@ def contents(run: ReadableRun) -> snapshot.Contents:
             "lags": run.lags,
             "horizon": run.horizon,
             "gaps": run.encoder.gaps,
+            "joined": [list(pair) for pair in run.encoder.joined],
+            "strangers": run.encoder.strangers,
             "rows": run.rows,
             "position": list(run.position),
             "about": run.extra,
@@ -38,7 +40,8 @@ def contents(run: ReadableRun) -> snapshot.Contents:
             "models": models,
         },
     }
-    return header, _arrays(run) | run.screening.arrays() | parts | states
+    own = _arrays(run) | run.screening.arrays() | run.changes.arrays() | run.times.arrays() | run.scores.spread()
+    return header, own | parts | states
 
 
 def request_of(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Schema, str, dict[str, Any], int, int]:
@@ -58,11 +61,21 @@ def restore(run: ReadableRun, saved: dict[str, Any], tensors: dict[str, np.ndarr
     run.rows = whole("rows", saved["rows"], at_least=0)
     run.position, run.extra = Position(*saved["position"]), saved["about"]
     run.encoder.gaps = {name: whole("gaps", count) for name, count in saved["gaps"].items()}
+    run.encoder.joined = [(str(column), str(level)) for column, level in saved.get("joined", ())]
+    run.encoder.strangers = {name: whole("strangers", count) for name, count in saved.get("strangers", {}).items()}
+    if len(run.encoder.joined) > run.schema.spare:
+        raise snapshot.SnapshotError(f"the snapshot has more new levels than spare inputs: {run.encoder.joined}")
     arrays = _arrays(run)
     refuse_unlike({name: tensors[name] for name in arrays}, arrays)
     for name, array in arrays.items():
         array[...] = tensors[name]
-    run.screening.restore(tensors)
+    spread = run.scores.spread()
+    if saved_spread := {name: tensors[name] for name in spread if name in tensors}:  # version 0.2 did not keep it
+        refuse_unlike(saved_spread, spread)
+        for name, array in spread.items():
+            array[...] = saved_spread[name]
+    for part in (run.screening, run.changes, run.times):
+        part.restore(tensors)
     stream: Any = model_of(*snapshot.part(MODEL, saved["models"], tensors))
     if repr(stream) != repr(run.stream) or stream._shape != run.stream._shape:
         raise snapshot.SnapshotError(

@@ -38,6 +38,8 @@ class RunningScores:
         # By part; by how many of the first yardsticks predict the row; of the run, of its model's own intervals, and of
         # the yardsticks.
         self._sums = np.zeros((len(PARTS), len(names) + 1, OWN + len(names), len(Scored._fields)))
+        # The first target, and by part the number of targets, the sum of their distances from it, and of the squares.
+        self._origin, self._targets = np.full(1, np.nan), np.zeros((len(PARTS), 3))
         self._waiting: list[tuple[FloatArray, ...]] = []  # blocks that are not in the sums yet
         self._rows_waiting = 0
 
@@ -71,6 +73,17 @@ class RunningScores:
             *(counted(y, column, known=known & says) for column, says in zip(yardsticks.T, usable.T, strict=True)),
         ]
         np.add.at(self._sums, (part, first), np.stack(table, axis=1))  # one row after the other, however they are cut
+        if known.any():
+            if np.isnan(self._origin[0]):
+                self._origin[0] = y[known][0]
+            away = y[known] - self._origin[0]
+            with np.errstate(over="ignore"):
+                np.add.at(self._targets, part[known], np.column_stack([np.ones_like(away), away, away**2]))
+
+    def spread(self) -> dict[str, FloatArray]:
+        """What the share of the variation that is explained follows from, by name."""
+        self._add_waiting()
+        return {"first_target": self._origin, "targets": self._targets}
 
     @property
     def rows(self) -> int:
@@ -112,9 +125,19 @@ class RunningScores:
         """
         ends = (1, min(rows, START_UP)), (START_UP + 1, max(rows, START_UP))
         return {
-            name: {"from_row": first, "to_row": last} | self._part(sums)
-            for name, (first, last), sums in zip(PARTS, ends, self.sums, strict=True)
+            name: {"from_row": first, "to_row": last} | self._part(sums) | {"explained": self._explained(sums, targets)}
+            for name, (first, last), sums, targets in zip(PARTS, ends, self.sums, self._targets, strict=True)
         }
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def _explained(self, sums: FloatArray, targets: FloatArray) -> float:
+        """The share of the variance of targets that predictions explain; NaN where they do not vary."""
+        n, away, squares = targets
+        if n < 2:
+            return np.nan
+        error, variance = float(scored(sums.sum(axis=0)[0]).rmse) ** 2, squares / n - (away / n) ** 2
+        # Below this the difference of the two terms is rounding.
+        return 1.0 - error / variance if variance > 1e-12 * squares / n else np.nan
 
     @np.errstate(over="ignore", invalid="ignore")
     def _part(self, sums: FloatArray) -> dict[str, Any]:
@@ -146,7 +169,7 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
     intervals = f"{100 * level:g}% intervals"
     names = max((list(part["yardsticks"]) for part in parts), key=len)
     return [
-        ["", *(_rows_of(part) for part in parts)],
+        ["", *(rows_of(part) for part in parts)],
         ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
         *([f"RMSE, {name}", *(shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
         ["MAE, streamgp", *(shown(part["mae"]) for part in parts)],
@@ -155,23 +178,13 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
     ]
 
 
-def better_yardstick(scores: Mapping[str, Any]) -> str:
-    """A sentence where a yardstick had a lower error on the later rows; nothing where none had.
-
-    Args:
-        scores: of a run.
-    """
-    part = next((scores[name] for name in reversed(PARTS) if scores[name]["compared_rows"]), None)
-    if part is None or not part["yardsticks"]:
-        return ""
-    name = min(part["yardsticks"], key=part["yardsticks"].__getitem__)
-    error = part["yardsticks"][name]
-    if not error < part["rmse"]:
-        return ""
-    return f"{name} was better ({_rows_of(part)}): RMSE {shown(error)}, streamgp {shown(part['rmse'])}"
+def later_part(scores: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The scores of the later rows, or of the first ones where there are no others; None where there are none."""
+    return next((scores[name] for name in reversed(PARTS) if scores[name]["compared_rows"]), None)
 
 
-def _rows_of(part: Mapping[str, Any]) -> str:
+def rows_of(part: Mapping[str, Any]) -> str:
+    """Which rows a part has, for people."""
     return f"after row {START_UP}" if part["from_row"] > START_UP else f"rows 1-{part['to_row']}"
 
 

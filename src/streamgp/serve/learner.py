@@ -21,12 +21,14 @@ from streamgp.contract.waiting import Tickets
 from streamgp.job.building import default_lags
 from streamgp.job.expressions import value_of
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import AUTO, MOST_PENDING, Request, decimal_of
+from streamgp.job.request import AUTO, MOST_PENDING, Request, told_of_columns
+from streamgp.job.verdict import leaders
 from streamgp.process.memory import Reservoir
 from streamgp.serve import cost
 from streamgp.serve.forecasts import KEPT
 from streamgp.serve.messages import (
     LONGEST_SETTING,
+    ColumnSchema,
     PredictAnswer,
     PredictedRow,
     RefusedError,
@@ -40,8 +42,9 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest, whole
-from streamgp.tables.columns import EncodedRows, Schema, listed, recognize
+from streamgp.tables.columns import EncodedRows, Schema, listed, recognize, refuse_uses
 from streamgp.tables.dates import seconds
+from streamgp.tables.declared import misspelled
 from streamgp.tables.formats import LOOK
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
@@ -138,6 +141,8 @@ class Learner:
 
     def apply(self, op: Op) -> Outcome:
         """Do what a request asks for. RefusedError: nothing has changed; after any other error, load the state anew."""
+        if self.young is not None:
+            self._refuse_misspelled(op.rows)
         renewed = self._renewed(op, self.young) if self.young is not None and op.rows else None
         if renewed is None:
             outcome = self._applied(op)
@@ -188,6 +193,15 @@ class Learner:
         """Whether so many more rows are learned without anything being built, tuned or learned again."""
         return self.young is None and self.pipeline is not None and self.pipeline.is_calm(rows)
 
+    def _refuse_misspelled(self, rows: list[Row]) -> None:
+        """Refuse a new column that is another one misspelled, which the row lacks."""
+        known = {self.settings.target, *(self.settings.inputs or ()), *(self.settings.schema or ())}
+        known |= set() if self.pipeline is None else self.pipeline.schema.names
+        for number, row in enumerate(rows, 1):
+            for name in row.keys() - known:
+                if meant := misspelled(name, sorted(known - row.keys())):
+                    raise _no_column(number, name, f" Did you mean {meant!r}?")
+
     def _renewed(self, op: Op, young: list[Op]) -> Learner | None:
         """One that has done the same with the columns as they look now; None where they look as before."""
         schema = self._recognized(op, young)
@@ -220,8 +234,10 @@ class Learner:
                 )
             chunk.columns[target] = [None] * len(chunk)
         try:
-            decimal = decimal_of(self.settings.settings)
-            return recognize(chunk, target, self.settings.inputs, unlabeled=True, decimal=decimal)
+            said = told_of_columns(run_settings(self.settings))
+            for name in said["declared"] or {}:  # one that has not come yet
+                chunk.columns.setdefault(name, [None] * len(chunk))
+            return recognize(chunk, target, self.settings.inputs, unlabeled=True, growing=True, **said)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None
@@ -300,12 +316,13 @@ class Learner:
         """What has happened since."""
         now = Noted.of(pipeline, before)
         self._known = pipeline, now
-        notes = [Note("drift", *event) for event in now.drift if event not in before.drift]
+        told = pipeline.told
+        notes = [Note("drift", row, told(row, text)) for row, text in now.drift if (row, text) not in before.drift]
         if now.alarms is not before.alarms:
             known = set(before.alarms)
-            notes += [Note("alarm", *event) for event in now.alarms if event not in known]
+            notes += [Note("alarm", row, told(row, text)) for row, text in now.alarms if (row, text) not in known]
         if now.chosen is not None and before.chosen is None:
-            notes.append(Note("model", pipeline.rows, f"{now.chosen.name} ({now.chosen.reason})"))
+            notes.append(Note("model", pipeline.rows, leaders(pipeline)))
         return notes
 
     def _ready(self) -> Pipeline:
@@ -325,14 +342,12 @@ class Learner:
                 )
             for name in row.keys() - known:  # a new column is left out, unless it looks like one that is missing
                 if meant := nearest(name, sorted(needed - row.keys())):
-                    raise RefusedError(
-                        422,
-                        "bad_row",
-                        f"row {number} has {name!r}, which is no column of the stream.{meant}",
-                        "nothing of this request was learned; fix the name, resend",
-                    )
-        encoded = pipeline.encoder.encode(as_chunk(rows))
+                    raise _no_column(number, name, meant)
+        encoder = pipeline.encoder
+        levels, strangers = list(encoder.joined), dict(encoder.strangers)
+        encoded = encoder.encode(as_chunk(rows))
         if encoded.bad:
+            encoder.joined, encoder.strangers = levels, strangers
             line, reason = encoded.bad[0]
             raise RefusedError(
                 422, "bad_row", f"row {line} {reason}", "nothing of this request was learned; fix it, resend"
@@ -411,12 +426,14 @@ def new_pipeline(settings: StreamSettings, schema: Schema) -> Pipeline:
 def run_settings(settings: StreamSettings) -> dict[str, Any]:
     """The settings as a run takes them."""
     own = {name: value for name, value in settings.settings.items() if name != "pending"}
-    return own | {"level": settings.level}
+    schema = {} if settings.schema is None else {"schema": msgspec.to_builtins(settings.schema)}
+    return own | schema | {"level": settings.level}
 
 
 def settings_of(pipeline: Pipeline) -> StreamSettings:
     """The settings of a run."""
-    own = {name: _shown(value) for name, value in pipeline.request.settings.items() if name != "level"}
+    given = pipeline.request.settings
+    own = {name: _shown(value) for name, value in given.items() if name not in ("level", "schema")}
     return StreamSettings(
         pipeline.schema.target,
         list(pipeline.schema.inputs),
@@ -425,6 +442,7 @@ def settings_of(pipeline: Pipeline) -> StreamSettings:
         pipeline.request.model,
         own,
         pipeline.level,
+        msgspec.convert(given.get("schema"), dict[str, str | ColumnSchema] | None),
     )
 
 
@@ -448,6 +466,10 @@ def check_settings(settings: StreamSettings) -> None:
             raise ValueError(
                 f"{settings.target!r} is the target and cannot be an input; for its past values use `lags`"
             )
+        if "schema" in settings.settings:
+            raise ValueError("schema is a field of its own, beside settings")
+        declared = told_of_columns(run_settings(settings))["declared"] or {}
+        refuse_uses(declared, settings.target, settings.inputs, "")
         if "warmup" in settings.settings:
             whole("warmup", value_of(settings.settings["warmup"]), at_most=MOST_WARMUP)
         # How many inputs there are may turn out later, and new_pipeline looks again.
@@ -485,6 +507,15 @@ def refuse_waiting(pipeline: Pipeline) -> None:
         Request(pipeline.request.model, pipeline.request.settings, late=True)
     except ValueError as error:
         raise RefusedError(409, "cannot_wait", str(error), "post rows, with null where the target is missing") from None
+
+
+def _no_column(number: int, name: str, meant: str) -> RefusedError:
+    return RefusedError(
+        422,
+        "bad_row",
+        f"row {number} has {name!r}, which is no column of the stream.{meant}",
+        "nothing of this request was learned; fix the name, resend",
+    )
 
 
 def refused_rows(error: Exception) -> RefusedError:

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from streamgp.job.building import MOST_INPUTS
 from streamgp.job.pipeline import MOST_AHEAD
 from streamgp.job.request import RunSettings
+from streamgp.tables.declared import MOST_DECLARED
 
 Scalar = float | int | str | bool | None
 Row = dict[str, Scalar]
@@ -47,11 +48,25 @@ class ErrorAnswer(Struct):
     error: Error
 
 
+class ColumnSchema(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a column is; all fields may be left out.
+
+    ``kind`` is "number", "category", "time" or "ignore"; "": the first rows tell. ``levels`` are all of a category,
+    ``unit`` is that of its numbers, ``missing`` are values that stand for missing ones.
+    """
+
+    kind: Annotated[str, Meta(max_length=20)] = ""
+    levels: Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=MOST_DECLARED)] = []
+    unit: Annotated[str, Meta(max_length=20)] = ""
+    missing: Annotated[list[float | Annotated[str, Meta(max_length=200)]], Meta(max_length=MOST_DECLARED)] = []
+
+
 class StreamSettings(Struct, forbid_unknown_fields=True):
     """How a stream is predicted; fixed when it is created.
 
     ``inputs`` null: all columns that can be. ``lags`` null: 0, or a few where they help. ``settings`` are those of
-    ``streamgp run --set``.
+    ``streamgp run --set``. ``schema`` says what columns are, by name: a kind, or all of ColumnSchema; null: the first
+    rows tell.
     """
 
     target: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -64,6 +79,10 @@ class StreamSettings(Struct, forbid_unknown_fields=True):
         float | int | Annotated[str, Meta(max_length=LONGEST_SETTING)] | bool | None,
     ] = {}
     level: Annotated[float, Meta(gt=0, lt=1)] = RunSettings().level
+    schema: (
+        dict[Annotated[str, Meta(min_length=1, max_length=200)], Annotated[str, Meta(max_length=20)] | ColumnSchema]
+        | None
+    ) = None
 
 
 class PredictedRow(Struct):
@@ -191,7 +210,9 @@ class StreamList(Struct):
 class StreamDetail(Struct):
     """All that is known of a stream.
 
-    ``models`` are weights by name, ``relevance`` that of inputs by name; ``columns`` say what was recognized.
+    ``verdict`` says in words how good it is and what changed. ``models`` are weights by name, ``relevance`` that of
+    inputs by name; ``columns`` say what was recognized. ``times`` are of some rows: their numbers, and seconds since
+    1970 by the clock that the time column shows.
     """
 
     name: str
@@ -209,6 +230,8 @@ class StreamDetail(Struct):
     drift: list[DriftEvent]
     tickets: Tickets
     gaps: dict[str, int]
+    verdict: list[str]
+    times: list[tuple[int, float]]
 
 
 class ScoredRows(Struct):

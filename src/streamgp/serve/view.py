@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.verdict import leaders, verdict
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
 
@@ -51,6 +52,8 @@ EMPTY: dict[str, Any] = {
     "drift": [],
     "tickets": Tickets(0, 0),
     "gaps": {},
+    "verdict": [],
+    "times": [],
 }
 
 
@@ -69,8 +72,8 @@ def seen_by(learner: Learner, before: View) -> View:
     chosen = pipeline.chosen
     rest = {
         "inputs": pipeline.input_names,
-        "columns": pipeline.schema.sentences(),
-        "chosen": "" if chosen is None else f"{chosen.name} ({chosen.reason})",
+        "columns": pipeline.encoder.sentences(),
+        "chosen": "" if chosen is None else leaders(pipeline),
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
         "relevance": _relevance(pipeline),
         "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
@@ -80,9 +83,11 @@ def seen_by(learner: Learner, before: View) -> View:
             int(health["fill_values"]),
             sum(pipeline.alarm_counts.values()),
         ),
-        "drift": [DriftEvent(row, text) for row, text in pipeline.drift],
+        "drift": [DriftEvent(row, pipeline.told(row, text)) for row, text in pipeline.drift],
         "tickets": Tickets(len(learner.tickets), learner.tickets.expired),
         "gaps": dict(pipeline.encoder.gaps),
+        "verdict": verdict(pipeline),
+        "times": pipeline.times.anchors(),
     }
     return View("ready" if chosen else "learning", before.doing, pipeline.rows, before.pace, False, rest)
 

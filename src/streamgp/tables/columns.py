@@ -17,6 +17,7 @@ import numpy as np
 
 from streamgp.settings import FloatArray, nearest, option
 from streamgp.tables.dates import ORDERS, WRITTEN, as_iso, joined_parts, moments, order_of, parts_of_date, seconds
+from streamgp.tables.declared import Declared, refuse_unknown_columns, without_missing
 from streamgp.tables.formats import BadRow, Chunk
 from streamgp.tables.numbers import (
     LEAST_NUMBERS,
@@ -34,12 +35,16 @@ from streamgp.tables.numbers import (
 )
 from streamgp.tables.source import RowsError
 
+FEW_ROWS = 1000  # of which a text that is always the same may still become another
 MOST_NAMES = 20  # that a message lists
+NEW_LEVEL = "new level"  # an input that waits for one
 EMPTY = "(empty)"  # the level of a category that has no value
+SPARE = 3  # levels that may join later, of all categories together
 MOST_LEVELS = 20  # a text column with more is ignored: one input for each would be too many
 TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|stamp|ts|t|epoch|utc|when)|.*(_|\b)(time|timestamp|date)", re.I)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 DIGITS_OF_DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")  # 20240131
+FILL_VALUE = re.compile(r"(-?\d+) may stand for missing values")
 DAY, WEEK = 86400.0, 7 * 86400.0
 # The time of day helps when the rows that choose a model see some of a day: with rows at least a minute apart, five
 # hundred of them cover a third of it. So for the day of the week with rows at least ten minutes apart.
@@ -58,6 +63,8 @@ class Column(NamedTuple):
         note: why, or how its numbers are written, for whoever reads it.
         decimal: the decimal mark of its numbers, "." or ","; "": none was seen.
         form: the unit of its numbers, or the order of its dates (of ORDERS); "": neither.
+        missing: values that stand for missing ones.
+        closed: whether no other levels of a category join later.
     """
 
     name: str
@@ -66,6 +73,8 @@ class Column(NamedTuple):
     note: str = ""
     decimal: str = ""
     form: str = ""
+    missing: tuple[str, ...] = ()
+    closed: bool = False
 
     def inputs(self) -> list[str]:
         """The inputs that it becomes."""
@@ -88,6 +97,7 @@ class Schema:
         seasons: rows of a day and of a week, where the time says so.
         ticket: the column by which a row is known again when its target comes in a later one; "" when there is none.
         time_parts: the columns that make up the time, such as year, month, day and hour; () where one column says it.
+        spare: inputs, the last ones, for levels of categories that appear later.
     """
 
     columns: tuple[Column, ...]
@@ -98,6 +108,7 @@ class Schema:
     seasons: tuple[int, ...] = ()
     ticket: str = ""
     time_parts: tuple[str, ...] = ()
+    spare: int = 0
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -121,7 +132,16 @@ class Schema:
     def input_names(self) -> list[str]:
         """The name of every number that a row becomes."""
         own = [name for column in self.inputs for name in self.column(column).inputs()]
-        return own + [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
+        own += [f"{cycle} ({part})" for cycle in self.cycles for part in ("sin", "cos")]
+        return own + [f"{NEW_LEVEL} {k}" for k in range(1, self.spare + 1)]
+
+    def source_of(self, name: str) -> str:
+        """The column that an input was made of; of a cycle of the time its own name."""
+        for column in self.inputs:
+            if name in self.column(column).inputs():
+                return column
+        name = NEW_LEVEL + "s" if name.startswith(NEW_LEVEL) else name
+        return name.removesuffix(" (sin)").removesuffix(" (cos)")
 
     def sentences(self) -> list[str]:
         """What was recognized, for people."""
@@ -132,7 +152,9 @@ class Schema:
         for name in self.inputs:
             column = self.column(name)
             if column.kind == "category":
-                found.append(f"category: {name} ({', '.join(column.levels)}; other values count as none of these)")
+                joins = self.spare and not column.closed
+                later = f"the first {self.spare} new values join" if joins else "other values count as none of these"
+                found.append(f"category: {name} ({', '.join(column.levels)}; {later})")
         written: dict[str, list[str]] = {}
         for name in [self.target, *numbers]:
             for note in filter(None, self.column(name).note.split("; ")):
@@ -156,8 +178,16 @@ class Schema:
     def from_dict(cls, saved: dict[str, Any]) -> Schema:
         comma = "," if saved.get("decimal_comma") else ""  # of all columns, in the files of version 0.2
         columns = tuple(
-            Column(name, kind, tuple(levels), note, *(decimal or [comma]))
-            for name, kind, levels, note, *decimal in saved["columns"]
+            Column(
+                name,
+                kind,
+                tuple(levels),
+                note,
+                *(rest[:2] or [comma]),
+                *(tuple(missing) for missing in rest[2:3]),
+                *rest[3:],
+            )
+            for name, kind, levels, note, *rest in saved["columns"]
         )
         return cls(
             columns,
@@ -168,7 +198,23 @@ class Schema:
             tuple(saved.get("seasons", ())),
             saved.get("ticket", ""),
             tuple(saved.get("time_parts", ())),
+            saved.get("spare", 0),
         )
+
+    def declared(self) -> dict[str, Any]:
+        """The columns as a schema that a user may change and declare (tables/declared.py)."""
+        found: dict[str, Any] = {}
+        for column in self.columns:
+            kind = "ignore" if column.kind in ("ignored", "ticket") else column.kind
+            levels = [level for level in column.levels if level != EMPTY] if len(column.levels) > 1 else []
+            unit = column.form if column.kind == "number" else ""
+            found_fill = FILL_VALUE.search(column.note)
+            missing = [*column.missing, *([float(found_fill[1])] if found_fill else [])]
+            more = {"levels": levels, "unit": unit, "missing": missing}
+            said = {"kind": kind} | {field: value for field, value in more.items() if value}
+            if column.name not in self.time_parts:
+                found[column.name] = kind if len(said) == 1 else said
+        return found
 
 
 def recognize(
@@ -178,6 +224,8 @@ def recognize(
     ticket: str = "",
     unlabeled: bool = False,
     decimal: str | None = None,
+    declared: Mapping[str, Declared] | None = None,
+    growing: bool = False,
 ) -> Schema:
     """Decide what the columns of some first rows are.
 
@@ -188,6 +236,8 @@ def recognize(
         ticket: the column by which late targets find their rows; "": targets come with their rows.
         unlabeled: the first rows may have no target at all, as with tickets.
         decimal: the decimal mark of numbers, "." or ","; None: the rows tell.
+        declared: what the user says of columns; the rows tell the rest.
+        growing: whether more rows will come, in which categories may have other levels.
 
     Example:
         >>> rows = Chunk({"at": ["2024-01-01", "2024-01-02"], "x": ["1", "2.5"], "y": ["3", ""]}, [2, 3])
@@ -204,7 +254,18 @@ def recognize(
         raise RowsError(f"{target!r} is the target and cannot be an input; for its past values use `lags=3`")
     if decimal is not None:
         option("decimal", decimal, tuple(MARKS))
+    declared = declared or {}
+    refuse_unknown_columns(declared, names)
+    refuse_uses(declared, target, inputs, ticket)
+    chunk = Chunk(
+        {
+            name: without_missing(values, declared[name].missing) if name in declared else values
+            for name, values in chunk.columns.items()
+        },
+        chunk.lines,
+    )
     forms = {name: found for name, values in chunk.columns.items() if (found := units(values))}
+    forms |= {name: [said.unit] for name, said in declared.items() if said.unit}
     chunk = Chunk(
         {
             name: [without_unit(value, forms[name][0]) for value in values] if len(forms.get(name, ())) == 1 else values
@@ -215,21 +276,33 @@ def recognize(
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
     unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
     marks |= dict.fromkeys(unclear, "")
-    time = _time_column(chunk, [target, ticket], marks, inputs)
-    parts = () if time else parts_of_date(chunk.columns, [target, ticket, *(inputs or ())])
+    said_time = [name for name, said in declared.items() if said.kind == "time"]
+    others = [target, ticket, *(name for name, said in declared.items() if said.kind not in ("", "time"))]
+    time = said_time[0] if said_time else _time_column(chunk, others, marks, inputs)
+    parts = () if time else parts_of_date(chunk.columns, [*others, *(inputs or ())])
     wanted = {target, *(inputs or ())}
     given = {name: Column(name, "time") for name in parts}
     if ticket:
         given[ticket] = Column(ticket, "ticket")
     if time:
         given[time] = _as_time(time, chunk.columns[time])
+    for name, said in declared.items():
+        if name not in given and said.kind:
+            values = chunk.columns[name]
+            given[name] = _as_declared(name, said, values, "" if name in unclear else marks[name], forms.get(name, []))
     if (ticket or unlabeled) and all(map(is_missing, chunk.columns[target])):  # none has come yet
-        given[target] = Column(target, "number")
+        given[target] = Column(target, "number", form="".join(forms.get(target, [])[:1]))
     if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
         raise RowsError(_unclear(asked[0], chunk.columns[asked[0]]))
     columns = tuple(
-        given[name] if name in given else _column(name, values, marks[name], name in wanted, forms.get(name, []))
+        given[name]
+        if name in given
+        else _column(name, values, marks[name], name in wanted, forms.get(name, []), growing)
         for name, values in chunk.columns.items()
+    )
+    columns = tuple(
+        column._replace(missing=declared[column.name].missing) if column.name in declared else column
+        for column in columns
     )
     kinds = {column.name: column for column in columns}
     if kinds[target].kind != "number" and (target != time):
@@ -255,7 +328,36 @@ def recognize(
             for c in columns
         )
     seasons = _seasons(times) if times and not ticket else ()
-    return Schema(columns, target, tuple(used), time or ", ".join(parts), cycles, seasons, ticket, parts)
+    open_ones = growing and any(c.kind == "category" and not c.closed for c in columns if c.name in used)
+    spare = SPARE if open_ones else 0
+    return Schema(columns, target, tuple(used), time or ", ".join(parts), cycles, seasons, ticket, parts, spare)
+
+
+def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[str] | None, ticket: str) -> None:
+    """Refuse columns that are declared as one thing and used as another."""
+    times = [name for name, said in declared.items() if said.kind == "time"]
+    if len(times) > 1:
+        raise RowsError(f"`schema` has two times, {times[0]!r} and {times[1]!r}; one column says when")
+    for name, use in [(target, "the target"), *((name, "an input") for name in inputs or ()), (ticket, "the ticket")]:
+        kind = declared[name].kind if name in declared else ""
+        if kind == "ignore" or (name == target and kind not in ("", "number")):
+            raise RowsError(f"`schema` says that {name!r} is {kind!r}, but it is {use}; change one of them")
+
+
+def _as_declared(name: str, said: Declared, values: Sequence[Any], decimal: str, forms: Sequence[str]) -> Column:
+    """A column of the kind that the user says."""
+    if said.kind == "ignore":
+        return Column(name, "ignored", (), "as declared")
+    if said.kind == "number":
+        notes = [f"the unit {forms[0]} is left out" if forms else "", described(values, decimal)]
+        return Column(name, "number", (), "; ".join(filter(None, notes)), decimal, "".join(forms[:1]))
+    levels = said.levels or tuple(sorted(set(map(_level, values)) - {EMPTY}))
+    if len(levels) > max(MOST_LEVELS, len(said.levels)):
+        raise RowsError(
+            f"`schema` says that {name!r} is a category, but the first rows have {len(levels)} different values; the "
+            f"limit is {MOST_LEVELS}, unless you name the levels"
+        )
+    return Column(name, "category", levels, closed=bool(said.levels))
 
 
 def _as_time(name: str, values: Sequence[Any]) -> Column:
@@ -284,7 +386,7 @@ def _with_fill_value(column: Column, values: Sequence[Any]) -> Column:
     """A column of numbers that says whether one of them may stand for missing values."""
     if column.kind != "number" or (found := fill_value([as_number(v, column.decimal) for v in values])) is None:
         return column
-    note = f"{found:g} may stand for missing values (leave the cells empty if so)"
+    note = f"{found:.0f} may stand for missing values (leave the cells empty if so)"
     return column._replace(note="; ".join(filter(None, [column.note, note])))
 
 
@@ -343,24 +445,51 @@ class RowEncoder:
         schema: what the columns are.
         last: the last known value of every input.
         gaps: how many values of every column were missing so far.
+        joined: levels that appeared later and have an input of their own: column and level, in order of appearance.
+        strangers: by column, how many values were none of its levels and found no spare input.
     """
 
     schema: Schema
     last: FloatArray = field(default_factory=lambda: np.zeros(0))
     gaps: dict[str, int] = field(default_factory=dict)
+    joined: list[tuple[str, str]] = field(default_factory=list)
+    strangers: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.last.size == 0:
             self.last = np.full(len(self.schema.input_names), np.nan)
 
+    @property
+    def input_names(self) -> list[str]:
+        """The name of every number that a row becomes; of spare inputs the levels that have joined."""
+        names = self.schema.input_names
+        for at, (column, level) in enumerate(self.joined, len(names) - self.schema.spare):
+            names[at] = f"{column}={level}"
+        return names
+
+    def source_of(self, name: str) -> str:
+        """The column that an input is made of."""
+        return next(
+            (column for column, level in self.joined if name == f"{column}={level}"), self.schema.source_of(name)
+        )
+
+    def sentences(self) -> list[str]:
+        """What was recognized, and which levels came later, for people."""
+        found = self.schema.sentences()
+        found += [f"new level: {level} of {column} has an input of its own" for column, level in self.joined]
+        for column, count in self.strangers.items():
+            found.append(f"unknown level: {count} values of {column} count as none of its levels")
+        return found
+
     def encode(self, chunk: Chunk) -> EncodedRows:
-        """Rows as numbers, without the bad ones."""
+        """Rows as numbers, without the bad ones; levels of categories that are new may join."""
         schema = self.schema
         n = len(chunk)
         wrong: dict[int, str] = {}
         numbers = self._plain(chunk)
         if numbers is None:
             numbers = np.array([self._numbers(name, _values(chunk, name), wrong) for name in self._number_columns])
+        chunk = self._without_missing(chunk)
         y = numbers[-1]
         parts = [
             numbers[part].T if isinstance(part, slice) else _indicators(part, _values(chunk, part.name))
@@ -370,6 +499,8 @@ class RowEncoder:
         times = _times(chunk, schema.time, schema.time_parts, order)
         if times is not None and schema.cycles:
             parts.append(_phases(times, schema.cycles, schema.time, wrong))
+        if self._has_categories:
+            parts.append(self._later_levels(chunk, wrong))
         X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
         tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
         lines = list(chunk.lines)
@@ -396,6 +527,45 @@ class RowEncoder:
             self.last = _fill(X, self.last)
         return encoded
 
+    def _without_missing(self, chunk: Chunk) -> Chunk:
+        """Rows with None in categories where the schema says that a value stands for a missing one."""
+        said = {c.name: c.missing for c in self.schema.columns if c.missing and c.kind == "category"}
+        if not said:
+            return chunk
+        return Chunk(
+            {
+                name: without_missing(values, said[name]) if name in said else values
+                for name, values in chunk.columns.items()
+            },
+            chunk.lines,
+            chunk.bad,
+            chunk.news,
+        )
+
+    @cached_property
+    def _has_categories(self) -> bool:
+        """Whether values of inputs may be levels that are not known yet."""
+        return any(self.schema.column(name).kind == "category" for name in self.schema.inputs)
+
+    def _later_levels(self, chunk: Chunk, wrong: Mapping[int, str]) -> FloatArray:
+        """The spare inputs: 1 where a row has the level that has joined; others that are no levels are counted."""
+        spare = self.schema.spare
+        result = np.zeros((len(chunk), spare))
+        for name in self.schema.inputs:
+            column = self.schema.column(name)
+            if column.kind != "category":
+                continue
+            for row, level in enumerate(map(_level, _values(chunk, name))):
+                if level in column.levels or level == EMPTY or row in wrong:
+                    continue
+                if (name, level) not in self.joined and not column.closed and len(self.joined) < spare:
+                    self.joined.append((name, level))
+                if (name, level) in self.joined:
+                    result[row, self.joined.index((name, level))] = 1.0
+                else:
+                    self.strangers[name] = self.strangers.get(name, 0) + 1
+        return result
+
     def _plain(self, chunk: Chunk) -> FloatArray | None:
         """The columns of numbers, (columns, n), if all of them hold finite ones or nothing, and no text."""
         columns, missing = chunk.columns, [None] * len(chunk)
@@ -406,6 +576,9 @@ class RowEncoder:
             block = np.array(values, dtype=np.float64)
         except OverflowError:
             return None
+        for at, name in enumerate(self._number_columns):
+            if missing_numbers := [as_number(text, ".") for text in self.schema.column(name).missing]:
+                block[at, np.isin(block[at], np.array(missing_numbers, dtype=np.float64))] = np.nan
         return None if np.isinf(block).any() else block
 
     @cached_property
@@ -425,7 +598,7 @@ class RowEncoder:
 
     def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
         column = self.schema.column(name)
-        decimal = column.decimal
+        decimal, values = column.decimal, without_missing(values, column.missing)
         if column.form:
             values = [without_unit(value, column.form) for value in values]
         try:
@@ -468,7 +641,9 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
-def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool, forms: Sequence[str]) -> Column:
+def _column(
+    name: str, values: Sequence[Any], decimal: str, wanted: bool, forms: Sequence[str], growing: bool
+) -> Column:
     """What a column is whose numbers have these units."""
     if not wanted and _dates_in_digits(name, values, decimal):
         return Column(name, "ignored", (), "dates")
@@ -491,7 +666,7 @@ def _column(name: str, values: Sequence[Any], decimal: str, wanted: bool, forms:
     levels = Counter(map(_level, values))  # "None" may be a level as any other
     if len(levels) > MOST_LEVELS:
         return Column(name, "ignored", (), f"text with more than {MOST_LEVELS} different values")
-    if len(levels.keys() - {EMPTY}) == 1:
+    if len(levels.keys() - {EMPTY}) == 1 and not (growing and len(shown) < FEW_ROWS):
         return Column(name, "ignored", (), "constant text")
     return Column(name, "category", tuple(sorted(levels)))
 

@@ -10,6 +10,7 @@ const $ = (selector, root = document) => root.querySelector(selector);
 const main = $("#main");
 let view = null; // what is shown at present: {close, look}
 let timer = 0;
+let anchors = []; // rows of the shown stream and their times, in seconds by its own clock
 
 class Refused extends Error {
   constructor(status, error) {
@@ -179,6 +180,7 @@ function commands() {
 // One stream.
 
 function streamView(name) {
+  anchors = [];
   document.title = `${name} \u2013 streamgp`;
   show("stream-view");
   $("h1").textContent = name;
@@ -272,6 +274,7 @@ function streamView(name) {
   async function look(signal) {
     const stream = await get(path, signal);
     level = stream.settings.level;
+    anchors = stream.times;
     describe(stream);
     if (!history || extra > POINTS || Date.now() - lastHistory > 5000) await renew(signal);
     if (!listening) listen();
@@ -322,10 +325,12 @@ function describe(stream) {
     setText($("span", box), value);
     setText($("small", box), note);
   });
+  if ($(".verdict").textContent !== stream.verdict.join("")) $(".verdict").replaceChildren(...stream.verdict.map((text) => element("li", text)));
+  $(".relevant").hidden = !Object.keys(stream.relevance).length;
   setText($(".chosen"), stream.chosen ? "" : stream.rows ? "still being chosen; these predict until then" : "no rows yet");
   weights($(".models tbody"), stream.models, "no model yet");
   weights($(".relevance tbody"), stream.relevance, "not known yet, or the models cannot tell");
-  const events = stream.drift.slice(-20).reverse().map((event) => element("li", `row ${count(event.row)}: ${event.event}`));
+  const events = stream.drift.slice(-20).reverse().map((event) => element("li", /^\d{4}-\d\d-\d\d/.test(event.event) ? event.event : `row ${count(event.row)}: ${event.event}`));
   $(".events").replaceChildren(...(events.length ? events : [element("li", "none so far", { class: "muted" })]));
   $(".columns").replaceChildren(...stream.columns.map((text) => element("li", text)));
 }
@@ -380,9 +385,27 @@ function chart(name, options) {
 
 const history_of = (plot) => plot ? plot.history : null;
 
+// When a row came: between rows whose times are known, and beyond them by the time between the last ones.
+function moment(row) {
+  let low = 0, high = anchors.length - 1;
+  while (high - low > 1) { const middle = (low + high) >> 1; if (anchors[middle][0] <= row) low = middle; else high = middle; }
+  const [a, s] = anchors[low], [b, t] = anchors[high];
+  return s + (t - s) * (row - a) / (b - a || 1);
+}
+
+// Rows along an axis, by their times where they have any.
+function rowLabels(_, rows) {
+  if (anchors.length < 2) return rows.map((row) => Number.isInteger(row) ? count(row) : "");
+  const span = moment(rows.at(-1)) - moment(rows[0]);
+  return rows.map((row) => {
+    const text = new Date(1000 * moment(row)).toISOString();
+    return span > 20 * 86400 ? text.slice(0, 10) : span > 86400 ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, span > 600 ? 16 : 19);
+  });
+}
+
 function common(series, axis, history) {
   const line = color("line"), text = color("soft");
-  const axes = [{}, { size: 58, ...axis }].map((one) => ({ stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui", ...one }));
+  const axes = [{ values: rowLabels, space: 90 }, { size: 58, ...axis }].map((one) => ({ stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui", ...one }));
   return {
     series: [{ label: "row" }, ...series], axes, legend: { show: false }, scales: { x: { time: false } },
     cursor: { y: false, drag: { x: true, y: false } },

@@ -1,0 +1,201 @@
+"""Changes: when the inputs have begun to explain the target otherwise, found by evidence, for people to be told.
+
+A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. Its
+median error in each block, in units of that of the run's model, is ranked among the blocks before. While the stream
+stays the same, ranks are as good as drawn at random; after a change the model adapts, the reference does not, and small
+p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence, of which
+so much comes up by chance once in as many blocks. Noise that grows counts for both, and is no change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.contract.saved import refuse_unlike
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray
+from streamgp.wrappers.drift import FAIR, MOST
+
+BLOCK = 100  # rows whose median errors are compared: errors of neighbors are alike, those of blocks hardly
+FEWEST = 5  # blocks that the reference has learned before it is compared
+KEPT = 512  # blocks among which errors are ranked
+ENOUGH = 1e3  # evidence of a change
+CLEAR = 1.2  # and the reference errs so many times as much as before
+CURVED = 12  # most inputs whose squares and products are inputs of the reference
+MOST_INPUTS = 200  # with more there is no reference
+MOST_CHANGES = 100  # that are kept
+FARTHEST = 10.0  # standard units beyond which an input of the reference counts as that far
+RIDGE = 1e-3  # added to the correlations of the reference's inputs, so that equal ones share what they explain
+TINY = 1e-300  # below any error
+NUMBERS = 5  # of a block: its ratio of errors, mean residual, mean reference, first row and its time
+
+
+class StreamChange(NamedTuple):
+    """A change of what the inputs explain.
+
+    Args:
+        row: about where it began, from 1.
+        moment: the time of this row; NaN: not known.
+        noticed: the row after which it was clear.
+        times: how many times as much as before the reference errs.
+        shift: by how much targets are higher than the same inputs gave before, on average.
+        level: what they gave.
+    """
+
+    row: int
+    moment: float
+    noticed: int
+    times: float
+    shift: float
+    level: float
+
+
+class Changes:
+    """Looks for changes of a stream, block by block.
+
+    Args:
+        inputs: columns of the table that are inputs.
+        on: whether it looks.
+    """
+
+    def __init__(self, inputs: int, on: bool) -> None:
+        self.on = on and 0 < inputs <= MOST_INPUTS
+        d = inputs if self.on else 0
+        self._pairs = np.triu_indices(d) if d <= CURVED else (np.arange(0), np.arange(0))
+        f = d + len(self._pairs[0])
+        # Inputs, target, prediction, number and time of the rows of the next block, and how many there are.
+        self._rows, self._filled = np.zeros((BLOCK, d + 4)), np.zeros(1, dtype=np.int64)
+        self._units = np.zeros((2, d))  # of the inputs: what is subtracted, and what the rest is divided by
+        self._count = np.zeros(1)  # rows that the reference has learned
+        self._mean, self._moments = np.zeros(f + 1), np.zeros((f + 1, f + 1))  # of its inputs and the target
+        self._blocks = np.empty((0, NUMBERS))
+        self._evidence = np.zeros(1)  # sum of products of wagers
+        self._found = np.empty((0, len(StreamChange._fields)))
+
+    @property
+    def found(self) -> list[StreamChange]:
+        """All changes so far."""
+        return [StreamChange(int(row), at, int(seen), *rest) for row, at, seen, *rest in self._found.tolist()]
+
+    def add(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: np.ndarray, moments: FloatArray) -> None:
+        """Look at rows that were predicted.
+
+        Args:
+            X: (n, d) inputs.
+            y: (n,) targets, NaN where missing.
+            mean: (n,) predictions.
+            row: (n,) numbers.
+            moments: (n,) times, NaN where not known.
+        """
+        if not self.on:
+            return
+        known = np.isfinite(y + mean)
+        if not known.all():
+            X, y, mean, row, moments = X[known], y[known], mean[known], row[known], moments[known]
+        start, n, d = 0, len(y), X.shape[1]
+        while start < n:
+            at = int(self._filled[0])
+            stop = min(n, start + BLOCK - at)
+            rows = self._rows[at : at + stop - start]
+            rows[:, :d] = X[start:stop]
+            for place, values in enumerate((y, mean, row, moments), d):
+                rows[:, place] = values[start:stop]
+            self._filled[0] = at = at + stop - start
+            start = stop
+            if at == BLOCK:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    self._look(self._rows[:, :-4], *self._rows[:, -4:].T)
+                self._rows[:], self._filled[0] = 0.0, 0
+
+    def _look(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: FloatArray, moments: FloatArray) -> None:
+        if not self._count[0]:
+            scale = X.std(axis=0)
+            self._units[:] = X.mean(axis=0), np.where(scale > 0, scale, 1.0)
+        U = np.clip((X - self._units[0]) / self._units[1], -FARTHEST, FARTHEST)
+        Z = np.column_stack([U, U[:, self._pairs[0]] * U[:, self._pairs[1]], y])
+        if not np.isfinite(Z).all():
+            return
+        if self._count[0] >= FEWEST * BLOCK:
+            reference = self._predicted(Z)
+            ratio = math.log(max(_median(y - reference), TINY) / max(_median(y - mean), TINY))
+            if self._judge([ratio, np.mean(y - reference), np.mean(reference), row[0], moments[0]], row[-1]):
+                return
+        n, k = self._count[0], len(Z)
+        away = Z.mean(axis=0) - self._mean
+        D = Z - Z.mean(axis=0)
+        self._moments += D.T @ D + np.outer(away, away) * n * k / (n + k)
+        self._mean += away * k / (n + k)
+        self._count[0] = n + k
+
+    def _predicted(self, Z: FloatArray) -> FloatArray:
+        scale = np.sqrt(np.diag(self._moments))
+        scale = np.where(scale > 0, scale, 1.0)
+        correlation = self._moments / np.outer(scale, scale)
+        f = len(scale) - 1
+        weights = np.linalg.solve(correlation[:f, :f] + RIDGE * np.eye(f), correlation[:f, f]) * scale[f] / scale[:f]
+        predicted: FloatArray = self._mean[f] + (Z[:, :f] - self._mean[:f]) @ weights
+        return predicted
+
+    def _judge(self, block: list[Any], last: float) -> bool:
+        """Whether this block makes it clear that the stream has changed."""
+        before = self._blocks[:, 0]
+        self._blocks = np.concatenate([self._blocks, [block]])[-KEPT:]
+        if not len(before):
+            return False
+        p = (1.0 + np.count_nonzero(before >= block[0])) / (1.0 + len(before))
+        wager = min(MOST, 0.5 * FAIR / math.sqrt(p))
+        self._evidence[0] = min((1.0 + self._evidence[0]) * wager, ENOUGH**4)  # so that it can fade again
+        if self._evidence[0] < ENOUGH:
+            return False
+        at = _split(self._blocks[:, 0])
+        times = math.exp(np.median(self._blocks[at:, 0]) - np.median(self._blocks[:at, 0]))
+        if times < CLEAR:
+            return False
+        _, shift, level, _, _ = self._blocks[at:].mean(axis=0)
+        _, _, _, first, moment = self._blocks[at]
+        self._found = np.concatenate([self._found, [[first, moment, last, times, shift, level]]])[-MOST_CHANGES:]
+        self._count[:], self._mean[:], self._moments[:], self._evidence[:] = 0.0, 0.0, 0.0, 0.0
+        self._blocks = self._blocks[:0]
+        return True
+
+    # The state.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name."""
+        own = {
+            "rows": self._rows,
+            "filled": self._filled,
+            "units": self._units,
+            "count": self._count,
+            "mean": self._mean,
+        }
+        own |= {"moments": self._moments, "blocks": self._blocks, "evidence": self._evidence, "found": self._found}
+        return {f"changes.{name}": array for name, array in own.items()}
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Go on from saved arrays; from nothing where a file of an earlier version has none."""
+        wanted = self.arrays()
+        saved = {name: tensors[name] for name in wanted if name in tensors}
+        if not saved:
+            return
+        for name in ("changes.blocks", "changes.found"):
+            wanted[name] = np.empty((len(saved.get(name, ())), *wanted[name].shape[1:]))
+        refuse_unlike(saved, wanted)
+        for name in wanted:
+            setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())
+        require("rows of the next block", self._filled, at_least=0, at_most=BLOCK - 1)
+
+
+def _median(errors: FloatArray) -> float:
+    return float(np.median(np.abs(errors)))
+
+
+def _split(ratios: FloatArray) -> int:
+    """Where the mean of what follows differs most clearly from the mean before: least squares with one step."""
+    n, total = np.arange(1, len(ratios)), np.cumsum(ratios)
+    before, after = total[:-1] / n, (total[-1] - total[:-1]) / (len(ratios) - n)
+    gain = np.where(after > before, n * (len(ratios) - n) * (after - before) ** 2, -1.0)
+    return int(np.argmax(gain)) + 1

@@ -1,0 +1,131 @@
+"""Times of rows, for people: those of the last rows, and of rows at which something happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from streamgp.contract.saved import refuse_unlike
+from streamgp.settings import FloatArray
+from streamgp.tables.dates import seconds
+from streamgp.tables.numbers import as_number
+
+DAY = 86400.0
+UNKNOWN = np.full(256, np.nan)  # times of few rows that have none
+MOST_MARKED = 1000  # rows at which something happened
+MOST_ANCHORS = 256  # rows whose times are kept for good; every other one is dropped when there are more
+
+
+class Times:
+    """Which time a row has, as its table writes it: by the clock on the wall.
+
+    Args:
+        room: last rows whose times are kept.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._last = np.full(room, np.nan)  # at the number of the row modulo room
+        self._rows = np.zeros(1, dtype=np.int64)
+        self._marked = np.empty((0, 2))  # row and time
+        self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, every so many rows
+        self._dated = np.zeros(1)  # whether these are dates, in seconds since 1970, and not other numbers
+
+    def add(self, texts: Sequence[str] | None, n: int) -> FloatArray:
+        """Take the times of rows that follow the last ones, as they are written; return them as numbers."""
+        if texts is None:
+            self._rows[0] += n
+            return UNKNOWN[:n] if n <= len(UNKNOWN) else np.full(n, np.nan)
+        found = np.array([self._read(text) for text in texts], dtype=np.float64)
+        first, room = int(self._rows[0]) + 1, len(self._last)
+        kept = min(n, room)
+        self._last[np.arange(first + n - kept, first + n) % room] = found[n - kept :]
+        self._rows[0] += n
+        self._anchor(first, found)
+        return found
+
+    def _anchor(self, first: int, moments: FloatArray) -> None:
+        """Keep the times of some rows for good, however they are cut into blocks."""
+        start = 0
+        while start < len(moments):
+            every = int(self._every[0])
+            free = MOST_ANCHORS - len(self._anchors)
+            rows = np.arange(first + start + (-(first + start)) % every, first + len(moments), every)[:free]
+            self._anchors = np.concatenate([self._anchors, np.column_stack([rows, moments[rows - first]])])
+            start = len(moments)
+            if len(self._anchors) == MOST_ANCHORS:
+                start = int(rows[-1]) - first + 1 if len(rows) else 0
+                self._every[0] = 2 * every
+                self._anchors = self._anchors[self._anchors[:, 0] % self._every[0] == 0]
+
+    def anchors(self) -> list[tuple[int, float]]:
+        """Rows and their times, in seconds by the clock on the wall: some of all, and the last; none without dates."""
+        if not self._dated[0]:
+            return []
+        last = [self._rows[0], self.moment(int(self._rows[0]))]
+        known = [pair for pair in [*self._anchors.tolist(), last] if np.isfinite(pair[1])]
+        return [(int(row), moment) for row, moment in known]
+
+    def _read(self, text: str) -> float:
+        moment = seconds(text, local=True)
+        if moment is not None:
+            self._dated[0] = 1.0
+            return moment
+        number = None if self._dated[0] else as_number(text)
+        return np.nan if number is None else number
+
+    def mark(self, rows: Iterable[int]) -> None:
+        """Keep the times of rows at which something happened."""
+        for row in rows:
+            self.keep(row, self.moment(row))
+
+    def keep(self, row: int, moment: float) -> None:
+        """Keep the time of a row, if it is known."""
+        if np.isfinite(moment) and row not in self._marked[:, 0]:
+            self._marked = np.concatenate([self._marked, [[row, moment]]])[-MOST_MARKED:]
+
+    def moment(self, row: int) -> float:
+        """The time of a row; NaN where it is not known."""
+        if 0 < row <= self._rows[0] and row > self._rows[0] - len(self._last):
+            return float(self._last[row % len(self._last)])
+        at = np.flatnonzero(self._marked[:, 0] == row)
+        return float(self._marked[at[-1], 1]) if len(at) else np.nan
+
+    def when(self, row: int) -> str:
+        """The time of a row, or its number where no time is known, for people."""
+        return self.shown(self.moment(row)) or f"row {row:,}"
+
+    def shown(self, moment: float) -> str:
+        """A time for people; nothing for NaN."""
+        if not np.isfinite(moment):
+            return ""
+        if not self._dated[0]:
+            return f"{moment:.15g}"
+        try:
+            date = datetime.fromtimestamp(moment, UTC)
+        except (OverflowError, OSError, ValueError):
+            return ""
+        if not np.any(self._last[np.isfinite(self._last)] % DAY) and not moment % DAY:
+            return f"{date:%Y-%m-%d}"
+        return f"{date:%Y-%m-%d %H:%M:%S}" if moment % 60 else f"{date:%Y-%m-%d %H:%M}"
+
+    # The state.
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state by name."""
+        own = {"last": self._last, "rows": self._rows, "marked": self._marked, "dated": self._dated}
+        own |= {"anchors": self._anchors, "every": self._every}
+        return {f"times.{name}": array for name, array in own.items()}
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Go on from saved arrays; from nothing where a file of an earlier version has none."""
+        wanted = self.arrays()
+        saved = {name: tensors[name] for name in wanted if name in tensors}
+        if not saved:
+            return
+        for name in ("times.marked", "times.anchors"):
+            wanted[name] = np.empty((len(saved.get(name, ())), 2))
+        refuse_unlike(saved, wanted)
+        for name in wanted:
+            setattr(self, f"_{name.partition('.')[2]}", tensors[name].copy())

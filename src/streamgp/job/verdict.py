@@ -1,0 +1,156 @@
+"""The verdict on a run, in words: how good it is, against what, how honest its intervals are, what changed, what now.
+
+Terminal, report and live page show the same sentences.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streamgp.auto.experts import FROM
+from streamgp.job.reading import DRIFT, ReadableRun
+from streamgp.job.scores import START_UP, later_part, shown
+
+FEWEST = 20  # scored rows before which nothing is said of errors and intervals
+ALIKE = 0.01  # errors that differ by less are called alike
+HONEST = 0.02  # coverage as far from its level is called right; further where rows are few
+LISTED = 3  # changes, models and columns that are named
+TAILS = 3.0  # standard deviations of the coverage of few rows that are chance
+LEAST = 0.005  # smaller weights are 0 for people
+RATE_BY_TIME, RATE_BY_ROW = "1/week", "1e-3"
+
+
+def verdict(run: ReadableRun) -> list[str]:
+    """Sentences for people, the most important first.
+
+    Args:
+        run: as far as it has come.
+    """
+    part = later_part(run.score_summary())
+    if part is None or part["rows"] < FEWEST:
+        return [f"Too few rows to judge: {part['rows'] if part else 0} were predicted and compared with their targets."]
+    return [_quality(run, part), *_beside(part), _honesty(run, part), *_changes(run), *_alarms(run)]
+
+
+def _quality(run: ReadableRun, part: Mapping[str, Any]) -> str:
+    target = run.schema.target
+    unit = run.schema.column(target).form
+    ahead = f" {run.horizon} row{'s' if run.horizon > 1 else ''} ahead" if run.horizon else ""
+    rows = f", after the first {START_UP} rows" if part["from_row"] > START_UP else ""
+    explained = part["explained"]
+    share = "" if math.isnan(explained) else f" and explain {_percent(explained)} of its variation"
+    return f"Predictions of {target}{ahead} miss by {shown(part['mae'])}{unit and ' '}{unit} on average{share}{rows}."
+
+
+def _percent(share: float) -> str:
+    """A share that is close to all is not rounded to all."""
+    if share <= 0:
+        return "none"
+    digits = 0 if share < 0.99 else 1 if share < 0.999 else 2
+    return f"{min(100 * share, 99.99):.{digits}f}%"
+
+
+def _beside(part: Mapping[str, Any]) -> list[str]:
+    """The best simple prediction, and who was better."""
+    if not part["yardsticks"]:
+        return []
+    name, error = min(part["yardsticks"].items(), key=lambda item: item[1])
+    own = part["rmse"]
+    if not (own > 0 or error > 0) or not math.isfinite(own + error):
+        return []
+    if own > (1 + ALIKE) * error:
+        less = f"{100 * (1 - error / own):.0f}%" if error else "100%"
+        return [f"A simple prediction was better: {name} errs {less} less (RMSE {shown(error)}, not {shown(own)})."]
+    if own > (1 - ALIKE) * error:
+        return [f"That is no better than the best simple prediction, {name} (RMSE {shown(error)})."]
+    return [f"That is {100 * (1 - own / error):.0f}% less error (RMSE) than the best simple prediction, {name}."]
+
+
+def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:
+    level, coverage = run.request.run.level, part["coverage"]
+    held = f"The {100 * level:g}% intervals held {100 * coverage:.1f}% of the targets"
+    tolerated = max(HONEST, TAILS * math.sqrt(level * (1 - level) / part["rows"]))
+    if coverage < level - tolerated:
+        return f"{held}: they are too narrow, do not rely on them."
+    return (
+        f"{held}: they are wider than they need to be." if coverage > level + tolerated else f"{held}, as they should."
+    )
+
+
+def _changes(run: ReadableRun) -> list[str]:
+    if not (run.watches_drift or run.changes.on):
+        return ["Changes of the stream were not looked for."]
+    found = [(row, text) for row, text in run.drift if text not in (DRIFT["raised"], DRIFT["reverted"])]
+    sentences = [f"A change at {run.when(row)}: {text}." for row, text in found[-LISTED:]]
+    if len(found) > LISTED:
+        sentences[0:0] = [f"The stream changed {len(found)} times; the last {LISTED}:"]
+    raised = run.drift[-1][0] if run.drift and run.drift[-1][1] == DRIFT["raised"] else run.suspected
+    if raised:
+        sentences.append(
+            f"Errors have been larger since {run.when(raised)}: the stream may have changed, more rows will tell."
+        )
+    return sentences or ["No change of the stream was noticed."]
+
+
+def _alarms(run: ReadableRun) -> list[str]:
+    counts = {kind: count for kind, count in run.alarm_counts.items() if count}
+    if not run.alarm_counts:
+        return []
+    if not counts:
+        return ["No row was abnormal."]
+    total, last = sum(counts.values()), run.alarms[-1][0]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return [f"{total} alarm{'s' if total > 1 else ''} ({kinds}), the last at {run.when(last)}."]
+
+
+def leaders(run: ReadableRun) -> str:
+    """The models with the largest weights, and the rest together, for people."""
+    order = sorted(run.weights.items(), key=lambda item: -item[1])
+    named = [f"{_since(run, name)} {100 * weight:.0f}%" for name, weight in order[:LISTED] if weight >= LEAST]
+    rest = sum(weight for _, weight in order[LISTED:])
+    others = len(order) - LISTED
+    return ", ".join(
+        named + ([f"{others} other{'s' if others > 1 else ''} {100 * rest:.0f}%"] if rest >= LEAST else [])
+    )
+
+
+def _since(run: ReadableRun, name: str) -> str:
+    """The name of a model, with the time in place of the row since which it has learned."""
+    own, _, row = name.partition(FROM)
+    return f"{own} since {run.when(int(row))}" if row else own
+
+
+def next_steps(
+    run: ReadableRun, source: str, *, save: Path | None = None, report: Path | None = None, judged: bool = False
+) -> list[str]:
+    """Commands that can be typed next, each with what it is for.
+
+    Args:
+        run: that has ended.
+        source: the table.
+        save: where the run was saved; None: nowhere.
+        report: where its report is; None: nowhere.
+        judged: whether rows were judged.
+    """
+    table = shlex.quote(source)
+    again = f"streamgp run {table} --target {shlex.quote(run.schema.target)}"
+    steps = []
+    if source != "-" and any("may stand for missing values" in column.note for column in run.schema.columns):
+        steps.append(
+            f"declare what stands for missing values: streamgp inspect {table} --write-schema schema.toml, "
+            "then add --schema schema.toml"
+        )
+    if save is not None:
+        steps.append(f"go on when there are more rows: streamgp run {table} --load {shlex.quote(str(save))}")
+    else:
+        steps.append(f"keep what was learned, to go on later: {again} --save model.sgp")
+    if report is None:
+        steps.append(f"look at it: {again} --report report.html")
+    if not judged:
+        rate = RATE_BY_TIME if run.schema.time else RATE_BY_ROW
+        steps.append(f"find abnormal rows: {again} --alarms {rate}")
+    return steps[:LISTED]

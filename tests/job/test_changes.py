@@ -1,0 +1,94 @@
+"""Changes of a stream that are told, and those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgp.job.changes import Changes
+from streamgp.job.times import MOST_ANCHORS, Times
+
+
+def stream(rows, seed, factor=1.0, at=0):
+    """Inputs, targets that a curve explains, and what a model predicts that adapts within a block."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    curve = 10 + X[:, 0] + X[:, 1] * X[:, 2]
+    curve[at:] *= factor
+    noise = 0.3 * (1.5 + np.sin(np.arange(rows) / 30)) * rng.normal(size=rows)
+    return X, curve + noise, curve + 0.1 * rng.normal(size=rows)
+
+
+def watched(X, y, mean, cuts=()):
+    changes = Changes(X.shape[1], True)
+    rows = np.arange(1, len(y) + 1)
+    for part in np.split(np.arange(len(y)), cuts):
+        changes.add(X[part], y[part], mean[part], rows[part], rows[part] * 60.0)
+    return changes
+
+
+def test_a_change_is_told_with_its_place_and_its_size():
+    X, y, mean = stream(5000, 0, 1.18, 3050)
+    (change,) = watched(X, y, mean).found
+    assert 2951 <= change.row <= 3151
+    assert change.moment == 60.0 * change.row
+    assert 3050 < change.noticed <= 4500
+    assert change.shift / change.level == pytest.approx(0.18, abs=0.03)
+    assert change.times > 2
+
+
+def test_streams_that_stay_the_same_are_not_told_of():
+    assert [len(watched(*stream(4000, seed)).found) for seed in range(1, 9)] == [0] * 8
+
+
+def test_blocks_do_not_depend_on_how_rows_are_cut():
+    X, y, mean = stream(2050, 2, 1.3, 1200)
+    y[::50] = np.nan
+    whole, cut = (watched(X, y, mean, cuts) for cuts in ((), (1, 2, 150, 151, 1999)))
+    assert whole.arrays().keys() == cut.arrays().keys()
+    for name, array in whole.arrays().items():
+        np.testing.assert_array_equal(array, cut.arrays()[name])
+    again = Changes(3, True)
+    again.restore(whole.arrays())
+    assert again.found == whole.found
+
+
+def test_constant_and_huge_inputs_are_taken():
+    X, y, mean = stream(1200, 3)
+    X[:, 0], X[:, 1], X[5, 2] = 7.0, 1e9 + 1e-3 * X[:, 1], 1e300
+    assert watched(X, y * 1e9, mean * 1e9).found == []
+    assert watched(np.zeros((800, 1)), np.ones(800), np.ones(800)).found == []
+    off = Changes(3, False)
+    off.add(X, y, mean, np.arange(len(y)), y)
+    assert not off.on
+    assert len(off.found) == 0
+
+
+def test_times_are_kept_of_the_last_rows_and_of_those_where_something_happened():
+    times = Times(10)
+    for start in range(0, 40, 7):
+        times.add([f"2024-01-01T{i // 60:02d}:{i % 60:02d}:00+05:00" for i in range(start, start + 7)], 7)
+        times.mark([3])
+    assert (times.when(3), times.when(42)) == ("2024-01-01 00:02", "2024-01-01 00:41")
+    assert times.when(20) == "row 20"
+    again = Times(10)
+    again.restore(times.arrays())
+    assert [again.when(row) for row in (3, 20, 42)] == [times.when(row) for row in (3, 20, 42)]
+    days = Times(5)
+    days.add(["2024-01-31", "2024-02-01"], 2)
+    assert days.when(2) == "2024-02-01"
+    assert Times(5).when(1234) == "row 1,234"
+    numbers = Times(5)
+    numbers.add(["0.5", "", "1.5"], 3)
+    assert [numbers.when(row) for row in (1, 2, 3)] == ["0.5", "row 2", "1.5"]
+
+
+def test_anchors_are_few_and_do_not_depend_on_how_rows_are_cut():
+    texts = [f"{1.7e9 + 60 * i:.0f}" for i in range(5 * MOST_ANCHORS)]
+    whole, cut = Times(10), Times(10)
+    whole.add(texts, len(texts))
+    for start in range(0, len(texts), 37):
+        cut.add(texts[start : start + 37], len(texts[start : start + 37]))
+    assert whole.anchors() == cut.anchors()
+    assert len(whole.anchors()) <= MOST_ANCHORS
+    assert all(moment == 1.7e9 + 60 * (row - 1) for row, moment in whole.anchors())

@@ -1,0 +1,93 @@
+"""The verdict in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streamgp.job import Job, Observer, verdict
+from streamgp.job.pipeline import Pipeline
+from streamgp.job.verdict import leaders, next_steps
+
+SMALL = {"capacity": 10, "tune": False, "warmup": 50}
+
+
+def part(**changed):
+    own = {"from_row": 501, "to_row": 900, "rows": 400, "compared_rows": 400, "rmse": 2.0, "mae": 1.5}
+    return own | {"coverage": 0.9, "explained": 0.93, "yardsticks": {"previous value": 3.0}} | changed
+
+
+def test_the_best_simple_prediction_is_named_and_who_was_better():
+    for yardsticks, sentence in (
+        (
+            {"previous value": 3.0, "least squares": 2.5},
+            "20% less error (RMSE) than the best simple prediction, least sq",
+        ),
+        ({"least squares": 2.01}, "That is no better than the best simple prediction, least squares (RMSE 2.01)."),
+        ({"least squares": 1.5}, "A simple prediction was better: least squares errs 25% less (RMSE 1.5, not 2)."),
+    ):
+        (found,) = verdict._beside(part(yardsticks=yardsticks))
+        assert sentence in found
+    assert verdict._beside(part(yardsticks={})) == []
+    assert verdict._beside(part(rmse=math.inf)) == []
+    assert verdict._beside(part(rmse=0.0, yardsticks={"previous value": 0.0})) == []
+
+
+def table(path, rows=900, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    y = 50 + 10 * x + rng.normal(size=rows)
+    y[1500:] *= 1.4
+    times = [f"2024-01-{1 + t // 288:02d}T{t % 288 // 12:02d}:{t % 12 * 5:02d}:00+02:00" for t in range(rows)]
+    lines = [f"{times[t]},{x[t]:.4f},{y[t]:.3f} kW\n" for t in range(rows)]
+    path.write_text("at,x,load\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
+    source = table(tmp_path / "a.csv", 2500)
+    summary = Job(source, "load", model="KRLST", settings=SMALL).run()
+    run = summary.pipeline
+    quality, beside, honesty, *changes = verdict.verdict(run)
+    assert quality.startswith("Predictions of load miss by ")
+    assert " kW on average and explain " in quality
+    assert quality.endswith("of its variation, after the first 500 rows.")
+    assert "simple prediction" in beside
+    assert honesty.startswith("The 90% intervals held ")
+    told = [sentence for sentence in changes if "higher than the same inputs gave before" in sentence]
+    assert told[0].startswith("A change at 2024-01-0")
+    steady = run.score_summary()["steady"]
+    known = run.scores.spread()["targets"][1]
+    assert known[0] == steady["rows"]
+    assert 0 < steady["explained"] < 1
+    assert leaders(run) == "KRLST 100%"
+    assert run.importance() == {"x": pytest.approx(1.0)}
+    again = Pipeline.from_bytes(run.to_bytes())
+    assert verdict.verdict(again) == verdict.verdict(run)
+    assert again.to_bytes() == run.to_bytes()
+    steps = next_steps(run, "my table.csv")
+    assert steps[0].endswith("streamgp run 'my table.csv' --target load --save model.sgp")
+    assert any(step.endswith("--alarms 1/week") for step in steps)
+
+
+def test_the_share_that_is_explained_is_that_of_its_definition(tmp_path):
+    source = table(tmp_path / "a.csv", 400)
+    blocks = []
+
+    class Keep(Observer):
+        def block(self, block):
+            blocks.append(block.predicted)
+
+    run = Job(source, "load", model="KRLST", settings=SMALL, observers=[Keep()]).run().pipeline
+    y, mean, lower = (np.concatenate([getattr(one, name) for one in blocks]) for name in ("observed", "mean", "lower"))
+    known = np.isfinite(y) & np.isfinite(mean) & ~np.isnan(lower)
+    expected = 1 - np.mean((y - mean)[known] ** 2) / np.var(y[known])
+    assert run.score_summary()["start_up"]["explained"] == pytest.approx(expected, abs=1e-8)
+
+
+def test_too_few_rows_are_not_judged(tmp_path):
+    summary = Job(table(tmp_path / "a.csv", 12), "load", model="KRLST", settings=SMALL).run()
+    (sentence,) = verdict.verdict(summary.pipeline)
+    assert sentence.startswith("Too few rows to judge: ")

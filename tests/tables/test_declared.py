@@ -1,0 +1,118 @@
+"""Schemas that users declare, and levels that appear later."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from streamgp.tables.columns import RowEncoder, Schema, recognize
+from streamgp.tables.declared import as_toml, declared_columns, misspelled, read_schema
+from streamgp.tables.formats import Chunk
+from streamgp.tables.source import RowsError
+
+
+def chunk(**columns):
+    return Chunk(columns, list(range(2, 2 + len(next(iter(columns.values()))))))
+
+
+ROWS = {
+    "t": ["14.8 °C", "n/a", "-999", "15.1 °C"],
+    "code": ["1", "2", "1", "3"],
+    "note": ["a", "b", "a", "c"],
+    "mode": ["on", "on", "off", "on"],
+    "y": ["1", "2", "3", "4"],
+}
+
+
+def test_a_schema_says_what_columns_are():
+    said = {"t": {"unit": "°C", "missing": [-999]}, "code": "category", "note": "ignore", "mode": {"kind": "category",
+            "levels": ["on", "off", "eco"]}}  # fmt: skip
+    schema = recognize(chunk(**ROWS), "y", declared=declared_columns("schema", said), growing=True)
+    assert schema.inputs == ("t", "code", "mode")
+    encoder = RowEncoder(schema)
+    rows = encoder.encode(chunk(**ROWS))
+    assert encoder.input_names[:4] == ["t", "code=1", "code=2", "code=3"]
+    np.testing.assert_array_equal(rows.X[:, 0], [14.8, np.nan, np.nan, 15.1])
+    assert encoder.input_names[4:7] == ["mode=on", "mode=off", "mode=eco"]
+    assert schema.column("note").note == "as declared"
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    plain = encoder.encode(chunk(t=[1.5, -999.0], code=["1", "1"], mode=["on", "on"], y=[1.0, 2.0]))
+    np.testing.assert_array_equal(plain.X[:, 0], [1.5, np.nan])
+
+
+def test_what_was_recognized_can_be_declared_again(tmp_path):
+    rows = {"t": ROWS["t"] * 5, "mode": ROWS["mode"] * 5, "a name, with signs": ["x", "y"] * 10, "y": list("12345") * 4}
+    schema = recognize(chunk(**rows), "y")
+    found = schema.declared()
+    assert found["t"] == {"kind": "number", "unit": "°C", "missing": [-999.0]}
+    assert tomllib.loads(as_toml(found)) == found
+    (tmp_path / "s.toml").write_text(as_toml(found), encoding="utf-8")
+    (tmp_path / "s.json").write_text(json.dumps(found))
+    for name in ("s.toml", "s.json"):
+        again = recognize(chunk(**rows), "y", declared=declared_columns("schema", read_schema(tmp_path / name)))
+        assert again.input_names == schema.input_names
+
+
+def test_bad_schemas_are_refused_with_a_way_out(tmp_path):
+    for said, message in (
+        ([1], "says by column what it is"),
+        ({"t": "numbr"}, "kind must be one of .* Did you mean 'number'"),
+        ({"t": 5}, "must be one of number, category"),
+        ({"t": {"unti": "C"}}, "has 'unti'. Did you mean 'unit'"),
+        ({"t": {"kind": "number", "levels": ["a", "b"]}}, "has levels, so its kind must be 'category'"),
+        ({"t": {"kind": "category", "levels": ["a", "a"]}}, "has the level 'a' twice"),
+        ({"t": {"kind": "category", "levels": ["a"]}}, "has one level, 'a'"),
+        ({"t": {"kind": "time", "unit": "s"}}, "has a unit, so its kind must be 'number'"),
+        ({"t": {"missing": -999}}, "missing must be a list"),
+        ({"t": {"missing": [None]}}, "must hold texts and numbers"),
+        ({"t": {"unit": 3}}, "unit must be a text"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            declared_columns("schema", said)
+    for said, message in (
+        ({"tt": "number"}, "has the column 'tt', but the table has not. Did you mean 't'"),
+        ({"y": "category"}, "says that 'y' is 'category', but it is the target"),
+        ({"t": "time", "code": "time"}, "two times, 't' and 'code'"),
+    ):
+        with pytest.raises(RowsError, match=message):
+            recognize(chunk(**ROWS), "y", declared=declared_columns("schema", said))
+    with pytest.raises(RowsError, match="'t' is 'ignore', but it is an input"):
+        recognize(chunk(**ROWS), "y", ["t"], declared=declared_columns("schema", {"t": "ignore"}))
+    (tmp_path / "bad.toml").write_text("t = ")
+    with pytest.raises(RowsError, match="is not TOML"):
+        read_schema(tmp_path / "bad.toml")
+    with pytest.raises(RowsError, match="cannot be read"):
+        read_schema(tmp_path / "none.json")
+    with pytest.raises(ValueError, match=r"must be a \.toml or \.json file"):
+        read_schema(tmp_path / "s.yaml")
+
+
+def test_levels_that_appear_later_take_spare_inputs_in_their_order():
+    first = chunk(mode=["day", "night"] * 10, kind=["a"] * 20, x=list("12345") * 4, y=list("12345") * 4)
+    schema = recognize(first, "y", growing=True)
+    assert schema.column("kind").levels == ("a",)
+    encoder = RowEncoder(schema)
+    assert encoder.encode(first).X[:, -3:].sum() == 0
+    later = {"mode": ["off", "day", "eco", "off", "new"], "kind": ["a", "b", "a", "a", ""], "x": list("12345")}
+    rows = encoder.encode(chunk(**later, y=list("12345")))
+    assert encoder.joined == [("mode", "off"), ("mode", "eco"), ("mode", "new")]
+    assert encoder.input_names[-3:] == ["mode=off", "mode=eco", "mode=new"]
+    np.testing.assert_array_equal(rows.X[:, -3:], [[1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]])
+    assert encoder.strangers == {"kind": 1}
+    assert "new level: off of mode has an input of its own" in encoder.sentences()
+    assert "unknown level: 1 values of kind count as none of its levels" in encoder.sentences()
+    assert recognize(first, "y").spare == 0
+    bad = RowEncoder(schema)
+    assert bad.encode(chunk(mode=["off"], kind=["a"], x=["?!"], y=["1"])).bad
+    assert bad.joined == []  # of a row that is not used
+
+
+def test_misspelled_names_are_told_from_other_names():
+    assert misspelled("temperatur", ["temperature", "power"]) == "temperature"
+    assert misspelled("mdoe", ["mode"]) == "mode"
+    assert misspelled("sensor_12", ["sensor_11"]) == ""
+    assert misspelled("x2", ["x1"]) == ""
+    assert misspelled("wind", ["temperature"]) == ""
