@@ -8,6 +8,7 @@ knows more than the disk. Short work is done in the server's loop, long work in 
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -133,6 +134,7 @@ class Hosted:
         self.view = View(state="loading")
         self._looked = 0.0
         self.recent: deque[float] = deque(maxlen=RECENT)
+        self.newest: tuple[float, ...] | None = None  # row, target, mean, lower and upper, since the server started
 
     # The queue.
 
@@ -409,6 +411,8 @@ class Hosted:
         """Tell those who listen."""
         for one in done:
             self.recent.extend(one.outcome.points[:, 1].tolist())
+            if len(one.outcome.points):
+                self.newest = tuple(one.outcome.points[-1].tolist())
             if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
                 self.hub.publish(one.seq, data)
             for note in one.outcome.notes:
@@ -496,6 +500,10 @@ class Hosted:
         found = None if learner.pipeline is None else forecasts.own(learner.pipeline, series, asked)
         return series if found is None else found
 
+    def dated(self, rows: int) -> list[tuple[int, float]]:
+        """In the stream's turn: numbers and times of the last rows that have a time, in seconds since 1970."""
+        return [(int(row), moment) for row, moment, _ in list(self._loaded().past)[-rows:] if math.isfinite(moment)]
+
     def snapshot(self) -> bytes:
         """In the stream's turn: the library's file."""
         pipeline = self._loaded().pipeline
@@ -522,6 +530,7 @@ class Hosted:
         self._saved, self._owed = seq, 0.0
         self.forecasting = Forecasting()
         self.recent.clear()
+        self.newest = None
         self.look()
         return b""
 

@@ -47,6 +47,14 @@ class ErrorAnswer(Struct):
     error: Error
 
 
+class WriteError(Struct):
+    """The same where InfluxDB's clients read it."""
+
+    error: Error
+    code: str
+    message: str
+
+
 class StreamSettings(Struct, forbid_unknown_fields=True):
     """How a stream is predicted; fixed when it is created.
 
