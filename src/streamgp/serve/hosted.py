@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
@@ -68,10 +69,12 @@ class Call(Struct):
     Args:
         future: gets what it returns.
         call: what to do.
+        blind: whether it does not matter what the stream has learned, so that it works if that cannot be loaded.
     """
 
     future: Any
     call: Callable[[], Any]
+    blind: bool = False
 
 
 class Done(NamedTuple):
@@ -142,9 +145,9 @@ class Hosted:
         """Have a request done; the future gets its answer when it is on disk."""
         return self._put(Asked(Future(), op, key, digest))
 
-    def call(self, call: Callable[[], T]) -> Future[T]:
-        """Have something else done in the stream's turn."""
-        return self._put(Call(Future(), call))
+    def call(self, call: Callable[[], T], blind: bool = False) -> Future[T]:
+        """Have something else done in the stream's turn; see Call."""
+        return self._put(Call(Future(), call, blind))
 
     def load(self) -> None:
         """Have the state loaded in the background."""
@@ -259,7 +262,7 @@ class Hosted:
         journaled = False
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                if group:
+                if group and not (isinstance(group[0], Call) and group[0].blind):
                     self._loaded()
                 if group and isinstance(call := group[0], Call):
                     call.future.set_result(call.call())
@@ -452,9 +455,9 @@ class Hosted:
             if isinstance(error, RefusedError) and error.status >= 500:
                 raise
             LOG.exception("stream %s", self.name)
-            raise RefusedError(
-                503, "failed", f"{self.name} cannot be loaded: {error}", "see the server's log", 60
-            ) from None
+            old = "serve the folder with the streamgp that wrote it, or DELETE the stream and send its rows again"
+            hint = old if isinstance(error, SnapshotError) else "see the server's log"
+            raise RefusedError(503, "failed", f"{self.name} cannot be loaded: {error}", hint, 60) from None
         if learner.pipeline is not None:
             learner.pipeline.report_to(self._doing)
         self._learner, self._tried = learner, set()

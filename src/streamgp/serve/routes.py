@@ -244,7 +244,7 @@ async def _detail(service: Service, stream: Hosted) -> StreamDetail:
 
 async def delete_stream(request: Request) -> Response:
     stream = _stream(request)
-    await _done(stream.call(stream.remove))
+    await _done(stream.call(stream.remove, blind=True))
     _service(request).forget(stream)
     return Response(status_code=204)
 
@@ -461,7 +461,7 @@ async def put_snapshot(request: Request) -> Response:
     else:
         status, stream = 200, service.stream(name)
         replaced = stream
-        await _done(stream.call(lambda: replaced.replace(learner)))
+        await _done(stream.call(lambda: replaced.replace(learner), blind=True))
     return answer(await _detail(service, stream), status)
 
 
