@@ -8,17 +8,19 @@ import numpy as np
 
 try:
     import pandas as pd
-    from skbase.base._clone_plugins import DEFAULT_CLONE_PLUGINS, BaseCloner
     from skpro.distributions.normal import Normal
     from skpro.regression.base import BaseProbaRegressor
 except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
 
+from streamgp.adapters import cloning
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
+
+cloning.register()
 
 
 class StreamRegressor(BaseProbaRegressor):
@@ -105,20 +107,6 @@ class StreamRegressor(BaseProbaRegressor):
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:  # noqa: ARG003
         """Return the settings with which skpro's own checks are run."""
         return [{}, {"model": KRLST(capacity=20, outputs="separate")}]
-
-
-class CloneModel(BaseCloner):
-    """How skpro copies a stream model: its settings and none of its knowledge."""
-
-    def _check(self, obj: Any) -> bool:
-        return isinstance(obj, StreamModel)
-
-    def _clone(self, obj: StreamModel) -> StreamModel:
-        return obj.clone()
-
-
-# Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
-DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)
 
 
 def _quantile(prediction: Prediction, at: float) -> np.ndarray:
