@@ -239,4 +239,4 @@ def _step(index: pd.Index) -> Any:
                 return name
             except ValueError:  # frequencies such as business hours have no periods
                 pass
-    return 1 if len(index) < 2 else (index[1:] - index[:-1]).to_series().median()
+    return 1 if len(index) < 2 or isinstance(index, pd.PeriodIndex) else (index[1:] - index[:-1]).to_series().median()
