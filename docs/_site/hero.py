@@ -63,7 +63,9 @@ def main() -> None:
     fan = sg.Forecaster(power[recent], time[recent]).forecast(ahead)
 
     figure, axes = plt.subplots(figsize=(11, 4.2), dpi=150)
-    axes.fill_between(time[SHOWN], low[SHOWN], high[SHOWN], color=BLUE, alpha=0.18, lw=0, label="90% interval, before the reading")
+    axes.fill_between(
+        time[SHOWN], low[SHOWN], high[SHOWN], color=BLUE, alpha=0.18, lw=0, label="90% interval, before the reading"
+    )
     axes.plot(time[SHOWN], mean[SHOWN], color=BLUE, lw=1.2, label="prediction")
     axes.plot(time[SHOWN], power[SHOWN], ".", color="black", ms=3, label="reading")
     for level, alpha in ((0.9, 0.2), (0.5, 0.35)):
@@ -71,7 +73,15 @@ def main() -> None:
     axes.plot(ahead, fan.median, color=ORANGE, lw=1.4, label="forecast: 50% and 90%")
     axes.axvline(time[changed - 1], color=GRAY, lw=1, ls="--")
     top = axes.get_ylim()[1]
-    axes.annotate("a machine is replaced;\nnobody tells the model", (time[changed - 1], top), (6, -4), textcoords="offset points", va="top", color=GRAY, fontsize=9)
+    axes.annotate(
+        "a machine is replaced;\nnobody tells the model",
+        (time[changed - 1], top),
+        (6, -4),
+        textcoords="offset points",
+        va="top",
+        color=GRAY,
+        fontsize=9,
+    )
     shown = [i for i in alarms if SHOWN.start <= i]
     axes.plot(time[shown], power[shown], "o", ms=9, mfc="none", mec=RED, mew=1.6, label="alarm")
     axes.set_ylabel("power")

@@ -13,11 +13,7 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
 
-try:
-    from skbase.base import _clone_plugins as plugins
-except ImportError:  # before scikit-base 0.12, which copies everything by its settings
-    plugins = None
-
+from streamgp.adapters import cloning
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
@@ -25,6 +21,8 @@ from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
 HAS_UPDATE = hasattr(BaseProbaRegressor, "update")
+
+cloning.register()
 
 
 class StreamRegressor(BaseProbaRegressor):
@@ -130,18 +128,3 @@ def _quantile(prediction: Prediction, at: float) -> np.ndarray:
 def _table(values: Any) -> np.ndarray:
     """One column for each target."""
     return np.asarray(values).reshape(len(values), -1)
-
-
-if plugins is not None:
-
-    class CloneModel(plugins.BaseCloner):
-        """How skpro copies a stream model: its settings and none of its knowledge."""
-
-        def _check(self, obj: Any) -> bool:
-            return isinstance(obj, StreamModel)
-
-        def _clone(self, obj: StreamModel) -> StreamModel:
-            return obj.clone()
-
-    # Pipelines and searches copy what is within them by these rules, not by those of the estimator within.
-    plugins.DEFAULT_CLONE_PLUGINS.insert(0, CloneModel)

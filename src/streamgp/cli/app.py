@@ -18,7 +18,7 @@ from streamgp.cli.inspect import inspect
 from streamgp.cli.models import models
 from streamgp.cli.push import push
 from streamgp.cli.run import run
-from streamgp.cli.serve import serve, token
+from streamgp.cli.serve import backup, serve, token
 from streamgp.version import __version__
 
 HELP = """Gaussian processes that learn from a stream of rows, with calibrated intervals.
@@ -62,7 +62,7 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, forecast, serve, push, demo, compare, models, inspect, export, cite, doctor]
+commands: list[Any] = [run, forecast, serve, push, backup, demo, compare, models, inspect, export, cite, doctor]
 for command in commands:
     app.command()(command)
 app.command("compile")(fill_cache)

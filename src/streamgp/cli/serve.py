@@ -36,6 +36,26 @@ def serve(
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
     webhook: Annotated[str, typer.Option(metavar="URL", help="Where each alarm is posted to, as JSON.")] = "",
+    mqtt: Annotated[
+        str, typer.Option(metavar="mqtt://HOST", help="A broker whose topics are streams; see --mqtt-topic.")
+    ] = "",
+    mqtt_topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power', each a stream; may be repeated."),
+    ] = None,
+    mqtt_target: Annotated[
+        str, typer.Option(metavar="NAME", help="The key that new streams predict, where messages are JSON.")
+    ] = "value",
+    mqtt_alarms: Annotated[
+        str, typer.Option(metavar="RATE", help="False alarms that new streams may raise, such as 1/week.")
+    ] = "",
+    mqtt_prefix: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Begins the topics of predictions and alarms.")
+    ] = "streamgp",
+    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Of what is received and sent.")] = 1,
+    mqtt_discovery: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Where Home Assistant looks for sensors; '' publishes none.")
+    ] = "homeassistant",
 ) -> None:
     """Serve streams over HTTP, with a live page; stop with Ctrl-C."""
     with reported(), installed():
@@ -43,6 +63,14 @@ def serve(
         from streamgp.serve.workers import serve as run
 
         limits = Limits(max_streams, max_body, retain, threads or Limits.threads)
+        bridging = None
+        if mqtt:
+            from streamgp.serve.mqtt import Bridging
+
+            topics = tuple(mqtt_topic or ())
+            bridging = Bridging(mqtt, topics, mqtt_prefix, mqtt_target, mqtt_alarms, mqtt_qos, mqtt_discovery).checked()
+        elif mqtt_topic:
+            raise ValueError("--mqtt-topic needs a broker: add --mqtt mqtt://HOST")
         run(
             workers,
             data,
@@ -52,7 +80,20 @@ def serve(
             tuple(allow_origin or ()),
             ready=lambda url: typer.echo(f"streamgp serves {data} on {url} (stop with Ctrl-C)", err=True),
             webhook=webhook,
+            mqtt=bridging,
         )
+
+
+def backup(
+    data: Data,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the copies go; earlier ones are replaced.")],
+) -> None:
+    """Copy a server's data, also while it runs; only you can read the copies."""
+    with reported(), installed():
+        from streamgp.serve.backup import back_up
+
+        for path in back_up(data, to):
+            typer.echo(path)
 
 
 token = typer.Typer(help="Make, list and revoke the tokens of a server.", no_args_is_help=True, rich_markup_mode=None)
@@ -104,6 +145,8 @@ def installed() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        if isinstance(error.__cause__, ImportError):  # it says itself what to install
+            raise ValueError(str(error)) from None
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "msgspec", "httpx", "psutil"):
             raise
         raise ValueError(f'this command needs {error.name}: pip install "streamgp[serve]"') from None

@@ -13,7 +13,7 @@ from streamgp.evaluate.paired import BlockSums, Rank
 from streamgp.job.job import ON_ERROR, BadRowError, first_rows
 from streamgp.job.named import model_names
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.request import told_of_columns, setting_names
+from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognize

@@ -19,6 +19,7 @@ from streamgp.settings import option
 
 SCOPES = ("read", "write", "admin")  # each may do what those before it may
 PREFIX = "sgp_"
+KINDS = ("bearer", "token")  # of the header Authorization; InfluxDB's clients say Token
 LOOKED = 1.0  # seconds between two looks for new tokens
 REVOKED = "revoked"  # the scope of a token that is no more
 PROXIED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")  # headers that proxies add
@@ -84,7 +85,7 @@ class Access:
         digest = digest_of(given.strip())
         found = ""
         for token in tokens:  # all of them, so that the time tells nothing
-            if hmac.compare_digest(token.digest, digest) and kind.lower() == "bearer":
+            if hmac.compare_digest(token.digest, digest) and kind.lower() in KINDS:
                 found = token.scope
         if not found:
             raise RefusedError(

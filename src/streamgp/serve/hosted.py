@@ -8,6 +8,7 @@ knows more than the disk. Short work is done in the server's loop, long work in 
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -21,6 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
@@ -67,10 +69,12 @@ class Call(Struct):
     Args:
         future: gets what it returns.
         call: what to do.
+        blind: whether it does not matter what the stream has learned, so that it works if that cannot be loaded.
     """
 
     future: Any
     call: Callable[[], Any]
+    blind: bool = False
 
 
 class Done(NamedTuple):
@@ -133,6 +137,7 @@ class Hosted:
         self.view = View(state="loading")
         self._looked = 0.0
         self.recent: deque[float] = deque(maxlen=RECENT)
+        self.newest: tuple[float, ...] | None = None  # row, target, mean, lower and upper, since the server started
 
     # The queue.
 
@@ -140,9 +145,9 @@ class Hosted:
         """Have a request done; the future gets its answer when it is on disk."""
         return self._put(Asked(Future(), op, key, digest))
 
-    def call(self, call: Callable[[], T]) -> Future[T]:
-        """Have something else done in the stream's turn."""
-        return self._put(Call(Future(), call))
+    def call(self, call: Callable[[], T], blind: bool = False) -> Future[T]:
+        """Have something else done in the stream's turn; see Call."""
+        return self._put(Call(Future(), call, blind))
 
     def load(self) -> None:
         """Have the state loaded in the background."""
@@ -257,7 +262,7 @@ class Hosted:
         journaled = False
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                if group:
+                if group and not (isinstance(group[0], Call) and group[0].blind):
                     self._loaded()
                 if group and isinstance(call := group[0], Call):
                     call.future.set_result(call.call())
@@ -409,6 +414,8 @@ class Hosted:
         """Tell those who listen."""
         for one in done:
             self.recent.extend(one.outcome.points[:, 1].tolist())
+            if len(one.outcome.points):
+                self.newest = tuple(one.outcome.points[-1].tolist())
             if self.hub.listeners and (data := events.frames(one.seq, one.outcome.points, one.outcome.notes)):
                 self.hub.publish(one.seq, data)
             for note in one.outcome.notes:
@@ -448,9 +455,9 @@ class Hosted:
             if isinstance(error, RefusedError) and error.status >= 500:
                 raise
             LOG.exception("stream %s", self.name)
-            raise RefusedError(
-                503, "failed", f"{self.name} cannot be loaded: {error}", "see the server's log", 60
-            ) from None
+            old = "serve the folder with the streamgp that wrote it, or DELETE the stream and send its rows again"
+            hint = old if isinstance(error, SnapshotError) else "see the server's log"
+            raise RefusedError(503, "failed", f"{self.name} cannot be loaded: {error}", hint, 60) from None
         if learner.pipeline is not None:
             learner.pipeline.report_to(self._doing)
         self._learner, self._tried = learner, set()
@@ -496,6 +503,10 @@ class Hosted:
         found = None if learner.pipeline is None else forecasts.own(learner.pipeline, series, asked)
         return series if found is None else found
 
+    def dated(self, rows: int) -> list[tuple[int, float]]:
+        """In the stream's turn: numbers and times of the last rows that have a time, in seconds since 1970."""
+        return [(int(row), moment) for row, moment, _ in list(self._loaded().past)[-rows:] if math.isfinite(moment)]
+
     def snapshot(self) -> bytes:
         """In the stream's turn: the library's file."""
         pipeline = self._loaded().pipeline
@@ -522,6 +533,7 @@ class Hosted:
         self._saved, self._owed = seq, 0.0
         self.forecasting = Forecasting()
         self.recent.clear()
+        self.newest = None
         self.look()
         return b""
 

@@ -61,6 +61,14 @@ class ColumnSchema(Struct, forbid_unknown_fields=True, omit_defaults=True):
     missing: Annotated[list[float | Annotated[str, Meta(max_length=200)]], Meta(max_length=MOST_DECLARED)] = []
 
 
+class WriteError(Struct):
+    """The same where InfluxDB's clients read it."""
+
+    error: Error
+    code: str
+    message: str
+
+
 class StreamSettings(Struct, forbid_unknown_fields=True):
     """How a stream is predicted; fixed when it is created.
 

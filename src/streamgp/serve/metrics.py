@@ -94,6 +94,10 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         ("drift_total", "counter", "Changes that a stream's models noticed, since the server started."): lambda s: (
             s.noticed["drift"]
         ),
+        ("last_target", "gauge", "Target of the newest row, since the server started."): lambda s: _newest(s, 1),
+        ("last_mean", "gauge", "What was predicted for it."): lambda s: _newest(s, 2),
+        ("last_lower", "gauge", "Lower end of its interval."): lambda s: _newest(s, 3),
+        ("last_upper", "gauge", "Upper end of its interval."): lambda s: _newest(s, 4),
         ("repairs_total", "counter", "Numerical repairs; see health."): lambda s: _of(s, "health", "repairs"),
         ("alarms_total", "counter", "Alarms of a stream, with the setting alarms."): lambda s: _of(
             s, "health", "alarms"
@@ -108,6 +112,13 @@ def _lines(service: Service, requests: Requests) -> Iterator[str]:
         yield from _head("webhook_total", "counter", "Alarms for the webhook, and attempts that were repeated.")
         for result, number in service.webhook.counts.items():
             yield _line("webhook_total", number, result=result)
+    if service.bridges:
+        yield from _head("mqtt_messages_total", "counter", "Messages of the MQTT broker by what became of them.")
+        for bridge in service.bridges:
+            for result, number in bridge.counts.items():
+                yield _line("mqtt_messages_total", number, result=result)
+        yield from _head("mqtt_connected", "gauge", "1 while the MQTT broker is connected.")
+        yield _line("mqtt_connected", sum(bridge.connected for bridge in service.bridges))
     yield from _head("journal_bytes", "gauge", "Size of the file of the service.")
     yield _line("journal_bytes", service.journal.bytes())
     yield from _head("up", "gauge", "1 for every worker that can do its work.")
@@ -123,6 +134,11 @@ def _score(stream: Hosted, name: str) -> float | None:
 def _squared_errors(stream: Hosted) -> float | None:
     rows, rmse = _score(stream, "rows"), _score(stream, "rmse")
     return None if rows is None or rmse is None else rows * rmse**2
+
+
+def _newest(stream: Hosted, column: int) -> float | None:
+    value = None if stream.newest is None else stream.newest[column]
+    return None if value is None or not math.isfinite(value) else value
 
 
 def _of(stream: Hosted, group: str, name: str) -> float | None:

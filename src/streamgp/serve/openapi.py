@@ -9,7 +9,7 @@ import msgspec
 
 from streamgp.serve.messages import NAME, ErrorAnswer
 from streamgp.serve.routes import LONGEST_KEY, Described, Parameter
-from streamgp.serve.rows import CSV, JSON, NDJSON
+from streamgp.serve.rows import CSV, JSON, LINES, NDJSON
 from streamgp.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
@@ -98,8 +98,9 @@ def _parameters(route: Described) -> list[dict[str, Any]]:
 
 def _body(route: Described, by_type: dict[str, Any]) -> dict[str, Any]:
     if isinstance(route.takes, str):
-        return {route.takes: {"schema": {"type": "string", "format": "binary"}}}
+        schema = {"type": "string"} if route.takes == LINES else {"type": "string", "format": "binary"}
+        return {route.takes: {"schema": schema}}
     content: dict[str, Any] = {JSON: {"schema": by_type[repr(route.takes)]}}
     if route.rows:
-        content |= {kind: {"schema": {"type": "string"}} for kind in (NDJSON, CSV)}
+        content |= {kind: {"schema": {"type": "string"}} for kind in (NDJSON, CSV, LINES)}
     return content

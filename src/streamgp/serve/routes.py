@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,10 +15,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from streamgp.serve import events, forecasts, history, metrics
+from streamgp.serve import events, forecasts, history, lines, metrics
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import (
+    Error,
+    ErrorAnswer,
     ForecastAnswer,
     Healthz,
     HistoryAnswer,
@@ -31,9 +34,10 @@ from streamgp.serve.messages import (
     StreamSettings,
     Target,
     TargetsAnswer,
+    WriteError,
     encode,
 )
-from streamgp.serve.rows import JSON, MOST_ROWS, decoded, media_type, read_rows
+from streamgp.serve.rows import JSON, LINES, MOST_ROWS, checked, decoded, media_type, read_rows
 from streamgp.serve.service import Service, check_name, new_tag
 from streamgp.serve.siblings import Siblings
 from streamgp.settings import FloatArray
@@ -104,7 +108,7 @@ class Described(NamedTuple):
         gives: type of the JSON answer, or a media type.
         statuses: of success.
         parameters: in the query.
-        rows: whether the body may also be NDJSON or CSV.
+        rows: whether the body may also be NDJSON, CSV or line protocol.
         keyed: whether it takes an Idempotency-Key.
     """
 
@@ -119,6 +123,9 @@ class Described(NamedTuple):
     parameters: tuple[Parameter | TextParameter, ...] = ()
     rows: bool = False
     keyed: bool = False
+
+
+PRECISION = TextParameter("precision", "ns", "unit of the timestamps of line protocol: ns, us, ms or s")
 
 
 def _service(request: Request) -> Service:
@@ -238,7 +245,7 @@ async def _detail(service: Service, stream: Hosted) -> StreamDetail:
 
 async def delete_stream(request: Request) -> Response:
     stream = _stream(request)
-    await _done(stream.call(stream.remove))
+    await _done(stream.call(stream.remove, blind=True))
     _service(request).forget(stream)
     return Response(status_code=204)
 
@@ -272,7 +279,9 @@ async def _post(request: Request, kind: str) -> Response:
         op = Op(kind, targets=_targets(body))
     else:
         large = len(body) > LARGE
-        op = Op(kind, rows=await asyncio.to_thread(read_rows, body, media) if large else read_rows(body, media))
+        unit = request.query_params.get(PRECISION.name, PRECISION.default)
+        read = partial(read_rows, body, media, unit)
+        op = Op(kind, rows=await asyncio.to_thread(read) if large else read())
     digest = hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest() if key else b""
     return answer(await _done(stream.ask(op, key, digest)))
 
@@ -284,6 +293,63 @@ def _targets(body: bytes) -> list[Target]:
     if len(targets) > MOST_ROWS:
         raise RefusedError(413, "too_many_rows", f"the body has {len(targets)} targets; the limit is {MOST_ROWS}")
     return targets
+
+
+async def post_lines(request: Request) -> Response:
+    """Write requests of InfluxDB's clients: each series is a stream."""
+    service, siblings = _service(request), request.app.state.siblings
+    try:
+        body = lines.unpacked(await _body(request), request.headers.get("content-encoding", ""), service.limits.body)
+        unit = request.query_params.get(PRECISION.name, PRECISION.default)
+        read = partial(lines.by_series, body, unit)
+        found = await asyncio.to_thread(read) if len(body) > LARGE else read()
+        own: list[lines.Series] = []
+        others: dict[int, list[str]] = {}
+        for series in found:
+            checked(series.rows)
+            worker = None if siblings is None else siblings.worker_of(series.stream)
+            if worker is None:
+                own.append(series)
+            elif siblings.sends(request.headers):  # it has every line, and each worker takes its own
+                continue
+            else:
+                others.setdefault(worker, []).append(series.stream)
+        for series in own:
+            if series.settings is None and service.streams.get(series.stream) is None:
+                raise lines.no_stream(series)
+        query = f"?{request.url.query}" if request.url.query else ""
+        waits: list[Awaitable[None]] = [_learned(service, series) for series in own]
+        waits += [_elsewhere_learned(siblings, worker, f"{request.url.path}{query}", body) for worker in others]
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        problems = [one for one in outcomes if isinstance(one, BaseException)]
+        for problem in problems:
+            if not isinstance(problem, RefusedError):
+                raise problem
+        if problems:  # one after which the client sends all again counts most: what was learned is known again
+            raise max((one for one in problems if isinstance(one, RefusedError)), key=lambda one: one.status)
+    except RefusedError as problem:
+        error = Error(problem.code, problem.message, problem.hint)
+        message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+        response = answer(WriteError(error, problem.code, message), problem.status)
+        if problem.retry_after is not None:
+            response.headers["Retry-After"] = str(problem.retry_after)
+        return response
+    return Response(status_code=204)
+
+
+async def _learned(service: Service, series: lines.Series) -> None:
+    if service.streams.get(series.stream) is None and series.settings is not None:
+        stream, _ = await asyncio.to_thread(service.create, series.stream, series.settings)
+    else:
+        stream = service.stream(series.stream)
+    await _done(stream.ask(Op("rows", rows=series.rows), series.key, series.key.encode()))
+
+
+async def _elsewhere_learned(siblings: Siblings, worker: int, path: str, body: bytes) -> None:
+    status, found = await siblings.post(worker, path, body)
+    if status >= 300:
+        error = msgspec.json.decode(found, type=ErrorAnswer).error
+        raise RefusedError(status, error.code, error.message, error.hint)
 
 
 # What has been.
@@ -316,6 +382,27 @@ async def get_forecast(request: Request) -> Response:
     if isinstance(found, forecasts.Series):
         found = await _done(builder.submit(forecasts.over_time, stream.forecasting, found, asked))
     return answer(found)
+
+
+LAST = Parameter("rows", 100, 1, forecasts.KEPT)
+
+
+async def get_lines(request: Request) -> Response:
+    """The last rows as line protocol."""
+    stream, journal, rows = _stream(request), _service(request).journal, _number(request, LAST)
+    dated = await _done(stream.call(lambda: stream.dated(rows)))
+    if not dated:
+        raise RefusedError(
+            409,
+            "no_times",
+            f"rows of {stream.name} have no times, which lines need",
+            "send a time column with the rows",
+        )
+
+    def read() -> str:
+        return lines.out(stream.name, dated, journal.points(stream.id, rows), journal.drift(stream.id))
+
+    return Response(await asyncio.to_thread(read), media_type="text/plain; charset=utf-8")
 
 
 async def get_events(request: Request) -> Response:
@@ -375,7 +462,7 @@ async def put_snapshot(request: Request) -> Response:
     else:
         status, stream = 200, service.stream(name)
         replaced = stream
-        await _done(stream.call(lambda: replaced.replace(learner)))
+        await _done(stream.call(lambda: replaced.replace(learner), blind=True))
     return answer(await _detail(service, stream), status)
 
 
@@ -443,6 +530,7 @@ ROUTES = (
         "Predict each row, then learn it if it has a target",
         takes=list[Row],
         gives=RowsAnswer,
+        parameters=(PRECISION,),
         rows=True,
         keyed=True,
     ),
@@ -454,6 +542,7 @@ ROUTES = (
         "Predict rows whose targets may come later; nothing is learned",
         takes=list[Row],
         gives=PredictAnswer,
+        parameters=(PRECISION,),
         rows=True,
         keyed=True,
     ),
@@ -484,6 +573,25 @@ ROUTES = (
         "The targets of the next rows, as quantiles",
         gives=ForecastAnswer,
         parameters=(AHEAD, QUANTILES),
+    ),
+    Described(
+        "GET",
+        f"{S}/lines",
+        "read",
+        get_lines,
+        "The last rows with their predictions, and alarms, as InfluxDB line protocol",
+        gives="text/plain",
+        parameters=(LAST,),
+    ),
+    Described(
+        "POST",
+        "/api/v2/write",
+        "write",
+        post_lines,
+        "Rows as InfluxDB line protocol, for InfluxDB's clients; each series is a stream",
+        takes=LINES,
+        statuses=(204,),
+        parameters=(PRECISION,),
     ),
     Described(
         "GET",

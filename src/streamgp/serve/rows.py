@@ -1,4 +1,4 @@
-"""Bodies of requests: rows as JSON, NDJSON or CSV, within limits, or a sentence about what is wrong with them."""
+"""Bodies of requests: rows as JSON, NDJSON, CSV or line protocol, within limits, or a sentence on what is wrong."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from streamgp.serve import lines
 from streamgp.serve.messages import RefusedError, Row
 from streamgp.tables.formats import Chunk, TextReader
 from streamgp.tables.source import Position, RowsError
 
 JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
-KINDS = {JSON: "json", NDJSON: "ndjson", "application/ndjson": "ndjson", "application/jsonl": "ndjson", CSV: "csv"}
+LINES = "text/plain; format=influx"  # line protocol
+KINDS = {
+    JSON: "json",
+    NDJSON: "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    CSV: "csv",
+    LINES: "lines",
+}
 MOST_WIDTH = 1000  # columns of a row
 MOST_ROWS = 10_000  # of a request
 LONGEST_TEXT = 1000  # characters of a name or a value
@@ -48,13 +57,15 @@ class _Body:
 
 def media_type(header: str | None) -> str:
     """The kind of a body by its Content-Type."""
-    media = (header or "").partition(";")[0].strip().lower()
+    media, _, rest = (part.strip().lower() for part in (header or "").partition(";"))
+    if media == "text/plain" and "format=influx" in rest.replace(" ", "").split(";"):
+        media = LINES
     if media not in KINDS:
         came = f"it is {media[:80]!r}" if media else "there is none"
         raise RefusedError(
             415,
             "unsupported_media_type",
-            f"the header Content-Type must be {JSON}, {NDJSON} or {CSV}; {came}",
+            f"the header Content-Type must be {JSON}, {NDJSON}, {CSV} or {LINES}; {came}",
             f"add the header, such as: curl -H 'Content-Type: {JSON}'",
         )
     return KINDS[media]
@@ -72,13 +83,16 @@ def decoded(body: bytes, kind: type[T]) -> T:
         raise RefusedError(400, "invalid_json", f"the body is not JSON: {error}", "send UTF-8 JSON") from None
 
 
-def read_rows(body: bytes, kind: str) -> list[Row]:
+def read_rows(body: bytes, kind: str, precision: str = "ns") -> list[Row]:
     """The rows of a body, in the order in which they came.
 
     Args:
         body: as it came.
         kind: from ``media_type``.
+        precision: unit of the timestamps of line protocol.
     """
+    if kind == "lines":
+        return checked(lines.rows_of(body, precision))
     if kind == "json" and body.lstrip()[:1] == b"{":
         raise RefusedError(
             422, "invalid_body", "rows are a list; the body is one object", "put it in brackets: [{...}]"
@@ -88,6 +102,11 @@ def read_rows(body: bytes, kind: str) -> list[Row]:
         csv = "send a header and rows; with curl use --data-binary, because -d drops the ends of lines"
         hint = csv if kind == "csv" else 'send at least one, such as [{"x": 1.5, "y": 2}]'
         raise RefusedError(422, "no_rows", "the body has no rows", hint)
+    return checked(rows)
+
+
+def checked(rows: list[Row]) -> list[Row]:
+    """Rows within the limits."""
     if len(rows) > MOST_ROWS:
         raise RefusedError(
             413, "too_many_rows", f"the body has {len(rows)} rows; the limit is {MOST_ROWS}", "send them in parts"

@@ -49,8 +49,7 @@ class Siblings:
         """The other worker that a request is for, by its first line; None: it can be answered here."""
         if not (found := OF_A_STREAM.match(line)):
             return None
-        worker = owner(urllib.parse.unquote(found[1].decode("latin-1")), self._share.workers)
-        return None if worker == self._share.number else worker
+        return self.worker_of(urllib.parse.unquote(found[1].decode("latin-1")))
 
     def hand_over(self, worker: int, descriptor: int, data: bytes) -> None:
         """Give a connection away, with what has been read of it."""
@@ -99,12 +98,25 @@ class Siblings:
         return list(await asyncio.gather(*(self._answer(worker, path) for worker in self._channels)))
 
     async def _answer(self, worker: int, path: str) -> bytes:
+        return (await self._request(worker, f"GET {path} HTTP/1.1", b""))[1]
+
+    async def post(self, worker: int, path: str, body: bytes) -> tuple[int, bytes]:
+        """The status and the body of what another answers to a POST."""
+        return await self._request(worker, f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}", body)
+
+    async def _request(self, worker: int, first: str, body: bytes) -> tuple[int, bytes]:
         ours, theirs = socket.socketpair()
         self.hand_over(worker, theirs.detach(), b"")
         reader, writer = await asyncio.open_connection(sock=ours)
         try:
-            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{HEADER}: {self._secret}\r\nConnection: close\r\n\r\n"
-            writer.write(head.encode())
-            return (await reader.read()).partition(b"\r\n\r\n")[2]
+            head = f"{first}\r\nHost: localhost\r\n{HEADER}: {self._secret}\r\nConnection: close\r\n\r\n"
+            writer.write(head.encode() + body)
+            got, _, answer = (await reader.read()).partition(b"\r\n\r\n")
+            return int(got.split(maxsplit=2)[1]) if got else 503, answer
         finally:
             writer.close()
+
+    def worker_of(self, stream: str) -> int | None:
+        """The other worker that has a stream; None: it is this one."""
+        worker = owner(stream, self._share.workers)
+        return None if worker == self._share.number else worker

@@ -1,0 +1,62 @@
+"""Backup: a copy of a data folder as it is at one moment of each file, while the server may be running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from streamgp.serve.journal import APPLICATION, NAME, JournalError
+from streamgp.serve.sharing import NUMBERED
+
+PRIVATE = 0o600  # the mode of the copies, as that of the data
+
+
+def back_up(folder: str | Path, to: str | Path) -> list[Path]:
+    """Copy all files of a data folder; each copy can be served or restored.
+
+    Args:
+        folder: of the server's data.
+        to: where the copies go; made if it is not there. Copies of the same names are replaced when the new ones are
+            complete.
+
+    Returns:
+        The copies.
+    """
+    folder, to = Path(folder), Path(to)
+    found = [
+        path for path in sorted(folder.glob("streamgp*.sqlite")) if path.name == NAME or NUMBERED.fullmatch(path.name)
+    ]
+    if not found:
+        raise JournalError(f"{folder} holds no data of streamgp serve; give the folder with --data")
+    if to.resolve() == folder.resolve():
+        raise JournalError(f"{to} is the data folder itself; give another folder with --to")
+    try:
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return [_copied(path, to / path.name) for path in found]
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{folder} could not be copied to {to}: {error}") from None
+
+
+def _copied(path: Path, to: Path) -> Path:
+    part = to.with_name(f"{to.name}.part")
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as source,
+            contextlib.closing(sqlite3.connect(part)) as copy,
+        ):
+            if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+                raise JournalError(f"{path} is not a file of streamgp serve; give another folder with --data")
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+            if (problem := copy.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise JournalError(f"{path} is damaged ({problem}); keep the last backup")
+        os.replace(part, to)
+    finally:
+        part.unlink(missing_ok=True)
+    return to
