@@ -209,14 +209,12 @@ def losses(results: dict[str, Any]) -> str:
 
 
 def losses_in_short(results: dict[str, Any]) -> str:
-    """The losses of the README: the lowest ratio of each stream on which one of its rivals has a lower score."""
-    parts = []
+    """The losses of the README: each stream on which one of its rivals has a lower score, and the lowest ratio."""
+    lines = []
     for stream, found in better(results, IN_SHORT).items():
         name, score, less, kind = min(found, key=lambda one: one[2])
-        parts.append(f"{stream} ({name}, {score} {less:.2f}, {kind})")
-    if not parts:
-        return "On no stream one of these has a score that is 1% lower than ours."
-    return f"Streams on which one of these has a lower score than ours: {'; '.join(parts)}."
+        lines.append([stream, name, f"{score} {number(less)}", kind])
+    return table(["stream on which one of these is lower", "lowest", "ratio", "by paired blocks"], lines)
 
 
 def failures(results: dict[str, Any]) -> str:

@@ -225,7 +225,7 @@ def test_tables_show_ratios_losses_and_failures():
     assert "| MSTL | 1 | failed | failed | \N{EN DASH} | \N{EN DASH} | 1 / 0 / 0 |" in tables["rivals in short"]
     lost = "- **water flow**: LightGBM, CRPS 0.50 (win); LightGBM, RMSE 0.50 (win)"
     assert tables["streams that rivals win"] == lost
-    assert "water flow (LightGBM, CRPS 0.50, win)." in tables["losses in short"]
+    assert "| water flow | LightGBM | CRPS **0.50** | win |" in tables["losses in short"]
     assert tables["runs that failed"] == "- water flow: MSTL: took long"
     assert tables["rivals in short"].count("\n") <= 12
 

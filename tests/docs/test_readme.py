@@ -18,7 +18,12 @@ TEXT = (ROOT / "README.md").read_text()
 
 def prose():
     """The page without code and without the tables that other tests keep fresh."""
-    text = re.sub(r"<!-- (errors in short|models|table of [\w ]+) -->.*?<!-- end[\w ]* -->", "", TEXT, flags=re.DOTALL)
+    text = re.sub(
+        r"<!-- (errors in short|losses in short|models|rivals in short|table of [\w ]+) -->.*?<!-- end[\w ]* -->",
+        "",
+        TEXT,
+        flags=re.DOTALL,
+    )
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)|\[\w+\d{4}\]|`[^`]*`", "", text)
 
