@@ -19,7 +19,8 @@ class _Inside:
     """
 
     def __init__(self, blas: Any) -> None:
-        self._blas, self._lock, self._count, self._first = blas, threading.Lock(), 0, None
+        self._blas, self._lock, self._count = blas, threading.Lock(), 0
+        self._first: Any = None
 
     def enter(self) -> Any:
         with self._lock:
