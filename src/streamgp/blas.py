@@ -10,33 +10,56 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-_counting = threading.Lock()
-_limits: list[Any] = []  # one for each thread of Python that is inside; the number of threads is the process's
+
+class _Inside:
+    """Who is inside a block of one_thread().
+
+    Args:
+        blas: what sets the threads of BLAS.
+    """
+
+    def __init__(self, blas: Any) -> None:
+        self._blas, self._lock, self._count = blas, threading.Lock(), 0
+        self._first: Any = None
+
+    def enter(self) -> Any:
+        with self._lock:
+            limit = self._blas.limit(limits=1, user_api="blas")
+            self._first = limit if self._count == 0 else self._first
+            self._count += 1
+        return limit
+
+    def leave(self, limit: Any) -> None:
+        """Restore what was found.
+
+        By its version, BLAS counts threads for each thread that calls it, or for the whole process; then only what the
+        first one found is the number from before.
+        """
+        with self._lock:
+            limit.restore_original_limits()
+            self._count -= 1
+            if self._count == 0 and self._first is not None and self._first is not limit:
+                self._first.restore_original_limits()
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Let BLAS use one thread until the last block of this kind ends; where threadpoolctl is missing, do nothing."""
-    blas = _blas()
-    if blas is None:
+    """Let BLAS use one thread until the block ends; where threadpoolctl is missing, do nothing."""
+    inside = _inside()
+    if inside is None:
         yield
         return
-    with _counting:
-        _limits.append(None if _limits else blas.limit(limits=1, user_api="blas"))
+    limit = inside.enter()
     try:
         yield
     finally:
-        with _counting:
-            limit = _limits[0] if len(_limits) == 1 else None
-            _limits.pop()
-            if limit is not None:
-                limit.restore_original_limits()
+        inside.leave(limit)
 
 
 @cache
-def _blas() -> Any:
-    """What sets the threads of the BLAS of NumPy and of SciPy, which must be loaded to be found."""
+def _inside() -> _Inside | None:
+    """Of the BLAS of NumPy and of SciPy, which must be loaded to be found."""
     if not find_spec("threadpoolctl"):
         return None
     importlib.import_module("scipy.linalg")
-    return importlib.import_module("threadpoolctl").ThreadpoolController()
+    return _Inside(importlib.import_module("threadpoolctl").ThreadpoolController())

@@ -34,10 +34,8 @@ def fill(names: Sequence[str]) -> None:
     Args:
         names: ``module:function``, in the order in which they are begun.
     """
-    began = time.monotonic()
-    shown = (
-        sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty()
-    )  # and no bar of a run is there
+    began, console = time.monotonic(), sys.__stderr__
+    shown = console is not None and sys.stderr is console and console.isatty()  # and no bar of a run is there
     _say("streamgp: compiling, once after an installation ...", end="" if shown else "\n")
 
     def told(done: int) -> None:

@@ -37,26 +37,32 @@ def test_tuning_takes_one_thread_and_gives_it_back():
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_who_leaves_first_leaves_one_thread_to_the_others():
-    inside, leave = threading.Event(), threading.Event()
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_whoever_leaves_last_the_number_from_before_is_restored(first):
+    inside, leave, seen = threading.Event(), threading.Event(), []
 
     def other():
         with blas.one_thread():
+            seen.append(threads())
             inside.set()
             leave.wait(60)
 
     thread = threading.Thread(target=other)
     with blas.one_thread():
+        assert threads() == {1}
         thread.start()
         assert inside.wait(60)
-    assert threads() == {1}
+        if first == "theirs":
+            leave.set()
+            thread.join()
     leave.set()
     thread.join()
+    assert seen == [{1}]
     assert threads() == {2}
 
 
 def test_without_threadpoolctl_nothing_is_set(monkeypatch):
-    monkeypatch.setattr(blas, "_blas", lambda: None)
+    monkeypatch.setattr(blas, "_inside", lambda: None)
     before = threads()
     with blas.one_thread():
         assert threads() == before
