@@ -14,6 +14,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
 from streamgp.job.verdict import leaders, verdict
+from streamgp.tables.columns import is_spare
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
@@ -233,11 +234,11 @@ def _relevance(recorder: Recorder, names: list[str]) -> dict[str, Any]:
     values = recorder.relevance()
     if values.size == 0 or values.shape[1] != len(names):
         return {"names": [], "values": [], "others": 0}
-    largest = np.argsort(-values[-1], kind="stable")[:SHOWN_INPUTS]
+    largest = [i for i in np.argsort(-values[-1], kind="stable") if not is_spare(names[i])][:SHOWN_INPUTS]
     return {
         "names": [names[i] for i in largest],
         "values": [values[:, i].tolist() for i in largest],
-        "others": len(names) - len(largest),
+        "others": sum(not is_spare(name) for name in names) - len(largest),
     }
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import leaders, verdict
 from streamgp.serve.learner import Learner
+from streamgp.tables.columns import is_spare
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
 
 RECENT = 60  # targets of a sparkline
@@ -102,4 +103,5 @@ def _relevance(pipeline: Pipeline) -> dict[str, float]:
     if len(names) != len(weights):
         return {}
     largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]
-    return {names[i]: float(weights[i]) for i in largest if np.isfinite(weights[i])}
+    used = [i for i in largest if np.isfinite(weights[i]) and not is_spare(names[i])]
+    return {names[i]: float(weights[i]) for i in used}
