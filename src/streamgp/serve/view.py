@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import leaders, verdict
 from streamgp.serve.learner import Learner
-from streamgp.tables.columns import is_spare
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
+from streamgp.tables.columns import is_spare
 
 RECENT = 60  # targets of a sparkline
 MOST_INPUTS = 30  # whose relevance is shown
