@@ -63,7 +63,8 @@ def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
     assert known[0] == steady["rows"]
     assert 0 < steady["explained"] < 1
     assert leaders(run) == "KRLST 100%"
-    assert run.importance() == {"x": pytest.approx(1.0)}
+    assert run.importance().keys() == {"x", "time of day"}
+    assert sum(run.importance().values()) == pytest.approx(1.0)
     again = Pipeline.from_bytes(run.to_bytes())
     assert verdict.verdict(again) == verdict.verdict(run)
     assert again.to_bytes() == run.to_bytes()

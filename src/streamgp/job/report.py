@@ -118,7 +118,8 @@ def _label_times(axis: Any, recorder: Recorder) -> None:
     if not recorder.times:
         axis.set_xlabel("row")
         return
-    ticks = np.linspace(*axis.get_xlim(), 2 * TIME_LABELS + 1)[1::2]
+    first, last = axis.get_xlim()
+    ticks = np.linspace(float(first), float(last), 2 * TIME_LABELS + 1)[1::2]
     places = [min(max(round((tick - recorder.first) / recorder.stride), 0), len(recorder.times) - 1) for tick in ticks]
     axis.set_xticks(ticks.tolist(), [_clock(recorder.times[at]) for at in places])
 
@@ -132,7 +133,7 @@ def _inner(values: np.ndarray) -> np.ndarray:
     """The lowest and the highest of the values, less few that lie further out than the others reach."""
     known = values[np.isfinite(values)]
     if not known.size:
-        return known
+        return np.empty(0)
     low, high = np.quantile(known, [FEW, 1 - FEW])
     near = known[(known >= low - (high - low)) & (known <= high + (high - low))]
     return np.array([near.min(), near.max()])
