@@ -39,7 +39,7 @@ def table(path, rows=900, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=rows)
     y = 50 + 10 * x + rng.normal(size=rows)
-    y[1500:] *= 1.4
+    y[800:] *= 1.4
     times = [f"2024-01-{1 + t // 288:02d}T{t % 288 // 12:02d}:{t % 12 * 5:02d}:00+02:00" for t in range(rows)]
     lines = [f"{times[t]},{x[t]:.4f},{y[t]:.3f} kW\n" for t in range(rows)]
     path.write_text("at,x,load\n" + "".join(lines), encoding="utf-8")
@@ -47,7 +47,7 @@ def table(path, rows=900, seed=0):
 
 
 def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
-    source = table(tmp_path / "a.csv", 2500)
+    source = table(tmp_path / "a.csv", 1500)
     summary = Job(source, "load", model="KRLST", settings=SMALL).run()
     run = summary.pipeline
     quality, beside, honesty, *changes = verdict.verdict(run)
@@ -56,20 +56,32 @@ def test_a_run_is_judged_in_words_with_times_and_units(tmp_path):
     assert quality.endswith("of its variation, after the first 500 rows.")
     assert "simple prediction" in beside
     assert honesty.startswith("The 90% intervals held ")
-    told = [sentence for sentence in changes if "higher than the same inputs gave before" in sentence]
-    assert told[0].startswith("A change at 2024-01-0")
+    assert all(sentence.startswith("A change at 2024-01-0") for sentence in changes)
+    assert changes
     steady = run.score_summary()["steady"]
     known = run.scores.spread()["targets"][1]
     assert known[0] == steady["rows"]
     assert 0 < steady["explained"] < 1
     assert leaders(run) == "KRLST 100%"
-    assert run.importance() == {"x": pytest.approx(1.0)}
+    assert run.importance().keys() == {"x", "time of day"}
+    assert sum(run.importance().values()) == pytest.approx(1.0)
     again = Pipeline.from_bytes(run.to_bytes())
     assert verdict.verdict(again) == verdict.verdict(run)
     assert again.to_bytes() == run.to_bytes()
     steps = next_steps(run, "my table.csv")
     assert steps[0].endswith("streamgp run 'my table.csv' --target load --save model.sgp")
     assert any(step.endswith("--alarms 1/week") for step in steps)
+
+
+def test_a_change_is_told_with_its_time_and_size(tmp_path):
+    run = Job(table(tmp_path / "a.csv", 700), "load", model="KRLST", settings=SMALL).run().pipeline
+    for shift, sentence in (
+        (20.0, "A change at 2024-01-02 01:00: load is 20 kW (40%) higher than the same inputs gave before."),
+        (-5.0, "A change at 2024-01-02 01:00: load is 5 kW (10%) lower than the same inputs gave before."),
+        (0.5, "A change at 2024-01-02 01:00: load depends on its inputs otherwise than before."),
+    ):
+        run.changes._found = np.array([[301, run.times.moment(301), 600, 2.0, shift, 50.0]])
+        assert sentence in verdict.verdict(run)
 
 
 def test_the_share_that_is_explained_is_that_of_its_definition(tmp_path):

@@ -62,6 +62,7 @@ def test_settings_have_defaults(client):
         "model": "auto",
         "settings": {},
         "level": 0.9,
+        "schema": None,
     }
 
 

@@ -32,7 +32,7 @@ def importance(experts: Experts, groups: Sequence[Sequence[int]]) -> FloatArray:
     moved = np.empty(len(groups))
     for at, columns in enumerate(groups):
         changed = X.copy()
-        changed[:, list(columns)] = X[np.ix_(other, list(columns))]
+        changed[:, columns] = X[other][:, columns]
         moved[at] = np.mean((experts._predict(changed).mean - mean) ** 2)
     total = moved.sum()
     return moved / total if np.isfinite(total) and total > 0 else np.zeros(0)

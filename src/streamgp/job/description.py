@@ -88,11 +88,12 @@ def described_table(path: str | Path) -> Schema:
 
 def write_columns(schema: Schema, place: Path) -> None:
     """Write what columns are to a .toml or .json file, as ``schema`` reads it."""
-    text = {".toml": as_toml, ".json": lambda found: json.dumps(found, indent=2, ensure_ascii=False) + "\n"}
-    if place.suffix.lower() not in text:
+    kind, found = place.suffix.lower(), schema.declared()
+    if kind not in (".toml", ".json"):
         raise ValueError(f"`write_schema` must be a .toml or .json file; got {str(place)!r}")
     try:
-        place.write_text(text[place.suffix.lower()](schema.declared()), encoding="utf-8")
+        text = as_toml(found) if kind == ".toml" else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        place.write_text(text, encoding="utf-8")
     except OSError as error:
         raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 

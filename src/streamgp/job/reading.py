@@ -19,7 +19,7 @@ from streamgp.job.screening import Screening
 from streamgp.job.times import Times
 from streamgp.job.yardsticks import Measured
 from streamgp.settings import FloatArray
-from streamgp.tables.columns import RowEncoder, Schema
+from streamgp.tables.columns import NEW_LEVEL, RowEncoder, Schema
 from streamgp.tables.source import Position
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
@@ -244,7 +244,9 @@ class ReadableRun:
             shares = dict.fromkeys(columns, 0.0) if len(weights) == len(columns) else {}
             for name, weight in zip(shares and columns, weights.tolist(), strict=False):
                 shares[name] += weight
-        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+        shares.pop(NEW_LEVEL, None)
+        total = sum(shares.values()) or 1.0
+        return {name: share / total for name, share in sorted(shares.items(), key=lambda item: -item[1])}
 
     @property
     def inner(self) -> StreamModel:

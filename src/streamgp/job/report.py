@@ -14,6 +14,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
 from streamgp.job.verdict import leaders, verdict
+from streamgp.tables.columns import is_spare
 from streamgp.tables.writing import WriteError, finite
 
 MOST_MEMBERS = 3  # of a committee that are drawn each by its own line
@@ -117,7 +118,8 @@ def _label_times(axis: Any, recorder: Recorder) -> None:
     if not recorder.times:
         axis.set_xlabel("row")
         return
-    ticks = np.linspace(*axis.get_xlim(), 2 * TIME_LABELS + 1)[1::2]
+    first, last = axis.get_xlim()
+    ticks = np.linspace(float(first), float(last), 2 * TIME_LABELS + 1)[1::2]
     places = [min(max(round((tick - recorder.first) / recorder.stride), 0), len(recorder.times) - 1) for tick in ticks]
     axis.set_xticks(ticks.tolist(), [_clock(recorder.times[at]) for at in places])
 
@@ -131,7 +133,7 @@ def _inner(values: np.ndarray) -> np.ndarray:
     """The lowest and the highest of the values, less few that lie further out than the others reach."""
     known = values[np.isfinite(values)]
     if not known.size:
-        return known
+        return np.empty(0)
     low, high = np.quantile(known, [FEW, 1 - FEW])
     near = known[(known >= low - (high - low)) & (known <= high + (high - low))]
     return np.array([near.min(), near.max()])
@@ -233,11 +235,11 @@ def _relevance(recorder: Recorder, names: list[str]) -> dict[str, Any]:
     values = recorder.relevance()
     if values.size == 0 or values.shape[1] != len(names):
         return {"names": [], "values": [], "others": 0}
-    largest = np.argsort(-values[-1], kind="stable")[:SHOWN_INPUTS]
+    largest = [i for i in np.argsort(-values[-1], kind="stable") if not is_spare(names[i])][:SHOWN_INPUTS]
     return {
         "names": [names[i] for i in largest],
         "values": [values[:, i].tolist() for i in largest],
-        "others": len(names) - len(largest),
+        "others": sum(not is_spare(name) for name in names) - len(largest),
     }
 
 

@@ -84,14 +84,19 @@ def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:
 def _changes(run: ReadableRun) -> list[str]:
     if not (run.watches_drift or run.changes.on):
         return ["Changes of the stream were not looked for."]
-    found = [(row, text) for row, text in run.drift if text not in (DRIFT["raised"], DRIFT["reverted"])]
+    found, raised = [], 0
+    for row, text in run.drift:
+        if text == DRIFT["raised"]:
+            raised = row  # where it began
+        elif text != DRIFT["reverted"]:
+            found.append((raised if text == DRIFT["kept"] and raised else row, text))
     sentences = [f"A change at {run.when(row)}: {text}." for row, text in found[-LISTED:]]
     if len(found) > LISTED:
         sentences[0:0] = [f"The stream changed {len(found)} times; the last {LISTED}:"]
-    raised = run.drift[-1][0] if run.drift and run.drift[-1][1] == DRIFT["raised"] else run.suspected
-    if raised:
+    since = run.drift[-1][0] if run.drift and run.drift[-1][1] == DRIFT["raised"] else run.suspected
+    if since:
         sentences.append(
-            f"Errors have been larger since {run.when(raised)}: the stream may have changed, more rows will tell."
+            f"Errors have been larger since {run.when(since)}: the stream may have changed, more rows will tell."
         )
     return sentences or ["No change of the stream was noticed."]
 

@@ -11,6 +11,7 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.verdict import leaders, verdict
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
+from streamgp.tables.columns import is_spare
 
 RECENT = 60  # targets of a sparkline
 MOST_INPUTS = 30  # whose relevance is shown
@@ -102,4 +103,5 @@ def _relevance(pipeline: Pipeline) -> dict[str, float]:
     if len(names) != len(weights):
         return {}
     largest = np.argsort(-weights, kind="stable")[:MOST_INPUTS]
-    return {names[i]: float(weights[i]) for i in largest if np.isfinite(weights[i])}
+    used = [i for i in largest if np.isfinite(weights[i]) and not is_spare(names[i])]
+    return {names[i]: float(weights[i]) for i in used}

@@ -140,7 +140,7 @@ class Schema:
         for column in self.inputs:
             if name in self.column(column).inputs():
                 return column
-        name = NEW_LEVEL + "s" if name.startswith(NEW_LEVEL) else name
+        name = NEW_LEVEL if is_spare(name) else name
         return name.removesuffix(" (sin)").removesuffix(" (cos)")
 
     def sentences(self) -> list[str]:
@@ -215,6 +215,11 @@ class Schema:
             if column.name not in self.time_parts:
                 found[column.name] = kind if len(said) == 1 else said
         return found
+
+
+def is_spare(name: str) -> bool:
+    """Whether an input waits for a level."""
+    return re.fullmatch(f"{NEW_LEVEL} [0-9]+", name) is not None
 
 
 def recognize(
