@@ -9,7 +9,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
-BESIDE = ("reproductions/*/results/*.png", "examples/*", "CHANGELOG.md")
+BESIDE = ("reproductions/*/results/*.png", "examples/**/*", "CHANGELOG.md")
 
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
