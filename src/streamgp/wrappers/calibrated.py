@@ -202,7 +202,7 @@ class Calibrated(StackableWrapper):
         if not self._within._swaps:
             return self._calibrate(prediction, Y)
         starts = [0, *(swap.row + 1 for swap in self._within._swaps)]
-        parts = []
+        parts: list[Prediction] = []
         for start, stop, swap in zip(starts, [*starts[1:], len(X)], [*self._within._swaps, None], strict=True):
             some = prediction._each(lambda values, rows=slice(start, stop): values[rows])
             parts.append(self._calibrate(some, None if Y is None else Y[start:stop]))

@@ -179,7 +179,6 @@ class DriftAware(Wrapper):
         start = 0
         while start < len(X):
             rest = None if Y is None else Y[start:], report, part(conditions, start, len(X))
-            self._swaps = ()
             prediction, rows = self._advance_some(X[start:], *rest)
             predictions.append(prediction)
             swaps += [swap._replace(row=start + swap.row) for swap in self._swaps]
@@ -196,6 +195,7 @@ class DriftAware(Wrapper):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
     ) -> tuple[Prediction | None, int]:
         """Take some of the rows, as many as can be taken together; return how many."""
+        self._swaps = ()
         phase, left = self._numbers.count("phase"), self._numbers.count("left")
         if phase == TRIAL:
             return self._compare(X[:1], None if Y is None else Y[:1], report, part(conditions, 0, 1)), 1

@@ -41,6 +41,12 @@ class CalibratedForecasts(Wrapper):
         ((10,), True)
     """
 
+    _taken: np.ndarray  # (1,) rows so far
+    # Forecasts that wait, each in the place of its origin modulo steps: the row after which it was issued, or -1.
+    _origins: np.ndarray
+    _waiting: FloatArray  # (steps, steps, ISSUED, p)
+    _judged: FloatArray  # (2, steps) targets that were compared, and those inside
+
     def __init__(
         self,
         model: Annotated[StreamModel, Setting("the stream model within, which has learned nothing")],
@@ -62,11 +68,10 @@ class CalibratedForecasts(Wrapper):
         super()._start(d, p)
         self._trackers = self._trackers.clone()
         self._trackers._prepare(Shape(1, self._steps * p, scalar=False, certain=True))
-        self._taken = np.array([taken], dtype=np.int64)  # rows so far
-        # Forecasts that wait, each in the place of its origin modulo steps: the row after which it was issued, or -1.
+        self._taken = np.array([taken], dtype=np.int64)
         self._origins = np.full(self._steps, -1, dtype=np.int64)
         self._waiting = np.zeros((self._steps, self._steps, ISSUED, p))
-        self._judged = np.zeros((2, self._steps))  # targets that were compared, and those inside
+        self._judged = np.zeros((2, self._steps))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         own = {"taken": self._taken, "origins": self._origins, "waiting": self._waiting, "judged": self._judged}
@@ -108,8 +113,8 @@ class CalibratedForecasts(Wrapper):
         compared = known[:, None] & (upper > lower) & ~np.isnan(y)
         self._judged[0] += compared.sum(axis=1)
         self._judged[1] += (compared & (lower <= y) & (y <= upper)).sum(axis=1)
-        parts = (np.ascontiguousarray(part.reshape(1, -1)) for part in (mean, variance, noise, lower, upper))
-        self._trackers._compare(*parts, np.where(compared, y, np.nan).reshape(1, -1))
+        parts = mean, variance, noise, lower, upper, np.where(compared, y, np.nan)
+        self._trackers._compare(*(np.ascontiguousarray(part.reshape(1, -1)) for part in parts))
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return self._within._predict(X, conditions)
@@ -212,4 +217,4 @@ class CalibratedForecasts(Wrapper):
         """The share of them that lay inside the intervals, (steps,); NaN before the first."""
         judged = self.judged
         inside = self._judged[1] if self._d is not None else judged
-        return np.divide(inside, judged, out=np.full(self._steps, np.nan), where=judged > 0)
+        return np.asarray(np.divide(inside, judged, out=np.full(self._steps, np.nan), where=judged > 0))

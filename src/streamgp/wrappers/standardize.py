@@ -265,7 +265,7 @@ class Standardize(StackableWrapper, Mapped):
 
     def _take_scale(self, model: int, y: FloatArray) -> NDArray[np.bool_]:
         """Take the scale from a target, (p,), that differs from all before it; of which outputs."""
-        told = self._differ(model, y[None])[0]
+        told: NDArray[np.bool_] = self._differ(model, y[None])[0]
         shift = self._stacked["target_shift"][model]
         self._stacked["target_scale"][model][told] = np.clip(np.abs(y - shift), TINY, FAR)[told]
         return told
