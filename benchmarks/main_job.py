@@ -3,7 +3,7 @@
     python benchmarks/main_job.py [tables|throughput|memory ...]
 
 Each table is written as CSV and run as ``streamgp run`` would, with nothing set but what is to be predicted from what.
-Writes benchmarks/results/main_job.json and the tables in docs/main-job.md and README.md; with --render the tables only.
+Writes benchmarks/results/main_job.json and the tables in docs/main-job.md; with --render the tables only.
 The data need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
@@ -32,7 +32,7 @@ from streamgp.tables import PredictedRows
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
-PAGES = ROOT / "docs" / "main-job.md", ROOT / "README.md"
+PAGES = (ROOT / "docs" / "main-job.md",)
 FROM, WINDOW, LEVEL = 500, 1000, 0.9
 FORGETTING = (1.0, 0.999, 0.99)  # of recursive least squares
 FOLLOWED = 5_000_000
@@ -236,10 +236,8 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
     if memory := report.get("memory"):
         path = ", ".join(f"{value:.0f}" for value in memory["resident_MiB"].values())
         text += f"\n\nFollowing a file of {memory['rows']:,} rows: resident memory every 500 000 rows, in MiB: {path}."
-    in_short = [line.rpartition(" | ")[0] + " |" for line in errors[:1] + errors[2:]]  # less the models
     return {
         "errors": "\n".join(errors),
-        "errors in short": "\n".join([in_short[0], errors[1][: -len("---|")], *in_short[1:]]),
         "intervals": "\n".join(intervals),
         "throughput": text,
     }

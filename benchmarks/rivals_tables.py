@@ -184,6 +184,19 @@ def costs(results: dict[str, Any]) -> str:
     return table(["contestant", "µs a row, median", "most", "memory, MiB"], lines)
 
 
+OURS = {"Auto": "`sg.Auto()`", "KRLST": "`sg.Calibrated(sg.Standardize(sg.KRLST()))`"}
+
+
+def own_costs(results: dict[str, Any]) -> str:
+    """What a row of ours costs, medians over streams, in units."""
+    lines = []
+    for name, shown in OURS.items():
+        ran = [run for of in results["runs"].values() if (run := form(of, name)) is not None]
+        time, grown = (statistics.median(run[key] for run in ran) for key in ("microseconds a row", "memory, MiB"))
+        lines.append([shown, f"{time:,.0f}", f"{1e6 / time:,.0f}", f"{grown:.0f}"])
+    return table(["over at most 3,000 rows, building and tuning included", "µs a row", "rows a second", "MiB"], lines)
+
+
 def better(results: dict[str, Any], names: Iterable[str]) -> dict[str, list[tuple[str, str, float, str]]]:
     """By stream, the contestants with a score at least 1% below the reference's: name, score, ratio, outcome."""
     found: dict[str, list[tuple[str, str, float, str]]] = {}
@@ -237,6 +250,7 @@ def rendered(results: dict[str, Any]) -> dict[str, str]:
     return {
         "rivals in short": short(results),
         "losses in short": losses_in_short(results),
+        "our cost in short": own_costs(results),
         "rivals in full": full(results),
         "rivals by stream, CRPS": by_stream(results, "crps"),
         "rivals by stream, RMSE": by_stream(results, "rmse"),

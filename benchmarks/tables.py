@@ -84,16 +84,6 @@ def ratios() -> str:
     return table(header, lines)
 
 
-def in_short() -> str:
-    """Three models at one size: microseconds a row, and how many times of either floor."""
-    cells = read("cost_per_row")["cells"]["100"]
-    lines = []
-    for name in ("SOGP absorbing", "KRLST growing and pruning", "ISSGPR covariance"):
-        over = [number(cells[name]["ratio"][kind]) for kind in FLOORS]
-        lines.append([name, number(cells[name]["median"]), *over])
-    return table(["m = 100", "µs a row", *(f"times BLAS {kind}" for kind in FLOORS)], lines)
-
-
 def against_rivals() -> str:
     """Microseconds a row in other libraries, and how many times that of ours; below 1 it is a loss."""
     cells = read("cost_per_row")["cells"]
@@ -475,7 +465,6 @@ TABLES = {
     "other promises": other_promises,
     "cost per row": cost,
     "ratios": ratios,
-    "cost in short": in_short,
     "other libraries": against_rivals,
     "losses": losses,
     "slopes": slopes,
