@@ -9,7 +9,7 @@ from streamgp.batch import spectrum
 from streamgp.compiled import compile_now
 from streamgp.contract import checks, ladder
 from streamgp.kernels import program
-from streamgp.process import memory, stream
+from streamgp.process import memory, stream, temporal, temporal_evidence
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
@@ -70,6 +70,11 @@ def needed(model: str) -> list[Any]:
             aggregation.learn_issued,
             outliers.doubt,
             naive.average,
+            temporal_evidence.regular,
+            temporal_evidence.irregular,
+            temporal.run,
+            temporal.predict,
+            temporal.covariances,
         ]
     if model in FOURIER or model in UNTUNED:
         return [*around, *([spectrum.features_of] if model in FOURIER else [])]
