@@ -121,6 +121,11 @@ def needed(model: str) -> list[Any]:
             aggregation.learn_issued,
             outliers.doubt,
             naive.average,
+            temporal_evidence.regular,
+            temporal_evidence.irregular,
+            temporal.run,
+            temporal.predict,
+            temporal.covariances,
         ]
     if model in FOURIER or model in UNTUNED:
         return [*around, *([spectrum.features_of] if model in FOURIER else [])]
