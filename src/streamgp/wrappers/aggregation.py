@@ -12,7 +12,7 @@ Three kinds of voices, for one output at a time. NaN is a member that sleeps: no
   weights may be negative and need not sum to one; back-to-prior forgetting as in process/forgetting.py.
 
 The rule "stacked" weighs six such voices by regret once more. A target that comes late is compared with what members
-and voices said when its row was issued: asked again, those who forget fastest would know the answer's neighbors.
+and voices predicted when its row was issued: asked again, those who forget fastest would know the answer's neighbors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PREDICTION, UNIT, FIRST = range(3)  # what is kept of a row beside the members' means; the voices come last
 SPOKEN = FIRST + VOICES
-# Of a row that waits for its target: the numbers and means of so many members, and what was said.
+# Of a row that waits for its target: the numbers and means of so many members, and what was predicted.
 ROOM = 48
 ISSUED = 2 * ROOM + SPOKEN
 # A mean beyond this is no prediction: its square would not be a number.
@@ -64,7 +64,7 @@ def combine(
     reach: float,
     learn: bool,
     y: Array,
-    said: Array,
+    predicted: Array,
     seen: Array,
     regrets: Array,
     errors: Array,
@@ -74,7 +74,7 @@ def combine(
     judged: Array,
     spoken: Array,
     weights: Array,
-    heard: Array,
+    variance_weights: Array,
     mixed: Array,
 ) -> None:
     """One output: predict each row from what the members say, then learn from its target.
@@ -85,8 +85,8 @@ def combine(
         reach: see ``limits``.
         learn: whether the rows are learned, with or without a target.
         y: (n,) targets; NaN: nothing is learned from this row.
-        said: (3, n, K) the members' means, variances and noises. Means become NaN where a member has no say; a member
-            without a variance has its recent mean squared error for a noise, NaN before the first.
+        predicted: (3, n, K) the members' means, variances and noises. Means become NaN where a member has no say; a
+            member without a variance has its recent mean squared error for a noise, NaN before the first.
         seen: (RANGE,) what is known of the targets.
         regrets: (3, 3, K or VOICES at least): by discount, then for the voices; of each the regret, the sum of squares
             and the largest square.
@@ -97,20 +97,20 @@ def combine(
         judged: (n, K) the means within the limits, by which members are judged, also those who have no say.
         spoken: (n, SPOKEN) the prediction, NaN where all sleep, the unit of deviations, and the voices.
         weights: (n, K) with which the members speak, none negative; a regression speaks through the voice below it.
-        heard: (n, K) the weights of those with a variance.
+        variance_weights: (n, K) the weights of those with a variance.
         mixed: (3, n) mean, variance and noise of the mixture.
     """
-    K = said.shape[2]
+    K = predicted.shape[2]
     share, shares, deviations, gain = np.empty(VOICES), np.zeros((3, K)), np.zeros(K), np.empty(K)
     for t in range(y.size):
-        row, each = said[0, t], spoken[t, FIRST:]
+        row, each = predicted[0, t], spoken[t, FIRST:]
         low, high = limits(reach, y[t], seen)
         if restrain(row, low, high, judged[t]) and learn:
             seen[LIMITED] += 1.0
         for k in range(K):
-            if not np.isfinite(said[1, t, k] + said[2, t, k]):
-                said[1, t, k] = 0.0
-                said[2, t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
+            if not np.isfinite(predicted[1, t, k] + predicted[2, t, k]):
+                predicted[1, t, k] = 0.0
+                predicted[2, t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
         recent_weights(errors, row, shares[2])
         for v in range(2):
             regret_weights(regrets[v], row, shares[v])
@@ -135,7 +135,9 @@ def combine(
         if not np.isnan(prediction):
             spoken[t, PREDICTION] = min(max(prediction, low), high)
         mixed[0, t] = spoken[t, PREDICTION]
-        mixed[1, t], mixed[2, t] = mix(mixed[0, t], row, said[1, t], said[2, t], weights[t], heard[t])
+        mixed[1, t], mixed[2, t] = mix(
+            mixed[0, t], row, predicted[1, t], predicted[2, t], weights[t], variance_weights[t]
+        )
 
 
 @entry(
@@ -156,7 +158,7 @@ def learn_issued(
     slopes: Array,
     scale: Array,
 ) -> None:
-    """One output: learn from targets that come late, by what members and voices said when the rows were issued.
+    """One output: learn from targets that come late, by what members and voices predicted when the rows were issued.
 
     Args:
         rule: as in ``combine``, and so all others.
@@ -229,19 +231,21 @@ def restrain(row: Array, low: float, high: float, judged: Array) -> bool:
 
 
 @compiled
-def mix(mean: float, row: Array, variances: Array, noises: Array, weights: Array, heard: Array) -> tuple[float, float]:
-    """Variance and noise of the mixture around its mean; NaN where no one who is heard has any variance yet."""
+def mix(
+    mean: float, row: Array, variances: Array, noises: Array, weights: Array, variance_weights: Array
+) -> tuple[float, float]:
+    """Variance and noise of the mixture around its mean; NaN where no one who counts has any variance yet."""
     total, spread, variance, noise = 0.0, 0.0, 0.0, 0.0
     for k in range(row.size):
-        heard[k] = weights[k] if np.isfinite(noises[k]) else 0.0
-        total += heard[k]
+        variance_weights[k] = weights[k] if np.isfinite(noises[k]) else 0.0
+        total += variance_weights[k]
     for k in range(row.size):
-        heard[k] = heard[k] / total if total > 0.0 else np.nan
+        variance_weights[k] = variance_weights[k] / total if total > 0.0 else np.nan
         if weights[k] > 0.0:
             spread += weights[k] * (row[k] - mean) ** 2
-        if heard[k] > 0.0:
-            variance += heard[k] * variances[k]
-            noise += heard[k] * noises[k]
+        if variance_weights[k] > 0.0:
+            variance += variance_weights[k] * variances[k]
+            noise += variance_weights[k] * noises[k]
     if not total > 0.0:
         return np.nan, np.nan
     return variance + spread, noise
@@ -326,18 +330,18 @@ def median_weights(row: Array, weights: Array) -> None:
 
 @compiled
 def regret_learn(
-    regret: Array, row: Array, said: float, y: float, discount: float, limit: float, square: float
+    regret: Array, row: Array, predicted: float, y: float, discount: float, limit: float, square: float
 ) -> None:
-    """The loss is the slope of the squared error at what was said, in units of the recent ones, this row's included.
+    """The loss is the slope of the squared error at the prediction, in units of the recent ones, this row's included.
 
     A member that sleeps has no regret of this row.
     """
-    if square == 0.0:  # all that was said was right
+    if square == 0.0:  # all predictions were right
         return
     for k in range(row.size):
         if np.isnan(row[k]):
             continue
-        r = 2.0 * bounded(said - y, limit) * bounded(said - row[k], limit) / square
+        r = 2.0 * bounded(predicted - y, limit) * bounded(predicted - row[k], limit) / square
         regret[0, k] = discount * regret[0, k] + r
         regret[1, k] = discount * regret[1, k] + r * r
         regret[2, k] = max(discount * regret[2, k], r * r)

@@ -235,11 +235,11 @@ class Committee(Quick, Composite):
         if self._p != 1 or conditions is not None:
             return None
         if self._panels is None or self._panels.outdated:
-            self._panels, (judged, weights, shares) = (
+            self._panels, (judged, weights, variance_weights) = (
                 Panels(self._models, self._d or 0),
                 np.empty((3, 1, len(self._models))),
             )
-            out = judged, np.empty((1, SPOKEN)), weights, shares, self._one.out[:, 0]
+            out = judged, np.empty((1, SPOKEN)), weights, variance_weights, self._one.out[:, 0]
             self._for_one = self._range[0], *self._kept(0), *out
         return self._panels
 
@@ -324,11 +324,11 @@ class Committee(Quick, Composite):
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
         p, _, n, K = predicted.shape
         targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
-        judged, weights, shares = np.empty((3, p, n, K))
-        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, shares, np.empty((p, 3, n)))
+        judged, weights, variance_weights = np.empty((3, p, n, K))
+        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
         settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
         for j in range(p):
-            out = judged[j], voices.spoken[j], weights[j], shares[j], voices.mixed[j]
+            out = judged[j], voices.spoken[j], weights[j], variance_weights[j], voices.mixed[j]
             aggregation.combine(*settings, targets[j], predicted[j], self._range[j], *self._kept(j), *out)
         return voices
 
@@ -345,9 +345,9 @@ class Committee(Quick, Composite):
             for member in self._models
         ]
         voices = self._weighed(_as_array([joint.marginal for joint in joints]), None)
-        weights = voices.shares[:, 0].T  # (members, p)
+        weights = voices.variance_weights[:, 0].T  # (members, p)
         counting = np.flatnonzero(np.any(weights > 0, axis=1))
-        if counting.size and np.all(voices.shares == voices.shares[:, :1]):
+        if counting.size and np.all(voices.variance_weights == voices.variance_weights[:, :1]):
             parts = [replace(joints[k], noise=voices.predicted[:, 2, :, k].T) for k in counting]
             mixture, mean = JointMixture.of(parts, weights[counting]), voices.spoken[..., PREDICTION].T
             if np.allclose(mixture.mean, mean, rtol=1e-9, atol=1e-9 * np.sqrt(mixture.noise)):
@@ -408,7 +408,7 @@ class _Voices(NamedTuple):
     judged: FloatArray  # (p, n, members)
     spoken: FloatArray  # (p, n, SPOKEN)
     weights: FloatArray  # (p, n, members)
-    shares: FloatArray  # (p, n, members)
+    variance_weights: FloatArray  # (p, n, members)
     mixed: FloatArray  # (p, 3, n)
 
 
