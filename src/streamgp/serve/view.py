@@ -72,7 +72,7 @@ def seen_by(learner: Learner, before: View) -> View:
     health = pipeline.health
     chosen = pipeline.chosen
     rest = {
-        "inputs": pipeline.input_names,
+        "inputs": [name for name in pipeline.input_names if not is_spare(name)],
         "columns": pipeline.encoder.sentences(),
         "chosen": "" if chosen is None else leaders(pipeline),
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
