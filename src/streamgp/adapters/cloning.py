@@ -14,7 +14,7 @@ def register() -> None:
     except ImportError:  # before scikit-base 0.12, which copies everything by its settings
         return
 
-    class CloneModel(BaseCloner):  # type: ignore[misc]
+    class CloneModel(BaseCloner):
         def _check(self, obj: Any) -> bool:
             return isinstance(obj, StreamModel)
 

@@ -13,6 +13,7 @@ import numpy as np
 try:
     import pandas as pd
     from mlflow import pyfunc
+    from mlflow.pyfunc import PythonModel
 except ImportError as error:
     raise ImportError("streamgp.adapters.mlflow needs mlflow: pip install 'streamgp[mlflow]'") from error
 
@@ -26,7 +27,7 @@ LEVEL = 0.9  # of the intervals, unless ``params`` says otherwise
 RUN, MODEL = "a run", "a model"
 
 
-class StreamPyfunc(pyfunc.PythonModel):  # type: ignore[misc]
+class StreamPyfunc(PythonModel):
     """A model or a run, as MLflow calls it: a frame of rows in, a frame of predictions out; nothing is learned.
 
     Args:

@@ -177,14 +177,14 @@ class Bridge:
         """Hand over a message; what is no row is acknowledged at once."""
         topic = message.topic
         if topic_matches_sub(self._topic("+", "settings"), topic):
-            self._settings(topic, message.payload)
+            self._settings(topic, bytes(message.payload))
         elif topic.startswith((self._topic(""), f"{self._bridging.discovery}/")):
             pass  # what was published here; a filter such as # brings it back
         elif message.retain:  # it was sent before, and is sent again after every connection
             self.counts["retained"] += 1
         else:
             try:
-                rows = rows_of(message.payload, self._service.limits.body)
+                rows = rows_of(bytes(message.payload), self._service.limits.body)
             except RefusedError as problem:
                 self._refused(topic, of_topic(topic), problem)
             else:
@@ -255,7 +255,7 @@ class Bridge:
         return stream.ask(Op("rows", rows=[row for message in messages for row in message.rows]))
 
     def _new_settings(self) -> StreamSettings:
-        own = {"alarms": self._bridging.alarms} if self._bridging.alarms else {}
+        own: dict[str, float | int | str | bool | None] = {"alarms": self._bridging.alarms} if self._bridging.alarms else {}
         return StreamSettings(self._bridging.target, settings=own)
 
     def _singly(self, message: Message) -> None:

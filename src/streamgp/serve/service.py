@@ -60,8 +60,10 @@ class Limits:
 class Bridged(Protocol):
     """What brings rows by another way than HTTP: counts by result, and whether it is connected."""
 
-    counts: Mapping[str, int]
     connected: bool
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
 
     def alarmed(self, stream: str, row: int, text: str, /) -> None: ...
 
