@@ -1,4 +1,4 @@
-"""What a model does not have (settings as attributes, other libraries' methods, misspelled names), and what is said."""
+"""What a model does not have: settings as attributes, methods of other libraries, misspelled names."""
 
 from __future__ import annotations
 

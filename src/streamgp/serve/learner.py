@@ -234,10 +234,10 @@ class Learner:
                 )
             chunk.columns[target] = [None] * len(chunk)
         try:
-            said = told_of_columns(run_settings(self.settings))
-            for name in said["declared"] or {}:  # one that has not come yet
+            known = told_of_columns(run_settings(self.settings))
+            for name in known["declared"] or {}:  # one that has not come yet
                 chunk.columns.setdefault(name, [None] * len(chunk))
-            return recognize(chunk, target, self.settings.inputs, unlabeled=True, growing=True, **said)
+            return recognize(chunk, target, self.settings.inputs, unlabeled=True, growing=True, **known)
         except RowsError as error:
             if self.pipeline is None:
                 raise refused_rows(error) from None

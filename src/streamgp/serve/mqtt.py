@@ -255,8 +255,8 @@ class Bridge:
         return stream.ask(Op("rows", rows=[row for message in messages for row in message.rows]))
 
     def _new_settings(self) -> StreamSettings:
-        own: dict[str, float | int | str | bool | None] = {"alarms": self._bridging.alarms} if self._bridging.alarms else {}
-        return StreamSettings(self._bridging.target, settings=own)
+        alarms = self._bridging.alarms
+        return StreamSettings(self._bridging.target, settings={"alarms": alarms} if alarms else {})
 
     def _singly(self, message: Message) -> None:
         """Learn one message: as often as it takes where the disk is full or the queue is, or tell why it cannot be."""

@@ -211,9 +211,9 @@ class Schema:
             found_fill = FILL_VALUE.search(column.note)
             missing = [*column.missing, *([float(found_fill[1])] if found_fill else [])]
             more = {"levels": levels, "unit": unit, "missing": missing}
-            said = {"kind": kind} | {field: value for field, value in more.items() if value}
+            one = {"kind": kind} | {field: value for field, value in more.items() if value}
             if column.name not in self.time_parts:
-                found[column.name] = kind if len(said) == 1 else said
+                found[column.name] = kind if len(one) == 1 else one
         return found
 
 
@@ -270,7 +270,7 @@ def recognize(
         chunk.lines,
     )
     forms = {name: found for name, values in chunk.columns.items() if (found := units(values))}
-    forms |= {name: [said.unit] for name, said in declared.items() if said.unit}
+    forms |= {name: [one.unit] for name, one in declared.items() if one.unit}
     chunk = Chunk(
         {
             name: [without_unit(value, forms[name][0]) for value in values] if len(forms.get(name, ())) == 1 else values
@@ -281,9 +281,9 @@ def recognize(
     marks = decimal_marks(chunk.columns) if decimal is None else dict.fromkeys(names, decimal)
     unclear = {name for name, mark in marks.items() if mark == UNCLEAR}
     marks |= dict.fromkeys(unclear, "")
-    said_time = [name for name, said in declared.items() if said.kind == "time"]
-    others = [target, ticket, *(name for name, said in declared.items() if said.kind not in ("", "time"))]
-    time = said_time[0] if said_time else _time_column(chunk, others, marks, inputs)
+    declared_times = [name for name, one in declared.items() if one.kind == "time"]
+    others = [target, ticket, *(name for name, one in declared.items() if one.kind not in ("", "time"))]
+    time = declared_times[0] if declared_times else _time_column(chunk, others, marks, inputs)
     parts = () if time else parts_of_date(chunk.columns, [*others, *(inputs or ())])
     wanted = {target, *(inputs or ())}
     given = {name: Column(name, "time") for name in parts}
@@ -291,10 +291,10 @@ def recognize(
         given[ticket] = Column(ticket, "ticket")
     if time:
         given[time] = _as_time(time, chunk.columns[time])
-    for name, said in declared.items():
-        if name not in given and said.kind:
+    for name, one in declared.items():
+        if name not in given and one.kind:
             values = chunk.columns[name]
-            given[name] = _as_declared(name, said, values, "" if name in unclear else marks[name], forms.get(name, []))
+            given[name] = _as_declared(name, one, values, "" if name in unclear else marks[name], forms.get(name, []))
     if (ticket or unlabeled) and all(map(is_missing, chunk.columns[target])):  # none has come yet
         given[target] = Column(target, "number", form="".join(forms.get(target, [])[:1]))
     if asked := [n for n in names if n in unclear and n not in given and (inputs is None or n in wanted)]:
@@ -340,7 +340,7 @@ def recognize(
 
 def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[str] | None, ticket: str) -> None:
     """Refuse columns that are declared as one thing and used as another."""
-    times = [name for name, said in declared.items() if said.kind == "time"]
+    times = [name for name, one in declared.items() if one.kind == "time"]
     if len(times) > 1:
         raise RowsError(f"`schema` has two times, {times[0]!r} and {times[1]!r}; one column says when")
     for name, use in [(target, "the target"), *((name, "an input") for name in inputs or ()), (ticket, "the ticket")]:
@@ -349,20 +349,20 @@ def refuse_uses(declared: Mapping[str, Declared], target: str, inputs: Sequence[
             raise RowsError(f"`schema` says that {name!r} is {kind!r}, but it is {use}; change one of them")
 
 
-def _as_declared(name: str, said: Declared, values: Sequence[Any], decimal: str, forms: Sequence[str]) -> Column:
+def _as_declared(name: str, one: Declared, values: Sequence[Any], decimal: str, forms: Sequence[str]) -> Column:
     """A column of the kind that the user says."""
-    if said.kind == "ignore":
+    if one.kind == "ignore":
         return Column(name, "ignored", (), "as declared")
-    if said.kind == "number":
+    if one.kind == "number":
         notes = [f"the unit {forms[0]} is left out" if forms else "", described(values, decimal)]
         return Column(name, "number", (), "; ".join(filter(None, notes)), decimal, "".join(forms[:1]))
-    levels = said.levels or tuple(sorted(set(map(_level, values)) - {EMPTY}))
-    if len(levels) > max(MOST_LEVELS, len(said.levels)):
+    levels = one.levels or tuple(sorted(set(map(_level, values)) - {EMPTY}))
+    if len(levels) > max(MOST_LEVELS, len(one.levels)):
         raise RowsError(
             f"`schema` says that {name!r} is a category, but the first rows have {len(levels)} different values; the "
             f"limit is {MOST_LEVELS}, unless you name the levels"
         )
-    return Column(name, "category", levels, closed=bool(said.levels))
+    return Column(name, "category", levels, closed=bool(one.levels))
 
 
 def _as_time(name: str, values: Sequence[Any]) -> Column:
@@ -534,12 +534,12 @@ class RowEncoder:
 
     def _without_missing(self, chunk: Chunk) -> Chunk:
         """Rows with None in categories where the schema says that a value stands for a missing one."""
-        said = {c.name: c.missing for c in self.schema.columns if c.missing and c.kind == "category"}
-        if not said:
+        one = {c.name: c.missing for c in self.schema.columns if c.missing and c.kind == "category"}
+        if not one:
             return chunk
         return Chunk(
             {
-                name: without_missing(values, said[name]) if name in said else values
+                name: without_missing(values, one[name]) if name in one else values
                 for name, values in chunk.columns.items()
             },
             chunk.lines,

@@ -67,23 +67,23 @@ def declared_columns(name: str, schema: Any) -> dict[str, Declared]:
     """
     if not isinstance(schema, Mapping) or not all(isinstance(column, str) for column in schema):
         raise TypeError(f"`{name}` says by column what it is, {EXAMPLE}; got {_shown(schema)}")
-    return {column: _declared(f"`{name}`: the column {column!r}", said) for column, said in schema.items()}
+    return {column: _declared(f"`{name}`: the column {column!r}", given) for column, given in schema.items()}
 
 
-def _declared(whose: str, said: Any) -> Declared:
-    if isinstance(said, str):
-        said = {"kind": said}
-    if not isinstance(said, Mapping):
-        raise TypeError(f"{whose} must be one of {', '.join(KINDS)}, or a table with a kind; got {_shown(said)}")
-    for field in said:
+def _declared(whose: str, given: Any) -> Declared:
+    if isinstance(given, str):
+        given = {"kind": given}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{whose} must be one of {', '.join(KINDS)}, or a table with a kind; got {_shown(given)}")
+    for field in given:
         if field not in FIELDS:
             raise ValueError(f"{whose} has {field!r}.{nearest(str(field), FIELDS)} It may have: {', '.join(FIELDS)}")
-    kind, unit = said.get("kind", ""), said.get("unit", "")
+    kind, unit = given.get("kind", ""), given.get("unit", "")
     if kind != "":
         option(f"{whose}: kind", kind, KINDS)
     if not isinstance(unit, str):
         raise TypeError(f"{whose}: unit must be a text such as '°C'; got {_shown(unit)}")
-    levels, missing = (_texts(f"{whose}: {field}", said.get(field, ())) for field in ("levels", "missing"))
+    levels, missing = (_texts(f"{whose}: {field}", given.get(field, ())) for field in ("levels", "missing"))
     if levels and kind != "category":
         raise ValueError(f"{whose} has levels, so its kind must be 'category'; it is {kind or 'not given'!r}")
     if unit and kind not in ("", "number"):
@@ -149,11 +149,11 @@ def without_missing(values: Sequence[Any], missing: Sequence[str]) -> Sequence[A
 
 def as_toml(schema: Mapping[str, Any]) -> str:
     """A schema as TOML: columns that have a kind only first."""
-    short = [f"{_key(column)} = {_quoted(said)}" for column, said in schema.items() if isinstance(said, str)]
+    short = [f"{_key(column)} = {_quoted(given)}" for column, given in schema.items() if isinstance(given, str)]
     parts = ["\n".join(short)] if short else []
-    for column, said in schema.items():
-        if not isinstance(said, str):
-            lines = [f"{field} = {_value(value)}" for field, value in said.items()]
+    for column, given in schema.items():
+        if not isinstance(given, str):
+            lines = [f"{field} = {_value(value)}" for field, value in given.items()]
             parts.append("\n".join([f"[{_key(column)}]", *lines]))
     return "\n\n".join(parts) + "\n"
 

@@ -25,8 +25,8 @@ class CalibratedForecasts(Wrapper):
     """A stream model whose forecasts have intervals that cover as often as they say, at every step.
 
     Rows are predicted and learned as the model within does. ``issue_forecast`` forecasts the next rows and remembers
-    what it said; each step is compared with its target when that is learned, by trackers as those of ``Calibrated``,
-    one set for each step. ``forecast`` uses what they have learned and changes nothing.
+    what it predicted; each step is compared with its target when that is learned, by trackers as those of
+    ``Calibrated``, one set for each step. ``forecast`` uses what they have learned and changes nothing.
 
     Example:
         >>> import numpy as np
