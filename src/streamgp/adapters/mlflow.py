@@ -13,7 +13,7 @@ import numpy as np
 try:
     import pandas as pd
     from mlflow import pyfunc
-    from mlflow.pyfunc import PythonModel
+    from mlflow.pyfunc.model import PythonModel
 except ImportError as error:
     raise ImportError("streamgp.adapters.mlflow needs mlflow: pip install 'streamgp[mlflow]'") from error
 
