@@ -48,8 +48,10 @@ def test_every_command_has_at_most_a_dozen_options_besides_those_of_some_streams
             "--half-life",
             "--alarms",
             "--prior",
+            "--schema",
             "--new-source",
         }
+        options = {option for option in options if not option.startswith("--mqtt")}
         assert len(options) <= 12, (name, options)
 
 

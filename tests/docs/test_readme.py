@@ -83,6 +83,7 @@ def test_the_citation_and_the_changelog_have_the_version():
 def test_the_upgrade_note_says_what_the_code_says():
     page = (ROOT / "docs" / "upgrading.md").read_text()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `sg.")]
+    rows = [row for row in rows if len(row) == 3]
     assert len(rows) >= 4
     kernel = sg.SquaredExponential()
     names = {"sg": sg, "kernel": kernel, "variance": 1.0}

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from streamgp.cli.next_steps import next_steps
 from streamgp.job import Job, Observer, verdict
 from streamgp.job.pipeline import Pipeline
-from streamgp.job.verdict import leaders, next_steps
+from streamgp.job.verdict import leaders
 
 SMALL = {"capacity": 10, "tune": False, "warmup": 50}
 

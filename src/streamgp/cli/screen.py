@@ -14,12 +14,13 @@ from typing import Any, Self
 
 import typer
 
+from streamgp.cli.next_steps import next_steps
 from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
 from streamgp.job.scores import as_table
-from streamgp.job.verdict import next_steps, verdict
+from streamgp.job.verdict import verdict
 
 REFRESH = 0.2  # seconds
 

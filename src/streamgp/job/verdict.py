@@ -6,9 +6,7 @@ Terminal, report and live page show the same sentences.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from streamgp.auto.experts import FROM
@@ -21,7 +19,6 @@ HONEST = 0.02  # coverage as far from its level is called right; further where r
 LISTED = 3  # changes, models and columns that are named
 TAILS = 3.0  # standard deviations of the coverage of few rows that are chance
 LEAST = 0.005  # smaller weights are 0 for people
-RATE_BY_TIME, RATE_BY_ROW = "1/week", "1e-3"
 
 
 def verdict(run: ReadableRun) -> list[str]:
@@ -127,35 +124,3 @@ def _since(run: ReadableRun, name: str) -> str:
     """The name of a model, with the time in place of the row since which it has learned."""
     own, _, row = name.partition(FROM)
     return f"{own} since {run.when(int(row))}" if row else own
-
-
-def next_steps(
-    run: ReadableRun, source: str, *, save: Path | None = None, report: Path | None = None, judged: bool = False
-) -> list[str]:
-    """Commands that can be typed next, each with what it is for.
-
-    Args:
-        run: that has ended.
-        source: the table.
-        save: where the run was saved; None: nowhere.
-        report: where its report is; None: nowhere.
-        judged: whether rows were judged.
-    """
-    table = shlex.quote(source)
-    again = f"streamgp run {table} --target {shlex.quote(run.schema.target)}"
-    steps = []
-    if source != "-" and any("may stand for missing values" in column.note for column in run.schema.columns):
-        steps.append(
-            f"declare what stands for missing values: streamgp inspect {table} --write-schema schema.toml, "
-            "then add --schema schema.toml"
-        )
-    if save is not None:
-        steps.append(f"go on when there are more rows: streamgp run {table} --load {shlex.quote(str(save))}")
-    else:
-        steps.append(f"keep what was learned, to go on later: {again} --save model.sgp")
-    if report is None:
-        steps.append(f"look at it: {again} --report report.html")
-    if not judged:
-        rate = RATE_BY_TIME if run.schema.time else RATE_BY_ROW
-        steps.append(f"find abnormal rows: {again} --alarms {rate}")
-    return steps[:LISTED]
