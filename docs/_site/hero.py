@@ -17,11 +17,12 @@ import matplotlib.dates as mdates
 import matplotlib.pyplot as plt
 
 import streamgp as sg
+from streamgp.cli.demo import LAGS, MODEL
 from streamgp.job import Job
 from streamgp.job.demonstration import write_demo
 
 PICTURE = Path(__file__).parents[1] / "images" / "hero.png"
-BROKEN = 2845  # the row whose reading is that of the old machine: a usual value, wrong for its inputs
+BROKEN, RAISED = 2857, 150.0  # the row whose reading is a usual one, wrong for its inputs, and by how much
 SHOWN = slice(2640, 2880)
 BLUE, ORANGE, RED, GRAY = "#1a5fa0", "#d9822b", "#b3261e", "#555555"
 
@@ -32,15 +33,16 @@ def readings(folder: Path) -> tuple[list[str], list[list[str]], int]:
     with open(folder / "demo.csv", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     rows = rows[: SHOWN.stop]
-    rows[BROKEN - 1][-1] = f"{float(rows[BROKEN - 1][-1]) + 110:.1f}"
+    rows[BROKEN - 1][-1] = f"{float(rows[BROKEN - 1][-1]) + RAISED:.1f}"
     return header, rows, changed
 
 
 def followed(folder: Path, header: list[str], rows: list[list[str]]) -> list[dict[str, str]]:
-    """What ``streamgp run readings.csv --target power --alarms 1e-4`` writes."""
+    """What ``streamgp run readings.csv --target power --model SOGP --lags 3 --alarms 1e-3`` writes."""
     with open(folder / "readings.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *rows])
-    Job(folder / "readings.csv", "power", settings={"alarms": "1e-4"}, out=folder / "rows.csv").run()
+    asked = {"lags": LAGS, "model": MODEL, "settings": {"alarms": "1e-3"}}
+    Job(folder / "readings.csv", "power", out=folder / "rows.csv", **asked).run()
     with open(folder / "rows.csv", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -72,7 +74,8 @@ def main() -> None:
         axes.fill_between(ahead, *fan.interval(level), color=ORANGE, alpha=alpha, lw=0)
     axes.plot(ahead, fan.median, color=ORANGE, lw=1.4, label="forecast: 50% and 90%")
     axes.axvline(time[changed - 1], color=GRAY, lw=1, ls="--")
-    top = axes.get_ylim()[1]
+    top = 1.2 * axes.get_ylim()[1]
+    axes.set_ylim(top=top)
     axes.annotate(
         "a machine is replaced;\nnobody tells the model",
         (time[changed - 1], top),
