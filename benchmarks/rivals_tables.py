@@ -191,7 +191,9 @@ def own_costs(results: dict[str, Any]) -> str:
     """What a row of ours costs, medians over streams, in units."""
     lines = []
     for name, shown in OURS.items():
-        ran = [run for of in results["runs"].values() if (run := form(of, name)) is not None]
+        ran = [run for of in results["runs"].values() if (run := form(of, name)) is not None and run["scores"]]
+        if not ran:
+            continue
         time, grown = (statistics.median(run[key] for run in ran) for key in ("microseconds a row", "memory, MiB"))
         lines.append([shown, f"{time:,.0f}", f"{1e6 / time:,.0f}", f"{grown:.0f}"])
     return table(["over at most 3,000 rows, building and tuning included", "µs a row", "rows a second", "MiB"], lines)

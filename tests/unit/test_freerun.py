@@ -50,7 +50,7 @@ def test_the_joint_posterior_is_the_batch_gps_with_room_for_every_row():
         sg.RecursiveGP(X, kernel=SE, noise=0.05),
         sg.SOGP(SE, capacity=25, novelty=0, noise=[0.05, 0.05], outputs="separate"),
     ):
-        got = Function(learned(model)).joint(NEW, np.zeros(len(NEW)))
+        got = Function(learned(model)).joint(NEW, np.zeros(len(NEW)), NEW)
         np.testing.assert_allclose(got[0], mean, atol=1e-8)
         np.testing.assert_allclose(got[1], np.broadcast_to(covariance, got[1].shape), atol=1e-8)
 
@@ -62,7 +62,7 @@ def test_the_joint_posterior_of_features_is_that_of_the_linear_model(form):
         (sg.Linear(delta=0.5), lambda _, A: np.column_stack([A, np.ones(len(A))]) / np.sqrt(0.5)),
     ):
         model = learned(sg.OnlineGP(features, noise=[0.05, 0.2], outputs="separate", form=form))
-        mean, covariance = Function(model).joint(NEW, np.zeros(len(NEW)))
+        mean, covariance = Function(model).joint(NEW, np.zeros(len(NEW)), NEW)
         for j, noise in enumerate((0.05, 0.2)):
             expected = dense_joint(dense(model, X), Y[:, j], dense(model, NEW), noise)
             np.testing.assert_allclose(mean[:, j], expected[0], atol=1e-8)
@@ -118,7 +118,7 @@ def test_values_drawn_on_a_small_basis_include_the_residual_between_rows():
     expected = Phi @ S @ Phi.T + KERNEL(NEW, NEW) - Phi @ Phi.T
     A = map_of(model._trajectories(6, 6), NEW)
     np.testing.assert_allclose(A[0] @ A[0].T, expected, atol=1e-8)
-    np.testing.assert_allclose(Function(model).joint(NEW, np.zeros(len(NEW)))[1][0], expected, atol=1e-8)
+    np.testing.assert_allclose(Function(model).joint(NEW, np.zeros(len(NEW)), NEW)[1][0], expected, atol=1e-8)
 
 
 def test_trajectories_advance_a_window_of_their_own():

@@ -79,7 +79,7 @@ def test_several_outputs_new_sequences_and_models_without_a_variance():
     rng = np.random.default_rng(3)
     Y = rng.standard_normal((120, 2))
     X = np.vstack([np.zeros((1, 2)), Y[:-1]])
-    for inner in (sg.SOGP(capacity=8), sg.QKLMS(capacity=8)):
+    for inner in (sg.SOGP(capacity=8), sg.filters.QKLMS(capacity=8)):
         model = sg.CalibratedForecasts(inner, steps=3)
         assert model.judged.tolist() == [0.0] * 3
         assert np.isnan(model.forecast_coverage).all()

@@ -31,10 +31,8 @@ class Passing(Provided):
         conditions = self._conditions(len(X), Y, time=time, **given, many=True)
         if not len(X):
             return self._empty()._from(origin) if report else None
-        prediction = self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions)
-        if names is not None:
-            self._names = names
-        return None if prediction is None else prediction._from(origin)
+        given_by = None if names is None and origin is None else (names, origin)
+        return self._take(X, Y, scalar, certain, many=True, report=report, conditions=conditions, given_by=given_by)
 
     def _take(
         self,
@@ -46,14 +44,31 @@ class Passing(Provided):
         many: bool,
         report: bool,
         conditions: FloatArray | None = None,
+        given_by: tuple[Any, Any] | None = None,
     ) -> Prediction | None:
-        """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them."""
+        """Advance; the first row, and the first target, tell the shape of all. Predictions are as users see them.
+
+        Args:
+            X: (n, d).
+            Y: (n, p), or None.
+            scalar: whether targets are numbers.
+            certain: whether there are targets.
+            many: whether the call is one of many rows.
+            report: whether predictions are asked for.
+            conditions: of the rows.
+            given_by: the names of a data frame that the model is to remember, and the frame for its predictions.
+        """
         known = self._shape.covers(certain)
         with self._whole(known and len(X) == 1):
             if not known:
                 self._begin(X, Y, scalar, certain, many=many)
             prediction = self._learn(X, Y, report, conditions)
-            return self._shaped(prediction, many=many) if report and prediction is not None else None
+            shown = self._shaped(prediction, many=many) if report and prediction is not None else None
+            if given_by is not None:
+                names, origin = given_by
+                shown = None if shown is None else shown._from(origin)
+                self._names = self._names if names is None else names
+            return shown
 
     def _learn(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None

@@ -37,7 +37,7 @@ class CalibratedForecasts(Wrapper):
         ...     model.learn_many(np.empty((5, 0)), y[start : start + 5])
         ...     p = model.issue_forecast(10, trajectories=20)
         >>> low, high = model.forecast(10).interval()
-        >>> low.shape, model.judged.sum() > 1000
+        >>> low.shape, bool(model.judged.sum() > 1000)
         ((10,), True)
     """
 
