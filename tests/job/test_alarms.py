@@ -52,10 +52,10 @@ def test_a_run_tells_abnormal_rows_with_their_cause(table, tmp_path):
     assert row == 300
     assert sentence.startswith("alarm, one row: -0.9 observed, ")
     assert sentence.endswith("; most unlike its usual effect: x")
-    assert f"row 300: {sentence}" in summary.notes
+    assert f"2024-03-13 11:00: {sentence}" in summary.notes  # row 300, told by its time
     assert summary.to_dict()["alarms"] == {"spike": 1, "level": 0, "relation": 0}
     write_report(tmp_path / "report.html", recorder, summary, "table.csv")
-    assert f'"strangest":["row 300: {sentence}"]' in (tmp_path / "report.html").read_text()
+    assert f'"strangest":["2024-03-13 11:00: {sentence}"]' in (tmp_path / "report.html").read_text()
 
 
 def test_a_run_that_is_resumed_tells_the_same(table, tmp_path):

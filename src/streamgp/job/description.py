@@ -93,7 +93,7 @@ def write_columns(schema: Schema, place: Path) -> None:
         raise ValueError(f"`write_schema` must be a .toml or .json file; got {str(place)!r}")
     try:
         text = as_toml(found) if kind == ".toml" else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-        place.write_text(text, encoding="utf-8")
+        place.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 

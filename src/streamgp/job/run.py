@@ -261,7 +261,7 @@ def run(
         ticket,
         model,
         settings or None,
-        out,
+        out=out,
         save=save,
         load=load,
         new_source=new_source,

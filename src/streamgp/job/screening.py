@@ -25,11 +25,16 @@ class Screening:
         self._on = on
         self._state = np.zeros((1, outliers.NUMBERS))
         self._example = np.zeros(2)  # row, from 1, and value of the first that was found; row 0: none
-        self._first = np.empty((0, inputs + 2))  # inputs, time and target of the first rows, until the last look back
+        # Inputs, time and target of the first rows, until the last look back, with room for more, and how many there are.
+        self._room, self._kept = np.empty((0, inputs + 2)), 0
 
     def next_look(self, rows: int) -> int:
         """After how many more rows the first ones are looked at again; 0: never."""
-        return next((stop - rows for stop in LOOK_BACK if stop > rows), 0) if self._on else 0
+        if self._on:
+            for stop in LOOK_BACK:
+                if stop > rows:
+                    return stop - rows
+        return 0
 
     def take(self, y: FloatArray, row: int) -> FloatArray:
         """Targets in the order of the stream, NaN where missing or refused.
@@ -48,9 +53,20 @@ class Screening:
 
     def keep(self, rows: int, X: FloatArray, y: FloatArray, time: FloatArray | None) -> None:
         """Keep rows that come after this number of rows, as long as the first ones are looked at again."""
-        if self.next_look(rows):
-            moments = np.full(len(y), np.nan) if time is None else time
-            self._first = np.concatenate([self._first, np.column_stack([X, moments, y])])
+        if not self._on or rows >= LOOK_BACK[-1]:
+            return
+        start, stop = self._kept, self._kept + len(y)
+        if stop > len(self._room):
+            room = np.empty((next((look for look in LOOK_BACK if look >= stop), stop), self._room.shape[1]))
+            room[:start] = self._first
+            self._room = room
+        room = self._room[start:stop]
+        room[:, :-2], room[:, -2], room[:, -1] = X, np.nan if time is None else time, y
+        self._kept = stop
+
+    @property
+    def _first(self) -> FloatArray:
+        return self._room[: self._kept]
 
     def look_back(self, rows: int) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """All rows so far with fill values struck out, to be learned again: inputs, targets and times.
@@ -60,15 +76,16 @@ class Screening:
         Args:
             rows: how many there were.
         """
-        if not self._on or rows not in LOOK_BACK or len(self._first) != rows:
+        if not self._on or rows not in LOOK_BACK or self._kept != rows:
             return None
-        y = self._first[:, -1].copy()
+        first = self._first
+        y = first[:, -1].copy()
         left = outliers.without_fill_values(y[:, None], False)[:, 0]
         self._state[0, outliers.REFUSED] += self._note(y, left, 1)
-        self._first[:, -1] = left
-        found = self._first[:, :-2].copy(), left, self._first[:, -2].copy()
+        first[:, -1] = left
+        found = first[:, :-2].copy(), left, first[:, -2].copy()
         if rows == LOOK_BACK[-1]:
-            self._first = self._first[:0]
+            self._room, self._kept = np.empty((0, first.shape[1])), 0
         return found if np.any(np.isnan(left) & ~np.isnan(y)) else None
 
     def _note(self, y: FloatArray, left: FloatArray, row: int) -> int:
@@ -102,8 +119,8 @@ class Screening:
 
     def restore(self, tensors: dict[str, np.ndarray]) -> None:
         """Go on from saved arrays."""
-        wanted = self.arrays() | {"first_rows": np.empty((len(tensors["first_rows"]), self._first.shape[1]))}
+        wanted = self.arrays() | {"first_rows": np.empty((len(tensors["first_rows"]), self._room.shape[1]))}
         refuse_unlike({name: tensors[name] for name in wanted}, wanted)
         outliers.check(tensors["screen"])
         self._state[:], self._example[:] = tensors["screen"], tensors["fill_value"]
-        self._first = tensors["first_rows"].copy()
+        self._room, self._kept = tensors["first_rows"].copy(), len(tensors["first_rows"])

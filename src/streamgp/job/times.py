@@ -46,18 +46,19 @@ class Times:
         return found
 
     def _anchor(self, first: int, moments: FloatArray) -> None:
-        """Keep the times of some rows for good, however they are cut into blocks."""
+        """Keep the times of some rows for good, however they are cut into blocks; of those that have one."""
         start = 0
         while start < len(moments):
             every = int(self._every[0])
-            free = MOST_ANCHORS - len(self._anchors)
-            rows = np.arange(first + start + (-(first + start)) % every, first + len(moments), every)[:free]
-            self._anchors = np.concatenate([self._anchors, np.column_stack([rows, moments[rows - first]])])
-            start = len(moments)
-            if len(self._anchors) == MOST_ANCHORS:
-                start = int(rows[-1]) - first + 1 if len(rows) else 0
-                self._every[0] = 2 * every
-                self._anchors = self._anchors[self._anchors[:, 0] % self._every[0] == 0]
+            rows = np.arange(first + start + (-(first + start)) % every, first + len(moments), every)
+            rows = rows[np.isfinite(moments[rows - first])][: MOST_ANCHORS - len(self._anchors)]
+            if len(rows):
+                self._anchors = np.concatenate([self._anchors, np.column_stack([rows, moments[rows - first]])])
+                start = int(rows[-1]) - first + 1
+            if len(self._anchors) < MOST_ANCHORS:
+                return
+            self._every[0] = 2 * every
+            self._anchors = self._anchors[self._anchors[:, 0] % self._every[0] == 0]
 
     def anchors(self) -> list[tuple[int, float]]:
         """Rows and their times, in seconds by the clock on the wall: some of all, and the last; none without dates."""
