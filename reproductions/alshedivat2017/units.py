@@ -1,4 +1,4 @@
-"""Errors beside those of Table 3 in two units: standard deviations of the targets that were learned, and the data's own.
+"""Errors beside those of Table 3 in two units: standard deviations of the targets learned, and the data's own.
 
 The paper does not say in which of them its table is. Its public example scores standardized targets; the errors of RGP
 that it quotes are in the data's units.
@@ -16,6 +16,7 @@ from .sysid import DATA
 from .table3 import Task
 
 UNITS = ("standard deviations", "the data's units")
+DIGITS = 3
 Errors = dict[Task, dict[int, float]]  # by task and seed
 Spreads = dict[tuple[str, int], float]  # standard deviations of what was learned, by series and seed
 
@@ -47,7 +48,7 @@ def lines(
                 key = f"{data} {mode} {model}"
                 spread = float(np.std(runs)) if len(runs) > 1 else None
                 if runs:
-                    value = Value(key + suffix, float(np.mean(runs)), spread, expected.get(key), digits=3)
+                    value = Value(key + suffix, float(np.mean(runs)), spread, expected.get(key), digits=DIGITS)
                     line.append(value if unit == counted else value.text())
                 else:
                     line.append("-")
@@ -84,12 +85,12 @@ def fits(found: Errors, spreads: Spreads, expected: Expected, name: str) -> list
 
 
 def _ratios(errors: Errors, expected: Expected) -> dict[Task, tuple[float, float]]:
-    """Ours over the paper's, and the paper's standard deviation over its mean."""
+    """Ours, as it is shown, over the paper's, and the paper's standard deviation over its mean."""
     found = {}
     for task, runs in errors.items():
         reference = expected.get(" ".join(task))
         if reference is not None:
-            found[task] = (float(np.mean(list(runs.values()))) / reference.value, reference.tolerance)
+            found[task] = (round(float(np.mean(list(runs.values()))), DIGITS) / reference.value, reference.tolerance)
     return found
 
 
