@@ -40,8 +40,7 @@ def run(cell: Cell) -> dict[str, Any]:
     table = load(DATA[cell["data"]])
     depth = LAGS[cell["mode"]]
     U, Y = with_past(table.X, table.Y, depth)
-    drawn = np.random.default_rng(cell["seed"]).permutation(len(table.Y)) + depth
-    learned, scored = np.split(drawn, [len(drawn) // 2])
+    learned, scored = (half + depth for half in halves(len(table.Y), cell["seed"]))
     training = deep.Training(
         "alternating", epochs=cell["epochs"], rate=0.003, decay=0.01, kernel_rate=0.05, validation=0.0, patience=None
     )
@@ -55,6 +54,11 @@ def run(cell: Cell) -> dict[str, Any]:
     if cell["mode"] == "autoregression":
         found["simulated"] = rmse(Y[scored], model.simulate(U, Y, depth).mean[scored]) / spread
     return found
+
+
+def halves(n: int, seed: int) -> list[np.ndarray]:
+    """The rows whose windows are learned, and those whose windows are scored."""
+    return np.split(np.random.default_rng(seed).permutation(n), [n // 2])
 
 
 def windows(U: FloatArray, Y: FloatArray, rows: np.ndarray, depth: int) -> tuple[FloatArray, FloatArray, np.ndarray]:
