@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,16 +26,21 @@ def demo(tmp_path_factory):
 def test_the_demo_fits_on_a_screen_and_says_that_the_data_are_made_up(demo):
     _, said = demo
     assert said.startswith("Synthetic data")
-    assert len(said.splitlines()) <= 32
+    assert len(said.splitlines()) <= 37  # the verdict has four
     assert max(len(line) for line in said.splitlines() if "demo" not in line) <= 120
 
 
 def test_the_demo_finds_the_planted_change_and_nothing_else(demo):
     out, said = demo
-    planted = int(re.search(r"replaced at row (\d+)", said)[1])
-    events = [(int(row), what) for row, what in re.findall(r"^row (\d+): (drift \w+)", said, re.MULTILINE)]
+    row, time = re.search(r"replaced at row (\d+), (.+?);", said).groups()
+    planted = datetime.fromisoformat(time)
+    assert (out / "demo.csv").read_text().splitlines()[int(row)].startswith(planted.isoformat())
+    found = re.findall(r"^(\S+ \S+): (drift \w+)", said, re.MULTILINE)
+    events = [(datetime.fromisoformat(time), what) for time, what in found]
     assert [what for _, what in events] == ["drift suspected", "drift confirmed"]
-    assert planted < events[0][0] < planted + 30
+    assert timedelta(0) < events[0][0] - planted < timedelta(hours=30)
+    changes = re.findall(r"^A change at (.+?): ", said, re.MULTILINE)
+    assert [datetime.fromisoformat(time) for time in changes] == [events[0][0]]
     assert {path.name for path in out.iterdir()} >= {"demo.csv", "demo-predictions.csv", "demo.sgp", "demo.html"}
 
 

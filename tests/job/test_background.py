@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -77,16 +78,19 @@ def test_a_thread_changes_no_number_nor_do_single_rows(kind, stream, expected):
 
 def test_rows_are_answered_while_members_are_built(stream, expected, monkeypatch):
     X, y = stream
-    go, found = threading.Event(), tuned.hyperparameters
+    begun, go, found = threading.Event(), threading.Event(), tuned.hyperparameters
 
     def slowly(*given):
         if len(given[2]) > 20 and threading.current_thread() is not threading.main_thread():
+            begun.set()
             assert go.wait(60)
         return found(*given)
 
+    wait(list(background._thread().unfinished))  # what models of other tests left behind
     monkeypatch.setattr(tuned, "hyperparameters", slowly)
     model = one()
     before = model.track(X[:99], y[:99])
+    assert begun.wait(60)  # the thread may have been slow to begin
     assert not go.is_set()
     assert model._jobs[0]._future.running()
     go.set()

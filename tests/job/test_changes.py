@@ -83,12 +83,23 @@ def test_times_are_kept_of_the_last_rows_and_of_those_where_something_happened()
     assert [numbers.when(row) for row in (1, 2, 3)] == ["0.5", "row 2", "1.5"]
 
 
-def test_anchors_are_few_and_do_not_depend_on_how_rows_are_cut():
-    texts = [f"{1.7e9 + 60 * i:.0f}" for i in range(5 * MOST_ANCHORS)]
+@pytest.mark.parametrize("every", [1, 2, 3, 4])
+def test_anchors_are_few_and_do_not_depend_on_how_rows_are_cut(every):
+    texts = ["" if i % every else f"{1.7e9 + 60 * (i - 1):.0f}" for i in range(1, 1 + 5 * MOST_ANCHORS * every)]
     whole, cut = Times(10), Times(10)
     whole.add(texts, len(texts))
     for start in range(0, len(texts), 37):
         cut.add(texts[start : start + 37], len(texts[start : start + 37]))
     assert whole.anchors() == cut.anchors()
-    assert len(whole.anchors()) <= MOST_ANCHORS
+    assert whole.arrays()["times.anchors"].tolist() == cut.arrays()["times.anchors"].tolist()
+    assert MOST_ANCHORS / 2 <= len(whole.anchors()) <= MOST_ANCHORS
+    rows = [row for row, _ in whole._anchors]
+    assert rows == sorted(set(rows))
     assert all(moment == 1.7e9 + 60 * (row - 1) for row, moment in whole.anchors())
+
+
+def test_rows_without_a_time_have_no_anchor_however_that_is_said():
+    silent, empty = Times(10), Times(10)
+    silent.add(None, 30)
+    empty.add([""] * 30, 30)
+    assert all(np.array_equal(silent.arrays()[name], array, equal_nan=True) for name, array in empty.arrays().items())

@@ -249,19 +249,23 @@ def test_issued_rows_are_predicted_and_learned_as_rows_with_a_ticket_column(mode
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
     y += X[:, 0]
-    columns = (Column("a", "number"), Column("b", "number"), Column("y", "number"))
+    # Rows that are issued change nothing, so that without times the clock of auto stands still meanwhile.
+    columns = (Column("a", "number"), Column("b", "number"), Column("y", "number"), Column("t", "time"))
     settings = {"warmup": 40, "tune": False}
-    plain = Pipeline(Schema(columns, "y", ("a", "b")), model, settings, lags=1)
-    late = Pipeline(Schema((*columns, Column("id", "ticket")), "y", ("a", "b"), ticket="id"), model, settings, lags=1)
+    plain = Pipeline(Schema(columns, "y", ("a", "b"), time="t"), model, settings, lags=1)
+    late = Pipeline(
+        Schema((*columns, Column("id", "ticket")), "y", ("a", "b"), time="t", ticket="id"), model, settings, lags=1
+    )
     waiting = []
     for i in range(90):
-        (mean,) = late.take(EncodedRows(X[i : i + 1], np.array([np.nan]), None, [i], [], [Ticket(str(i), False)])).mean
-        waits = plain.issue(EncodedRows(X[i : i + 1], y[i : i + 1], None, [i], []))
+        at = [f"2026-01-01T00:{i // 60:02d}:{i % 60:02d}"]
+        (mean,) = late.take(EncodedRows(X[i : i + 1], np.array([np.nan]), at, [i], [], [Ticket(str(i), False)])).mean
+        waits = plain.issue(EncodedRows(X[i : i + 1], y[i : i + 1], at, [i], []))
         np.testing.assert_allclose(plain.issued(waits).mean, [mean], rtol=1e-9)
         waiting.append((i, waits))
         for _ in range(2 if i % 3 == 2 else i % 2):
             j, waits = waiting.pop(int(rng.integers(len(waiting))))
-            late.take(EncodedRows(np.full((1, 2), np.nan), y[j : j + 1], None, [i], [], [Ticket(str(j), True)]))
+            late.take(EncodedRows(np.full((1, 2), np.nan), y[j : j + 1], at, [i], [], [Ticket(str(j), True)]))
             scored = plain.resolve(waits, y[j : j + 1])
             assert scored.observed == [y[j]]
     predicted = [pipeline.model.predict_many(X).mean for pipeline in (plain, late)]

@@ -107,7 +107,7 @@ def test_the_summary_the_report_and_json_tell_of_fill_values(tmp_path):
         "3 targets looked like fill values and were not learned (first: row 111, value -9999); to learn them all, "
         "use --set screen=off"
     ) in done.stderr
-    assert '["fill values, not learned","3"]' in page.read_text()
+    assert '["targets like fill values, not learned","3"]' in page.read_text()
     last = streamgp("run", source, *options, "--json").stdout.splitlines()[-1]
     health = json.loads(last)["summary"]["health"]
     assert (health["fill_values"], health["repairs"]) == (3, 0)

@@ -28,6 +28,8 @@ NEEDED = {
     ("POST", "/v1/streams/{name}/targets"): "write",
     ("GET", "/v1/streams/{name}/history"): "read",
     ("GET", "/v1/streams/{name}/forecast"): "read",
+    ("GET", "/v1/streams/{name}/lines"): "read",
+    ("POST", "/api/v2/write"): "write",
     ("GET", "/v1/streams/{name}/events"): "read",
     ("GET", "/v1/streams/{name}/snapshot"): "read",
     ("PUT", "/v1/streams/{name}/snapshot"): "admin",
@@ -66,7 +68,9 @@ def test_every_route_with_every_scope(guarded, method, path, given):
         "/v1/streams/{name}/predict": {"json": [{"x": 1.0}]},
         "/v1/streams/{name}/targets": {"json": [{"ticket": "t", "value": 1.0}]},
         "/v1/streams/{name}/snapshot": {"content": snapshot},
+        "/api/v2/write": {"content": "s x=1.0,y=2.0"},
     }
+    cannot_yet = ("/forecast", "/lines")  # too few rows, and rows without times
     headers = {"Authorization": f"Bearer {tokens[given]}"} if given else {}
     body = bodies.get(path, {}) if method in ("PUT", "POST") else {}
     with client.stream(method, path.format(name="s"), headers=headers, **body) as answer:
@@ -79,7 +83,7 @@ def test_every_route_with_every_scope(guarded, method, path, given):
     elif SCOPES.index(given) < SCOPES.index(needed):
         assert status == 403
     else:
-        assert status in (200, 201, 204) or (path.endswith("/forecast") and status == 409)  # too few rows
+        assert status in (200, 201, 204) or (path.endswith(cannot_yet) and status == 409)
     if method == "DELETE" and status == 204:
         client.put("/v1/streams/s/snapshot", content=snapshot, headers=headers)
 

@@ -144,7 +144,7 @@ def test_names_are_names_and_differ():
 
 @pytest.mark.more
 def test_workers_take_the_lines_of_their_streams(tmp_path):
-    server = Server(tmp_path, "--workers", "2")
+    server = Server(tmp_path, "--workers", "2", wait=240)
     try:
         body = "".join(text(3, f"m{i}") for i in range(6))
         assert server.client.post("/api/v2/write?precision=s", content=body).status_code == 204

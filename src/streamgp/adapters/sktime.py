@@ -68,6 +68,7 @@ class StreamForecaster(BaseForecaster):
     }
 
     _config: ClassVar[dict[str, Any]] = {"remember_data": False}  # the model knows what it needs of the past
+    _y = _X = None  # what sktime remembers where it is told to
 
     def __init__(
         self,

@@ -54,6 +54,8 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     """
     n, missing = len(times), np.isnan(times)
     result = np.empty((n, 2))
+    if not n:
+        return result
     if missing.all() or (state[KNOWN] == GAPS and not missing.any()):  # the spacing stays
         every, last = spacing(state), state[LAST]
         if missing.all():

@@ -23,7 +23,7 @@ def demo(
         from streamgp.cli.screen import Screen, stopping
         from streamgp.job import Job
         from streamgp.job.ahead import compile_for_commands
-        from streamgp.job.demonstration import write_demo
+        from streamgp.job.demonstration import time_of, write_demo
         from streamgp.job.recorder import Recorder
 
         out.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,8 @@ def demo(
         screen = Screen(quiet=as_json, to_terminal=False)
         screen.note(
             "Synthetic data: the hourly power of a plant, with time, temperature, shift and gaps.\n"
-            f"A machine is replaced at row {changed}; nobody tells the model. The same as:\n"
+            f"A machine is replaced at row {changed}, {time_of(changed):%Y-%m-%d %H:%M}; nobody tells the model. "
+            "The same as:\n"
             f"  streamgp run {table} --target power --lags {LAGS} --model {MODEL} --out {predictions} ...\n"
         )
         compile_for_commands()  # all of it here, so that the first run on an own table does not wait again

@@ -200,10 +200,7 @@ class Provided(Saved):
 
     def _may_fail(self) -> bool:
         """Whether the next row may lead to more than learning it, which may fail: building or tuning a model."""
-        for child in self._children().values():  # every row asks
-            if child._may_fail():
-                return True
-        return False
+        return any(child._may_fail() for child in self._children().values())
 
     def _refuses_noise(self, p: int) -> str:
         """Why rows of p outputs cannot have a noise of their own, or nothing."""

@@ -17,7 +17,7 @@ from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
 from streamgp.tables.columns import recognize
-from streamgp.tables.formats import LOOK, Chunk, read_rows
+from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.writing import PredictedRows
 
 PREVIOUS = "previous value"
@@ -83,8 +83,8 @@ def compare_models(
             raise ValueError(f"none of the models has a setting {setting!r}.{nearest(setting, names)}")
     reader = read_rows(source)
     try:
-        first, chunks = first_rows(reader.chunks(), reader.live)
-        schema = recognize(first, target, inputs, growing=len(first) >= LOOK, **told_of_columns(settings))
+        first, chunks, more = first_rows(reader.chunks(), reader.live)
+        schema = recognize(first, target, inputs, growing=more, **told_of_columns(settings))
         pipelines = {
             name: Pipeline(
                 schema,

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.settings import whole
 
+START = datetime(2024, 1, 1)
 CHANGE = 0.9  # a machine is replaced after this part of the rows: a picture of the last ones shows it
 
 
@@ -39,11 +40,15 @@ def write_demo(path: str | Path, rows: int = 3000, seed: int = 0) -> int:
     heating = np.maximum(15.0 - temperature, 0.0)
     power = 60.0 + machine * load + 6.0 * heating + 0.15 * heating**2
     power += (9.0 + 3.0 * load) * rng.standard_normal(rows)
-    start = datetime(2024, 1, 1)
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write("time,temperature,shift,power\n")
         for t in range(rows):
             shown = "" if rng.uniform() < 0.01 else f"{temperature[t]:.1f}"
             used = "" if rng.uniform() < 0.005 else f"{power[t]:.1f}"
-            file.write(f"{(start + timedelta(hours=t)).isoformat()},{shown},{shift[t]},{used}\n")
+            file.write(f"{time_of(t + 1).isoformat()},{shown},{shift[t]},{used}\n")
     return changed + 1
+
+
+def time_of(row: int) -> datetime:
+    """The time of a row of the table; the first is row 1."""
+    return START + timedelta(hours=row - 1)

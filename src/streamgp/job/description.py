@@ -72,7 +72,7 @@ def described_table(path: str | Path) -> Schema:
     """
     reader = read_rows(path)
     try:
-        first, _ = first_rows(reader.chunks(), reader.live)
+        first, _, _ = first_rows(reader.chunks(), reader.live)
     finally:
         reader.close()
     if not len(first):

@@ -333,7 +333,7 @@ def forecast_table(
     writer = _Writer(out, as_json)
     reader = read_rows(source, follow=follow, stop=stop)
     try:
-        first, chunks = first_rows(reader.chunks(), reader.live)
+        first, chunks, _ = first_rows(reader.chunks(), reader.live)
         if not len(first):
             raise RowsError(f"{source} has no rows")
         ahead_of = None if future is None else Future(future)

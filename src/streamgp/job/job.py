@@ -212,13 +212,13 @@ class Job:
         self._doing("reading the first rows")
         chunks = reader.chunks()
         if loaded is not None and reader.live:  # nothing is to be decided, and the next row may be long in coming
-            first = next(chunks, Chunk())
+            first, more = next(chunks, Chunk()), True
         else:
-            first, chunks = first_rows(chunks, reader.live)
+            first, chunks, more = first_rows(chunks, reader.live)
         if loaded is None:
             if self.target is None:
                 raise ValueError(f"`target` is missing; the columns are: {listed(reader.names)}")
-            pipeline = self._begin(reader, first, self.target)
+            pipeline = self._begin(reader, first, self.target, growing=more or self.follow)
         else:
             pipeline = loaded
             _check_columns(pipeline, reader)
@@ -256,7 +256,7 @@ class Job:
             self._writer.write(pipeline.outstanding())  # a continued run cuts them off: their rows have come then
         return summary
 
-    def _begin(self, reader: Reader, first: Chunk, target: str) -> Pipeline:
+    def _begin(self, reader: Reader, first: Chunk, target: str, growing: bool) -> Pipeline:
         if not len(first):
             if first.bad:
                 raise BadRowError(f"{reader.unit} {first.bad[0].line} {first.bad[0].reason}; no row could be read")
@@ -267,7 +267,6 @@ class Job:
         settings = dict(self.settings or {})
         if self.schema is not None:
             settings["schema"] = self.schema if isinstance(self.schema, Mapping) else read_schema(self.schema)
-        growing = reader.live or len(first) >= LOOK
         schema = recognize(first, target, self.inputs, self.ticket or "", growing=growing, **told_of_columns(settings))
         self._doing("loading compiled code; after an installation, compiling")
         return Pipeline(schema, self.model, settings, self.lags, self.horizon)
@@ -372,8 +371,10 @@ class Job:
             raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
 
 
-def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk]]:
-    """The first rows together, on which it is decided what the columns are, and the chunks after them."""
+def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk], bool]:
+    """The first rows together, on which it is decided what the columns are, the chunks after them, and whether
+    others may come: a pipe that has ended is a table.
+    """
     gathered = Chunk()
     try:
         while len(gathered) < LOOK:
@@ -382,12 +383,12 @@ def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chu
                 break
             gathered = _joined(gathered, chunk)
     except StopIteration:
-        pass
+        return gathered, chunks, False
     except RowsError as error:
         if not len(gathered):
             raise
-        return gathered, _fails(error)
-    return gathered, chunks
+        return gathered, _fails(error), False
+    return gathered, chunks, True
 
 
 def _fails(error: RowsError) -> Iterator[Chunk]:

@@ -196,7 +196,7 @@ class Pipeline(ReadableRun):
         columns = p.lower, p.upper, p.std, density, *p.raw.interval(self.level), pit
         if (unknown := np.isinf(columns[2])).any():  # before a scale is known there is nothing to write or to score
             columns = tuple(np.where(unknown, np.nan, column) for column in columns)
-        mean, lower, upper, std, density, raw_lower, raw_upper, pit = (column[:, 0] for column in (p.mean, *columns))
+        mean, lower, upper, std, density, raw_lower, raw_upper, pit = [column[:, 0] for column in (p.mean, *columns)]
         p_value = alarm = None
         if judged is not None and self._alarms is not None:
             p_value, alarm = np.exp(-judged[0]), words(judged[1]).tolist()

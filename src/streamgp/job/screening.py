@@ -25,7 +25,7 @@ class Screening:
         self._on = on
         self._state = np.zeros((1, outliers.NUMBERS))
         self._example = np.zeros(2)  # row, from 1, and value of the first that was found; row 0: none
-        # Inputs, time and target of the first rows, until the last look back, with room for more, and how many there are.
+        # Inputs, time and target of the first rows, until the last look back, with room for more; how many there are.
         self._room, self._kept = np.empty((0, inputs + 2)), 0
 
     def next_look(self, rows: int) -> int:
