@@ -602,6 +602,12 @@ class OnlineGP(MemoryModel):
         if self._terms:
             self._state.clock[SEEN] = time
 
+    def _remember(self, X: FloatArray) -> None:
+        before = self._state.clock.copy()
+        super()._remember(X)
+        if not self._terms:  # otherwise who hands over the row knows its time
+            self._state.clock[...] = before
+
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         x, above = super()._last_row()
         prior = self._prior_mean(x[None])

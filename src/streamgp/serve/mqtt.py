@@ -132,6 +132,7 @@ class Bridge:
         client.will_set(self._topic("status"), "offline", qos=1, retain=True)
         client.reconnect_delay_set(1, LONGEST_PAUSE)
         client.on_connect, client.on_disconnect, client.on_message = self._came, self._went, self._message
+        client.on_subscribe = self._subscribed
         client.connect_async(parts.hostname or "", parts.port or PORTS[parts.scheme], KEEP_ALIVE)
         self._client = client
         self._thread = threading.Thread(target=self._work, name="mqtt", daemon=True)
@@ -159,11 +160,14 @@ class Bridge:
         if reason.is_failure:
             LOG.warning("the MQTT broker refuses the connection: %s", reason)
             return
-        self.connected = True
         own = [(self._topic("+", "settings"), 1)]
         client.subscribe(own + [(topic, self._bridging.qos) for topic in self._bridging.topics])
         client.publish(self._topic("status"), "online", qos=1, retain=True)
         self._told.clear()
+
+    def _subscribed(self, *_: Any) -> None:
+        """What is sent from now on comes here."""
+        self.connected = True
 
     def _went(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self.connected = False
