@@ -41,6 +41,13 @@ def test_the_source_is_never_overwritten(tmp_path, option, kind):
     assert (source.read_bytes(), done.stdout) == (before, "")
 
 
+def test_a_table_is_no_schema_of_its_own(tmp_path):
+    source = table(tmp_path / "a.csv")
+    done = run(source, "--schema", source)
+    assert done.exit_code == 2
+    assert f"the source and --schema are the same file, {source}, which cannot be both" in done.stderr
+
+
 def test_predictions_and_state_need_two_files(tmp_path):
     source, place = table(tmp_path / "a.csv"), tmp_path / "x.csv"
     (tmp_path / "link.sgp").symlink_to(place)  # to nothing yet

@@ -104,3 +104,10 @@ def test_too_few_rows_are_not_judged(tmp_path):
     summary = Job(table(tmp_path / "a.csv", 12), "load", model="KRLST", settings=SMALL).run()
     (sentence,) = verdict.verdict(summary.pipeline)
     assert sentence.startswith("Too few rows to judge: ")
+
+
+def test_a_constant_target_is_told_as_such(tmp_path):
+    path = tmp_path / "constant.csv"
+    path.write_text("x,y\n" + "".join(f"{i % 7},5\n" for i in range(100)))
+    run = Job(path, "y", model="KRLST", settings={"tune": False}).run().pipeline
+    assert verdict.verdict(run) == ["Nothing could be judged: all targets so far are missing, or all are alike."]

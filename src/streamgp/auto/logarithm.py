@@ -101,11 +101,6 @@ class Logarithm(Quick, Mapped):
     def _quick(self) -> bool:
         return self._p == 1
 
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
-        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
-        return self._one
-
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         prediction, issued = self._within._issue(self._inputs(X), without_noise(conditions))
         return self._back(X, prediction), issued

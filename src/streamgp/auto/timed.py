@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -70,11 +69,6 @@ class Timed(Quick, Mapped):
 
     def _quick(self) -> bool:
         return self._p == 1
-
-    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
-        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
-        return self._one
 
     def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         return super(Mapped, self)._derived(X, conditions)

@@ -46,7 +46,9 @@ class Quick(StreamModel):
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         """Predict a row, (1, d), as _predict() does; with a target, (1, 1), learn it, too, as _advance() does."""
-        raise TypeError(f"{type(self).__name__} takes rows by _advance()")
+        told: Any = self._predict(X) if Y is None else self._advance(X, Y, True)
+        self._one.out[:, 0, 0] = told.mean[0, 0], told.variance[0, 0], told.noise[0, 0]
+        return self._one
 
     def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
         """Take a row as it comes from outside, as _row() does, unless it is refused."""

@@ -29,6 +29,8 @@ def verdict(run: ReadableRun) -> list[str]:
     """
     part = later_part(run.score_summary())
     if part is None or part["rows"] < FEWEST:
+        if part is None and run.rows >= FEWEST:
+            return ["Nothing could be judged: all targets so far are missing, or all are alike."]
         return [f"Too few rows to judge: {part['rows'] if part else 0} were predicted and compared with their targets."]
     return [_quality(run, part), *_beside(part), _honesty(run, part), *_changes(run), *_alarms(run)]
 

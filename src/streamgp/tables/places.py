@@ -14,6 +14,9 @@ from streamgp.tables.writing import WriteError
 Place = str | Path | int | None  # an int: an open file's descriptor
 
 
+READ = ("schema", "prior", "load")  # settings that name what is read and never written
+
+
 def refuse_same(places: Mapping[str, Place]) -> None:
     """Refuse two names of one file, also through links; a run may be saved where it was loaded from.
 
@@ -27,9 +30,9 @@ def refuse_same(places: Mapping[str, Place]) -> None:
         first = seen.setdefault(_identity(place), setting)
         if first != setting and (first, setting) != ("load", "save"):
             shown = "" if isinstance(place, int) else f", {place}"
+            why = "which cannot be both" if setting in READ else "which the run would overwrite"
             raise ValueError(
-                f"`{first}` and `{setting}` are the same file{shown}, which the run would overwrite; "
-                f"give `{setting}` another name"
+                f"`{first}` and `{setting}` are the same file{shown}, {why}; give `{setting}` another name"
             )
 
 
