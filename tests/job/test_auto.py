@@ -311,3 +311,16 @@ def test_a_long_memory_is_found():
     X = rng.normal(size=(400, 1))
     error = small().track(X, y).mean - y
     assert np.sqrt(np.mean(error[200:] ** 2)) < 0.6 * y[200:].std()
+
+
+@pytest.mark.parametrize("offset", [1e5, -1e8])
+def test_the_zero_of_the_target_has_no_meaning(offset):
+    X, y = rows(300)
+    plain, shifted = (sg.Auto(warmup=100).track(X, target).mean[50:] for target in (y, y + offset))
+    np.testing.assert_allclose(shifted - offset, plain, rtol=0, atol=0.05 * np.std(y))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e9 / 3])
+def test_a_constant_target_is_predicted(value):
+    X, _ = rows(150)
+    np.testing.assert_allclose(sg.Auto(warmup=100).track(X, np.full(150, value)).mean[1:], value, rtol=1e-12)

@@ -297,9 +297,19 @@ class Experts(Staged):
         """Rows of a generation."""
         rows = self._rows_between(begin, stop)
         if begin == 0:
+            if len(rows.Y) == stop:
+                self._fill_lags(rows)
             made_up = min(self._past, max(len(rows.Y) - FEWEST, 1))
             rows.Y[:made_up] = np.nan  # their lags are
         return rows
+
+    def _fill_lags(self, rows: Rows) -> None:
+        """Put the first target in place of the zeros that rows before it have as lags, which would set their units."""
+        lags, known = slice(self._own, self._own + self._past), rows.Y[~np.isnan(rows.Y)]
+        if self._past and len(known):
+            before = np.cumprod(np.all(rows.X[:, lags] == 0.0, axis=1)).astype(bool)
+            rows.X[before, lags] = known[0]
+            rows.X[np.ix_(before, self._layout.values)] = known[0]
 
     # Changes of the stream.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.batch import SSGPR, FullGP
-from streamgp.batch.evidence import Evidence
+from streamgp.batch.evidence import WIDEST, Evidence
 from streamgp.contract.model import StreamModel
 from streamgp.process.features import Fourier
 from streamgp.process.onlinegp import OnlineGP
@@ -54,7 +54,7 @@ def tuned(model: StreamModel, found: FullGP) -> StreamModel:
     X, Y = found._solution.X, found._solution.L @ found._solution.z
     if not lengths or lengths[0].size not in (1, X.shape[1]) or parts.given is not None:
         return model  # another kernel, or frequencies that were given
-    shared = np.resize(lengths[0], X.shape[1])
+    shared = np.clip(np.resize(lengths[0], X.shape[1]), *WIDEST)  # where an input is all but constant
     starts = [shared] if parts.lengthscale is None else [shared, np.resize(parts.lengthscale, X.shape[1])]
     few = [parts.replaced(features=min(parts.features, FEATURES), lengthscale=one) for one in starts]
     best, (variance, noise, _) = max(((one, _scales(one, X, Y)) for one in few), key=lambda pair: pair[1][2])
