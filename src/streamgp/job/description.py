@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
-from streamgp.job.job import first_rows
+from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.loading import from_bytes
 from streamgp.tables.columns import Schema, listed, recognize

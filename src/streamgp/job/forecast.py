@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamgp.job.ahead import compile_for_commands
-from streamgp.job.job import first_rows
+from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
 from streamgp.tables.columns import RowEncoder, listed, recognize
