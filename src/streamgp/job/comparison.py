@@ -17,8 +17,8 @@ from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
-from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk, read_rows
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import PredictedRows
 
 PREVIOUS = "previous value"

@@ -21,11 +21,13 @@ from streamgp.job.request import told_of_columns
 from streamgp.job.summary import Summary, introduced
 from streamgp.job.verdict import leaders
 from streamgp.settings import option
-from streamgp.tables.columns import EncodedRows, listed, recognize
+from streamgp.tables.columns import listed
 from streamgp.tables.declared import read_schema
+from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import OtherSourceError, RowsError
 from streamgp.tables.writing import WriteError, Writer, write_rows
 

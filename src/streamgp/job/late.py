@@ -10,7 +10,7 @@ from streamgp.contract.waiting import Tickets
 from streamgp.job.predicted import in_columns
 from streamgp.job.saving import SavedRun
 from streamgp.settings import FloatArray
-from streamgp.tables.columns import EncodedRows
+from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.issuing import issued_width, learn_issued, unresolved

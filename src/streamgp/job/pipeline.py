@@ -21,7 +21,8 @@ from streamgp.job.screening import Screening
 from streamgp.job.times import Times
 from streamgp.job.yardsticks import yardsticks
 from streamgp.settings import FloatArray, copied, whole
-from streamgp.tables.columns import EncodedRows, RowEncoder, Schema
+from streamgp.tables.columns import Schema
+from streamgp.tables.encoding import EncodedRows, RowEncoder
 from streamgp.tables.source import Position
 from streamgp.tables.writing import PredictedRows
 
@@ -42,7 +43,8 @@ class Pipeline(LateRun):
 
     Example:
         >>> import numpy as np
-        >>> from streamgp.tables.columns import Column, EncodedRows
+        >>> from streamgp.tables.columns import Column
+        >>> from streamgp.tables.encoding import EncodedRows
         >>> t = np.arange(300)
         >>> schema = Schema((Column("y", "number"),), "y", ())
         >>> pipeline = Pipeline(schema, model="KRLST", settings={"warmup": 100}, lags=2, horizon=1)

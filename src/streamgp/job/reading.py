@@ -20,7 +20,8 @@ from streamgp.job.screening import Screening
 from streamgp.job.times import Times
 from streamgp.job.yardsticks import Measured
 from streamgp.settings import FloatArray
-from streamgp.tables.columns import NEW_LEVEL, RowEncoder, Schema
+from streamgp.tables.columns import NEW_LEVEL, Schema
+from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.source import Position
 from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import Alarm, Alarms
