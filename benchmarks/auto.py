@@ -43,7 +43,8 @@ from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job.job import BLOCK_ROWS
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.scores import shown
-from streamgp.tables.columns import Column, EncodedRows, Schema
+from streamgp.tables.columns import Column, Schema
+from streamgp.tables.encoding import EncodedRows
 from tables import table
 
 PAGES = ROOT / "docs" / "main-job.md", ROOT / "docs" / "models" / "committee.md"

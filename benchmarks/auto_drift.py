@@ -15,7 +15,8 @@ from drift import CHANGES, GRADUAL, ROWS, function, noises, surface
 from record import blas, environment
 from streamgp.evaluate.metrics import rmse
 from streamgp.job.pipeline import Pipeline
-from streamgp.tables.columns import Column, EncodedRows, Schema
+from streamgp.tables.columns import Column, Schema
+from streamgp.tables.encoding import EncodedRows
 from tables import table
 
 SEEDS = (10, 11)

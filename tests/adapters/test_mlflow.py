@@ -13,8 +13,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow warns of its own imp
 
 from streamgp.adapters.mlflow import log_model, save_model  # noqa: E402
 from streamgp.job.pipeline import Pipeline  # noqa: E402
-from streamgp.tables.columns import recognize  # noqa: E402
 from streamgp.tables.formats import Chunk  # noqa: E402
+from streamgp.tables.recognizing import recognize  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,8 @@ import sys
 import numpy as np
 import streamgp.api
 from streamgp.job import Pipeline
-from streamgp.tables.columns import Column, EncodedRows, Schema
+from streamgp.tables.columns import Column, Schema
+from streamgp.tables.encoding import EncodedRows
 
 def run(model):
     schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))

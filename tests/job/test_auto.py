@@ -8,8 +8,8 @@ import pytest
 import streamgp as sg
 from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
-from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk
+from streamgp.tables.recognizing import recognize
 from tests.job.test_pipeline import assert_same, schema_of, taken
 from tests.job.test_tuned import rows
 

@@ -127,5 +127,5 @@ def test_times_before_any_that_can_be_read_are_the_first_one():
 
     schema = Schema((Column("at", "time"), Column("x", "number"), Column("y", "number")), "y", ("x",), "at")
     pipeline = Pipeline(schema, "KRLST", SETTINGS)
-    assert pipeline._moments(["?", ""]).tolist() == [0.0, 0.0]
-    assert pipeline._moments(["?", "1970-01-02", "", "1970-01-01"]).tolist() == [86400.0] * 4
+    assert pipeline.clock.moments(["?", ""], pipeline.stream).tolist() == [0.0, 0.0]
+    assert pipeline.clock.moments(["?", "1970-01-02", "", "1970-01-01"], pipeline.stream).tolist() == [86400.0] * 4

@@ -9,7 +9,8 @@ import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
 from streamgp.job.named import model_by_name
-from streamgp.tables.columns import Column, EncodedRows, Schema, Ticket
+from streamgp.tables.columns import Column, Schema
+from streamgp.tables.encoding import EncodedRows, Ticket
 from streamgp.tables.writing import VALUES
 from tests.job.test_pipeline import SETTINGS, rows_of, schema_of, stream
 

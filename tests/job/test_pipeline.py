@@ -13,7 +13,8 @@ import streamgp as sg
 from streamgp.contract import snapshot
 from streamgp.job import Pipeline
 from streamgp.tables import RowsError, Schema
-from streamgp.tables.columns import Column, EncodedRows
+from streamgp.tables.columns import Column
+from streamgp.tables.encoding import EncodedRows
 
 SETTINGS = {"capacity": 8, "warmup": 30, "tune": False}
 

@@ -13,11 +13,11 @@ import time
 
 import httpx
 
-from streamgp.serve import routes
+from streamgp.serve import handlers
 from streamgp.serve.server import listening_on, server_of
 from streamgp.serve.service import Limits, Service
 
-routes.PATIENCE = 60.0  # what tests read is never what was there before, however slow the machine is
+handlers.PATIENCE = 60.0  # what tests read is never what was there before, however slow the machine is
 QUICK = {"target": "y", "model": "KRLST", "settings": {"warmup": 20, "tune": False, "capacity": 10}}
 JSON = {"Content-Type": "application/json"}
 

@@ -14,7 +14,7 @@ from streamgp import Calibrated, DriftAware, Standardize
 from streamgp.job.expressions import value_of
 from streamgp.job.named import model_names
 from streamgp.process.memory import Reservoir
-from streamgp.serve import cost, hosted, routes, service
+from streamgp.serve import cost, handlers, hosted, service
 from streamgp.serve.learner import Learner, Op, check_settings
 from streamgp.serve.messages import RefusedError, StreamSettings
 from tests.serve.running import JSON, QUICK, created, in_process, rows, settled
@@ -37,7 +37,7 @@ def slow(monkeypatch):
 
 def test_a_full_queue_is_answered_with_429_and_others_go_on(tmp_path, slow, monkeypatch):
     monkeypatch.setattr(hosted, "MOST_WAITING", 3)
-    monkeypatch.setattr(routes, "PATIENCE", 0.1)
+    monkeypatch.setattr(handlers, "PATIENCE", 0.1)
     with in_process(tmp_path) as client, ThreadPoolExecutor(16) as many:
         path, other = created(client, "slow", target="slow"), created(client, "other")
         posts = [many.submit(client.post, f"{path}/rows", json=rows(1, target="slow")) for _ in range(16)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from streamgp.job.pipeline import Pipeline
-from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk
+from streamgp.tables.recognizing import recognize
 from tests.serve.running import JSON, QUICK, created, in_process, rows
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamgp.job.pipeline import Pipeline
-from streamgp.tables.columns import EncodedRows
+from streamgp.tables.encoding import EncodedRows
 from tests.serve.running import created, in_process, rows
 
 

@@ -8,9 +8,11 @@ import tomllib
 import numpy as np
 import pytest
 
-from streamgp.tables.columns import RowEncoder, Schema, recognize
+from streamgp.tables.columns import Schema
 from streamgp.tables.declared import as_toml, declared_columns, misspelled, read_schema
+from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import RowsError
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ except ImportError as error:
     raise ImportError("streamgp.adapters.mlflow needs mlflow: pip install 'streamgp[mlflow]'") from error
 
 from streamgp.contract.model import StreamModel
+from streamgp.job.pipeline import Pipeline
 from streamgp.loading import load
 from streamgp.settings import probability
 from streamgp.tables.formats import Chunk
@@ -41,7 +41,7 @@ class StreamPyfunc(PythonModel):
     def load_context(self, context: Any) -> None:
         """Load the file that was saved."""
         path = context.artifacts["model"]
-        self.model = _run_class().load(path) if self.kind == RUN else load(path)
+        self.model = Pipeline.load(path) if self.kind == RUN else load(path)
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Predict rows, each as the next one.
@@ -62,11 +62,6 @@ class StreamPyfunc(PythonModel):
         return _of_model(self.model, model_input, self.columns, probability("level", params.get("level", LEVEL)))
 
 
-def _run_class() -> Any:
-    """The class of runs, which stands above the adapters and is imported where there is a run."""
-    return importlib.import_module("streamgp.job.pipeline").Pipeline
-
-
 def _of_model(model: StreamModel, frame: pd.DataFrame, columns: list[str] | None, level: float) -> pd.DataFrame:
     names = list(frame.columns) if columns is None else columns
     if missing := [name for name in names if name not in frame.columns]:
@@ -81,7 +76,7 @@ def _of_model(model: StreamModel, frame: pd.DataFrame, columns: list[str] | None
     return pd.DataFrame(told, index=frame.index)
 
 
-def _of_run(run: Any, frame: pd.DataFrame) -> pd.DataFrame:
+def _of_run(run: Pipeline, frame: pd.DataFrame) -> pd.DataFrame:
     known = run.schema.needed
     if missing := [name for name in known if name != run.schema.target and name not in frame.columns]:
         raise ValueError(
@@ -143,7 +138,7 @@ def log_model(model: Any, name: str = "model", columns: Sequence[str] | None = N
 
 def _arguments(model: Any, columns: Sequence[str] | None, folder: str, options: dict[str, Any]) -> dict[str, Any]:
     is_run = not isinstance(model, StreamModel)
-    if is_run and not isinstance(model, _run_class()):
+    if is_run and not isinstance(model, Pipeline):
         raise TypeError(f"model must be a stream model or a run; got {type(model).__name__}")
     if is_run and columns is not None:
         raise ValueError("a run knows its columns; leave columns out")

@@ -9,13 +9,12 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.adapters.river needs River: pip install 'streamgp[river]'") from error
 
+from streamgp.adapters.given import fresh
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
 from streamgp.process.likelihood import Probit
 from streamgp.recipes.soh2014 import SOGP
-from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import number, whole
-from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.standardize import Standardize
 
 
@@ -51,8 +50,7 @@ class StreamRegressor(base.Regressor):
         features: list[base.typing.FeatureName] | None = None,
         warmup: int = 100,
     ) -> None:
-        if model is not None and not isinstance(model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or None; got {model!r}")
+        self._native = fresh(model)
         if model is not None and model.rows_seen:
             raise ValueError(
                 f"model must have learned nothing, because it does not know the names of its columns; got one that has "
@@ -62,7 +60,6 @@ class StreamRegressor(base.Regressor):
         self.features = features
         self.warmup = whole("warmup", warmup)
         self.ignored = 0
-        self._native = self._fresh()
         self._columns = () if features is None else tuple(features)
         # The rows of the warm-up; None when the columns are settled.
         self._kept: list[tuple[dict[base.typing.FeatureName, Any], Any, float]] | None = (
@@ -98,7 +95,7 @@ class StreamRegressor(base.Regressor):
         if columns == self._columns:
             _learn(native, _row(x, columns), y, w)
         else:
-            native = self._fresh()
+            native = fresh(self.model)
             for row, target, weight in (*kept, (x, y, w)):
                 _learn(native, _row(row, columns), target, weight)
         kept.append((dict(x), y, w))
@@ -129,9 +126,6 @@ class StreamRegressor(base.Regressor):
         if not with_dist:
             return prediction.mean
         return proba.Gaussian._from_state(1, prediction.mean, prediction.variance + prediction.noise, 0)
-
-    def _fresh(self) -> StreamModel:
-        return Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
 
 
 class StreamClassifier(base.Classifier):

@@ -20,14 +20,12 @@ except ImportError:  # before scikit-learn 1.6
         return estimator._validate_data(*given, **settings)
 
 
+from streamgp.adapters.given import fresh
 from streamgp.contract import inputs
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
 from streamgp.contract.turns import turn
-from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
-from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.standardize import Standardize
 
 
 class StreamRegressor(RegressorMixin, BaseEstimator):
@@ -63,9 +61,7 @@ class StreamRegressor(RegressorMixin, BaseEstimator):
             sample_weight: (n,) weights: an observation's noise is that of the model divided by its weight; a row of
                 weight 0 is observed, not learned. None: all weigh 1.
         """
-        if self.model is not None and not isinstance(self.model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
-        model = Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
+        model = fresh(self.model)
         self._learn(model, *self._validated(X, y, reset=True), sample_weight)
         self.model_ = model
         return self

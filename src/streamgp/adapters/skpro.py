@@ -14,11 +14,10 @@ except ImportError as error:
     raise ImportError("streamgp.adapters.skpro needs skpro: pip install 'streamgp[skpro]'") from error
 
 from streamgp.adapters import cloning
+from streamgp.adapters.given import fresh
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
-from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.standardize import Standardize
 
 HAS_UPDATE = hasattr(BaseProbaRegressor, "update")
 
@@ -63,9 +62,7 @@ class StreamRegressor(BaseProbaRegressor):
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
-        if self.model is not None and not isinstance(self.model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
-        model = Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
+        model = fresh(self.model)
         if not model.has_variance:
             raise ValueError(
                 f"{type(model).__name__} has no variance, so there is no distribution; wrap it in Calibrated"

@@ -15,14 +15,13 @@ except ImportError as error:
     raise ImportError("streamgp.adapters.sktime needs sktime: pip install 'streamgp[sktime]'") from error
 
 from streamgp.adapters import cloning
+from streamgp.adapters.given import fresh
 from streamgp.contract.model import StreamModel
 from streamgp.recipes.vanvaerenbergh2016 import KRLST
 from streamgp.settings import FloatArray
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 from streamgp.wrappers.alarms import Alarms
-from streamgp.wrappers.calibrated import Calibrated
 from streamgp.wrappers.lagged import Lagged
-from streamgp.wrappers.standardize import Standardize
 
 cloning.register()
 
@@ -180,9 +179,7 @@ class StreamDetector(BaseDetector):
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Self:
-        if self.model is not None and not isinstance(self.model, StreamModel):
-            raise TypeError(f"model must be a stream model such as KRLST() or None; got {self.model!r}")
-        model = Calibrated(Standardize(KRLST())) if self.model is None else self.model.clone()
+        model = fresh(self.model)
         self.model_ = Alarms(Lagged(model, lags=self.lags), rate=self.rate, warmup=self.warmup)
         self._learned = pd.DataFrame(X).iloc[:0]
         self._judged = (np.empty(0), np.empty(0, dtype=object))

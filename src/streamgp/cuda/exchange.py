@@ -188,9 +188,9 @@ class Exchange:
             variance, scales = state.parameters[0], 1.0 / np.where(spread > 0.0, spread, 1.0)
         else:
             named = self._kernel.hyperparameters(state.parameters, d, 1)
-            variance, scales = named["variance"], named["lengthscale"]
+            variance, scales = named["variance"], np.asarray(named["lengthscale"])
         noise, unit = np.array([state.noise[0] / variance]), np.sqrt(np.array([variance], dtype=float))
-        own: FloatArray = self._in_order(noise, unit, np.asarray(scales))[0]
+        own: FloatArray = self._in_order(noise, unit, scales)[0]
         return own
 
     @property

@@ -66,8 +66,7 @@ class Filter(MemoryModel):
             "steps": len(operations),
             "kernel_scratch": kernel_scratch,
         }
-        plan = {"rule": self._rule, "feedback": memory.feeds_back, "retention": memory.retention}
-        numbers = Numbers(rules.LAYOUT, sizes, plan | self._tuning)
+        numbers = Numbers(rules.LAYOUT, sizes, {"rule": self._rule} | memory.plan() | self._tuning)
         numbers.counters["terms"] = 0 if points else terms  # a readout has all of them from the start
         numbers.work.operations.view(np.int64)[:] = operations
         numbers.state.parameters[:] = parameters

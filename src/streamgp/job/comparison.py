@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluate.paired import BlockSums, Rank
-from streamgp.job.job import ON_ERROR, BadRowError, first_rows
+from streamgp.job.job import ON_ERROR, BadRowError
 from streamgp.job.named import model_names
+from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import setting_names, told_of_columns
 from streamgp.job.scores import RunningScores
 from streamgp.settings import nearest, option
-from streamgp.tables.columns import recognize
 from streamgp.tables.formats import Chunk, read_rows
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import PredictedRows
 
 PREVIOUS = "previous value"

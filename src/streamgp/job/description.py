@@ -10,12 +10,13 @@ import numpy as np
 
 from streamgp.contract import snapshot
 from streamgp.contract.model import StreamModel
-from streamgp.job.job import first_rows
+from streamgp.job.opening import first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.loading import from_bytes
-from streamgp.tables.columns import Schema, listed, recognize
+from streamgp.tables.columns import Schema, listed
 from streamgp.tables.declared import as_toml
 from streamgp.tables.formats import read_rows
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import RowsError
 from streamgp.tables.writing import WriteError
 

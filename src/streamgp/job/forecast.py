@@ -15,13 +15,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamgp.job.ahead import compile_for_commands
-from streamgp.job.job import first_rows
+from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
-from streamgp.tables.columns import RowEncoder, listed, recognize
+from streamgp.tables.columns import listed
 from streamgp.tables.dates import seconds
+from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.formats import Chunk, read_rows
 from streamgp.tables.numbers import as_number
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import finite
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,15 +15,19 @@ import numpy as np
 
 from streamgp.contract.frames import is_frame
 from streamgp.job.observer import Block, Observer
+from streamgp.job.opening import check_asked, check_columns, first_rows
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.request import told_of_columns
-from streamgp.job.verdict import leaders, verdict
+from streamgp.job.summary import Summary, introduced
+from streamgp.job.verdict import leaders
 from streamgp.settings import option
-from streamgp.tables.columns import EncodedRows, listed, recognize
+from streamgp.tables.columns import listed
 from streamgp.tables.declared import read_schema
-from streamgp.tables.formats import LOOK, BadRow, Chunk, Reader, read_rows
+from streamgp.tables.encoding import EncodedRows
+from streamgp.tables.formats import BadRow, Chunk, Reader, read_rows
 from streamgp.tables.framed import FrameReader
 from streamgp.tables.places import locked, refuse_same
+from streamgp.tables.recognizing import recognize
 from streamgp.tables.source import OtherSourceError, RowsError
 from streamgp.tables.writing import WriteError, Writer, write_rows
 
@@ -34,64 +38,6 @@ BLOCK_ROWS = 250  # predicted and written at once: how fine a history is, and ho
 
 class BadRowError(RowsError):
     """A row that cannot be used, where the run stopped."""
-
-
-@dataclass
-class Summary:
-    """What a run did.
-
-    Args:
-        pipeline: as it stands after the last row.
-        skipped: rows that were left out, with reasons (the first hundred).
-        skipped_rows: how many.
-        unit: what the numbers of skipped rows count: "line" or "row".
-        seconds: from the first row to the last.
-        rows: rows of this run.
-        interrupted: whether it was stopped before the end.
-        notes: what was recognized and decided, for people.
-    """
-
-    pipeline: Pipeline
-    skipped: list[BadRow] = field(default_factory=list)
-    skipped_rows: int = 0
-    unit: str = "line"
-    seconds: float = 0.0
-    rows: int = 0
-    interrupted: bool = False
-    notes: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-        pipeline = self.pipeline
-        chosen = pipeline.chosen
-        return {
-            "rows": self.rows,
-            "rows_seen": pipeline.rows,
-            "skipped_rows": self.skipped_rows,
-            "seconds": self.seconds,
-            "rows_per_second": self.rows / self.seconds if self.seconds else None,
-            "interrupted": self.interrupted,
-            "target": pipeline.schema.target,
-            "inputs": pipeline.input_names,
-            "horizon": pipeline.horizon,
-            "level": pipeline.level,
-            "model": pipeline.request.model if chosen is None else chosen.name,
-            "choice": None if chosen is None else chosen._asdict(),
-            "verdict": verdict(pipeline),
-            "scores": pipeline.score_summary(),
-            "importance": pipeline.importance(),
-            "gaps": pipeline.encoder.gaps,
-            "late": pipeline.late,
-            "health": pipeline.health,
-            "drift": [self._event(row, sentence) for row, sentence in pipeline.drift],
-            "alarms": pipeline.alarm_counts,
-            "strangest": [self._event(row, sentence) for row, sentence in pipeline.strangest()],
-            "notes": self.notes,
-        }
-
-    def _event(self, row: int, sentence: str) -> dict[str, Any]:
-        when = {"time": self.pipeline.when(row)} if self.pipeline.schema.time else {}
-        return {"row": row, **when, "event": sentence}
 
 
 @dataclass
@@ -187,25 +133,10 @@ class Job:
 
     def _loaded(self, saved: str | Path | Pipeline) -> Pipeline:
         pipeline = saved if isinstance(saved, Pipeline) else Pipeline.load(saved)
-        origin = "the run" if isinstance(saved, Pipeline) else saved
-        asked = {
-            "target": (self.target, pipeline.schema.target),
-            "lags": (self.lags, pipeline.lags),
-            "horizon": (self.horizon or None, pipeline.horizon),
-            "ticket": (self.ticket, pipeline.schema.ticket or "nothing"),
-            "model": (None if self.model == "auto" else self.model, pipeline.request.model),
-        }
-        for name, (wanted, has) in asked.items():
-            if wanted is not None and wanted != has:
-                raise ValueError(
-                    f"{origin} was made with `{name}={has}`, not {wanted}; drop `{name}`, or start a new run "
-                    "without `load`"
-                )
-        if self.inputs is not None or self.settings or self.schema is not None:
-            raise ValueError(
-                f"{origin} has its own inputs, settings and schema; drop `inputs`, `settings` and `schema`, or "
-                "start a new run"
-            )
+        origin = "the run" if isinstance(saved, Pipeline) else str(saved)
+        asked = {name: getattr(self, name) for name in ("target", "lags", "ticket", "inputs", "settings", "schema")}
+        asked |= {"horizon": self.horizon or None, "model": None if self.model == "auto" else self.model}
+        check_asked(pipeline, origin, asked)
         return pipeline
 
     def _over(self, reader: Reader, loaded: Pipeline | None, opened: ExitStack) -> Summary:
@@ -221,7 +152,7 @@ class Job:
             pipeline = self._begin(reader, first, self.target, growing=more or self.follow)
         else:
             pipeline = loaded
-            _check_columns(pipeline, reader)
+            check_columns(pipeline, reader)
         pipeline.report_to(self._doing)
         summary = Summary(pipeline, unit=reader.unit)
         self._introduce(reader, summary, loaded is not None)
@@ -282,17 +213,8 @@ class Job:
             where = f"after {reader.unit} {again}" if again else "at its first row"
             self._tell(summary, f"resuming after {pipeline.rows} rows, in {self._name} {where}")
             return
-        for sentence in pipeline.encoder.sentences():
+        for sentence in introduced(pipeline, getattr(reader, "headless", False)):
             self._tell(summary, sentence)
-        if getattr(reader, "headless", False):
-            self._tell(summary, "no header row; naming columns 1, 2, ...")
-        if pipeline.lags:
-            first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]
-            self._tell(summary, f"lags: {first}" + (f" to {last}" if pipeline.lags > 1 else ""))
-        elif not pipeline.horizon:
-            self._tell(summary, f"lags: none; `lags=3` adds past values of {pipeline.schema.target}")
-        if pipeline.horizon:
-            self._tell(summary, f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
 
     def _tell(self, summary: Summary, sentence: str) -> None:
         summary.notes.append(sentence)
@@ -369,48 +291,3 @@ class Job:
             pipeline.save(place)
         except OSError as error:
             raise WriteError(f"{place} cannot be written: {error.strerror or error}") from None
-
-
-def first_rows(chunks: Iterator[Chunk], live: bool) -> tuple[Chunk, Iterator[Chunk], bool]:
-    """The first rows together, on which it is decided what the columns are, the chunks after them, and whether
-    others may come: a pipe that has ended is a table.
-    """
-    gathered = Chunk()
-    try:
-        while len(gathered) < LOOK:
-            chunk = next(chunks)
-            if not len(chunk) and live and len(gathered):
-                break
-            gathered = _joined(gathered, chunk)
-    except StopIteration:
-        return gathered, chunks, False
-    except RowsError as error:
-        if not len(gathered):
-            raise
-        return gathered, _fails(error), False
-    return gathered, chunks, True
-
-
-def _fails(error: RowsError) -> Iterator[Chunk]:
-    """The end of a source in which the rows before the error are used first."""
-    raise error
-    yield
-
-
-def _joined(first: Chunk, then: Chunk) -> Chunk:
-    columns: dict[str, Sequence[Any]] = {
-        name: [*first.columns.get(name, [None] * len(first)), *then.columns.get(name, [None] * len(then))]
-        for name in {**first.columns, **then.columns}
-    }
-    return Chunk(columns, [*first.lines, *then.lines], [*first.bad, *then.bad], first.news or then.news)
-
-
-def _check_columns(pipeline: Pipeline, reader: Reader) -> None:
-    needed = pipeline.schema.needed
-    missing = [name for name in needed if name not in reader.names]
-    if missing and (not reader.sparse or len(missing) == len(needed)):
-        raise RowsError(
-            f"the columns have changed: {listed([repr(name) for name in missing])} "
-            f"{'is' if len(missing) == 1 else 'are'} missing; the run needs {listed(needed)}; the source has "
-            f"{listed(reader.names)}"
-        )

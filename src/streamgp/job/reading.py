@@ -13,14 +13,17 @@ from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
 from streamgp.contract.waiting import Tickets
 from streamgp.job.changes import Changes, StreamChange
+from streamgp.job.clock import Clock
 from streamgp.job.request import AUTO, Request
 from streamgp.job.scores import RunningScores, shown
 from streamgp.job.screening import Screening
 from streamgp.job.times import Times
 from streamgp.job.yardsticks import Measured
 from streamgp.settings import FloatArray
-from streamgp.tables.columns import NEW_LEVEL, RowEncoder, Schema
+from streamgp.tables.columns import NEW_LEVEL, Schema
+from streamgp.tables.encoding import RowEncoder
 from streamgp.tables.source import Position
+from streamgp.tables.writing import PredictedRows
 from streamgp.wrappers.alarms import Alarm, Alarms
 from streamgp.wrappers.delayed import Delayed
 from streamgp.wrappers.driftaware import DriftAware
@@ -47,6 +50,8 @@ class ReadableRun:
     lags: int
     horizon: int
     rows: int  # so far
+    level: float  # of the intervals
+    scored: PredictedRows  # the rows whose targets came last
     stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
     scores: RunningScores
@@ -54,7 +59,7 @@ class ReadableRun:
     times: Times
     encoder: RowEncoder
     tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
-    moment: FloatArray  # (1,) the last time, in seconds since 1970
+    clock: Clock
     position: Position  # in the source
     extra: dict[str, Any]  # what else is kept in the file
     _marked: int = 0  # alarms whose times are kept

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.job.job import Summary
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import LEVELS, Recorder
 from streamgp.job.scores import as_table
+from streamgp.job.summary import Summary
 from streamgp.job.verdict import leaders, verdict
 from streamgp.tables.columns import is_spare
 from streamgp.tables.writing import WriteError, finite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from functools import partial
 from typing import Annotated, Any
 
@@ -32,7 +33,7 @@ Array = NDArray
 DICTIONARY, POINTS, FOURIER, LINEAR = range(4)
 
 
-class Features(Part):
+class Features(Part, abc.ABC):
     """The space in which the function is linear; see :class:`Basis`, :class:`Fourier` and :class:`Linear`."""
 
     kind: int
@@ -40,11 +41,29 @@ class Features(Part):
     kernel: Kernel | None = None
     points: FloatArray | None = None
     delta: float = 1.0
-    constant: bool = False
+
+    @abc.abstractmethod
+    def sizes(self, width: int, capacity: int) -> dict[str, int]:
+        """How many points, frequencies and weights there are.
+
+        Args:
+            width: numbers that the memory hands over.
+            capacity: points that a growing basis has room for.
+        """
+
+    def program(self, width: int, depth: int) -> program.Program:
+        """The kernel as compiled code reads it; without a kernel its parameters are the variance of the features."""
+        return program.Program(np.zeros((0, 5), np.int64), np.array([]))
+
+    def plan(self) -> dict[str, float]:
+        """What compiled code reads of them."""
+        return {"features": self.kind, "jitter": self.jitter, "weight_scale": self.delta**-0.5}
 
 
 class Basis(Features):
     """Kernel functions on basis points: a dictionary that grows and shrinks, or given points that stay."""
+
+    kernel: Kernel
 
     def __init__(
         self,
@@ -62,6 +81,15 @@ class Basis(Features):
     ) -> None:
         self.kernel, self.jitter, self.points = kernel, jitter, points
         self.kind = DICTIONARY if points is None else POINTS
+
+    def sizes(self, width: int, capacity: int) -> dict[str, int]:
+        points = capacity + 1 if self.points is None else len(self.points)
+        return {"frequencies": 0, "points": points, "weights": points}
+
+    def program(self, width: int, depth: int) -> program.Program:
+        if self.points is not None and self.points.shape[1] != width:
+            raise ValueError(f"the basis points have {self.points.shape[1]} columns, but the inputs have {width}")
+        return self.kernel.program(width, depth)
 
 
 class Fourier(Features):
@@ -88,6 +116,12 @@ class Fourier(Features):
         self.variance, self.seed = variance, seed
         self.given = None if frequencies is None else real_matrix("frequencies", frequencies, "(features, d)")
         self.features = whole("features", features) if self.given is None else self.given.shape[0]
+
+    def sizes(self, width: int, capacity: int) -> dict[str, int]:
+        return {"frequencies": self.features, "points": 0, "weights": 2 * self.features}
+
+    def program(self, width: int, depth: int) -> program.Program:
+        return program.Program(np.zeros((0, 5), np.int64), np.array([self.variance]))
 
     def frequencies(self, width: int, depth: int) -> FloatArray:
         """The (D, width) matrix Omega."""
@@ -120,6 +154,9 @@ class Linear(Features):
     ) -> None:
         self.delta = delta
         self.constant = bool(constant)
+
+    def sizes(self, width: int, capacity: int) -> dict[str, int]:
+        return {"frequencies": 0, "points": 0, "weights": width + int(self.constant)}
 
 
 def _orthogonal_blocks(draws: FloatArray) -> FloatArray:

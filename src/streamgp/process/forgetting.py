@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from streamgp.settings import Part
 from streamgp.vocabulary import Forgetting as Factor
 from streamgp.vocabulary import HalfLife
@@ -28,6 +30,22 @@ class Forgetting(Part):
     @property
     def forgets(self) -> bool:
         return self.factor < 1 or self.half_life > 0
+
+    @property
+    def rows_between_checks(self) -> int:
+        """After how many rows injection may have doubled the covariance: then it is compared with the prior's."""
+        return max(1, int(np.log(0.5) / np.log(self.factor))) if self.injects and self.factor < 1 else 0
+
+    def plan(self) -> dict[str, float]:
+        """What compiled code reads of it."""
+        return {
+            "covariance_scale": self.covariance_scale,
+            "covariance_fresh": self.covariance_fresh,
+            "mean_scale": self.mean_scale,
+            "half_life": self.half_life,
+            "injects": self.injects,
+            "check_every": self.rows_between_checks,
+        }
 
 
 class NoForgetting(Forgetting):

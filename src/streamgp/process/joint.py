@@ -10,8 +10,6 @@ and adds the covariance of what is new since the last learned row. So have the w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dtpsv
@@ -24,9 +22,8 @@ from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction, root_of
 from streamgp.kernels import program
 from streamgp.process import features, memory, time
+from streamgp.process.started import Started
 from streamgp.settings import FloatArray
-
-Process = Any  # an OnlineGP, which stands above
 
 # Independent variance that is added to every drawn value: of k(x, x), to whose rounding the covariance is known, or of
 # the posterior variance where features leave no residual. The values of a smooth function determine each other beyond
@@ -41,7 +38,7 @@ class Function:
         model: the process, which has seen a row.
     """
 
-    def __init__(self, model: Process) -> None:
+    def __init__(self, model: Started) -> None:
         state, n = model._state, model._weights_in_use()
         self._parts, self._state, self._n, self._numbers = model._features, state, n, model._numbers
         self._temporal, self._linear = model._temporal_coordinates(), model._linear
@@ -155,7 +152,7 @@ class Function:
     def prior_variances(self, Z: FloatArray) -> FloatArray:
         """(1 + jitter) k(z, z) of n rows."""
         own = [self.kernel(z[None], z[None])[0, 0] for z in Z]
-        return np.array(own) * (1.0 + self._parts.jitter)  # type: ignore[no-any-return]
+        return np.array(own) * (1.0 + self._parts.jitter)
 
 
 class Pasts:
@@ -166,7 +163,7 @@ class Pasts:
         count: number of copies.
     """
 
-    def __init__(self, model: Process, count: int) -> None:
+    def __init__(self, model: Started, count: int) -> None:
         part, state = model._memory, model._state
         d, p = state.window.shape[1], state.last_target.size
         self._numbers = Numbers(memory.LAYOUT, memory.sizes(part, d, p), {"retention": part.retention})
@@ -206,7 +203,7 @@ class Draws(Trajectories):
         steps: room for so many rows.
     """
 
-    def __init__(self, model: Process, count: int, steps: int) -> None:
+    def __init__(self, model: Started, count: int, steps: int) -> None:
         function, p = Function(model), model._state.mu.shape[1]
         q = function.noise.size
         self._function, self._pasts, self._steps = function, Pasts(model, count), 0

@@ -48,6 +48,10 @@ class Memory(Part, abc.ABC):
     def feeds_back(self) -> bool:
         return False
 
+    def plan(self) -> dict[str, float]:
+        """What compiled code reads of it."""
+        return {"retention": self.retention, "feedback": self.feeds_back}
+
 
 class ReservoirWeights(NamedTuple):
     recurrent: FloatArray  # (units, units)

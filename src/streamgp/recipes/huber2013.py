@@ -14,7 +14,8 @@ from streamgp.kernels.temporal import BesideInputs
 from streamgp.process.features import Basis
 from streamgp.process.likelihood import DEFAULT_NOISE, LikelihoodSetting
 from streamgp.process.mean import MeanSetting
-from streamgp.process.onlinegp import SLACK, Adapt, OnlineGP
+from streamgp.process.onlinegp import Adapt, OnlineGP
+from streamgp.process.started import SLACK
 from streamgp.settings import FloatArray, Setting, real_matrix, whole
 from streamgp.vocabulary import INPUTS, Jitter, Noise, Outputs, ShortLengthscale, ShortVariance
 

@@ -17,10 +17,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.serve.access import Access
+from streamgp.serve.handlers import SNAPSHOT, answer
 from streamgp.serve.messages import Error, ErrorAnswer, RefusedError
 from streamgp.serve.metrics import Requests
 from streamgp.serve.openapi import document
-from streamgp.serve.routes import PAGES, ROUTES, SNAPSHOT, Endpoint, answer
+from streamgp.serve.routes import PAGES, ROUTES, Endpoint
 from streamgp.serve.service import Service
 from streamgp.serve.siblings import Siblings
 

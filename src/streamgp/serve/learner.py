@@ -42,10 +42,12 @@ from streamgp.serve.messages import (
 )
 from streamgp.serve.rows import as_chunk
 from streamgp.settings import FloatArray, nearest, whole
-from streamgp.tables.columns import EncodedRows, Schema, listed, recognize, refuse_uses
+from streamgp.tables.columns import Schema, listed
 from streamgp.tables.dates import seconds
 from streamgp.tables.declared import misspelled
+from streamgp.tables.encoding import EncodedRows
 from streamgp.tables.formats import LOOK
+from streamgp.tables.recognizing import recognize, refuse_uses
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from streamgp.serve.handlers import LONGEST_KEY, Parameter
 from streamgp.serve.messages import NAME, ErrorAnswer
-from streamgp.serve.routes import LONGEST_KEY, Described, Parameter
+from streamgp.serve.routes import Described
 from streamgp.serve.rows import CSV, JSON, LINES, NDJSON
 from streamgp.version import __version__
 

@@ -104,7 +104,22 @@ class SNGD(Part):
         self.rate, self.decay, self.damping = rate, decay, damping
         self.clip, self.tolerance = clip, tolerance
         self.parameters_per_row = parameters_per_row or 0
-        self.on_move = MOVE.index(on_move)
+        self.rebuilds = on_move == "rebuild"
+
+    def plan(self) -> dict[str, float]:
+        """What compiled code reads of it."""
+        return {
+            "interval": self.interval,
+            "rest": self.rest,
+            "per_row": self.parameters_per_row,
+            "patience": self.patience,
+            "rebuild": self.rebuilds,
+            "rate": self.rate,
+            "decay": self.decay,
+            "longest": self.clip,
+            "tolerance": self.tolerance,
+            "damping": self.damping,
+        }
 
 
 @inlined

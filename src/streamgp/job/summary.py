@@ -1,0 +1,88 @@
+"""What a run over a table did, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamgp.job.pipeline import Pipeline
+from streamgp.job.verdict import verdict
+from streamgp.tables.formats import BadRow
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Args:
+        pipeline: as it stands after the last row.
+        skipped: rows that were left out, with reasons (the first hundred).
+        skipped_rows: how many.
+        unit: what the numbers of skipped rows count: "line" or "row".
+        seconds: from the first row to the last.
+        rows: rows of this run.
+        interrupted: whether it was stopped before the end.
+        notes: what was recognized and decided, for people.
+    """
+
+    pipeline: Pipeline
+    skipped: list[BadRow] = field(default_factory=list)
+    skipped_rows: int = 0
+    unit: str = "line"
+    seconds: float = 0.0
+    rows: int = 0
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        pipeline = self.pipeline
+        chosen = pipeline.chosen
+        return {
+            "rows": self.rows,
+            "rows_seen": pipeline.rows,
+            "skipped_rows": self.skipped_rows,
+            "seconds": self.seconds,
+            "rows_per_second": self.rows / self.seconds if self.seconds else None,
+            "interrupted": self.interrupted,
+            "target": pipeline.schema.target,
+            "inputs": pipeline.input_names,
+            "horizon": pipeline.horizon,
+            "level": pipeline.level,
+            "model": pipeline.request.model if chosen is None else chosen.name,
+            "choice": None if chosen is None else chosen._asdict(),
+            "verdict": verdict(pipeline),
+            "scores": pipeline.score_summary(),
+            "importance": pipeline.importance(),
+            "gaps": pipeline.encoder.gaps,
+            "late": pipeline.late,
+            "health": pipeline.health,
+            "drift": [self._event(row, sentence) for row, sentence in pipeline.drift],
+            "alarms": pipeline.alarm_counts,
+            "strangest": [self._event(row, sentence) for row, sentence in pipeline.strangest()],
+            "notes": self.notes,
+        }
+
+    def _event(self, row: int, sentence: str) -> dict[str, Any]:
+        when = {"time": self.pipeline.when(row)} if self.pipeline.schema.time else {}
+        return {"row": row, **when, "event": sentence}
+
+
+def introduced(pipeline: Pipeline, headless: bool) -> list[str]:
+    """What was recognized in a table, before its rows are predicted.
+
+    Args:
+        pipeline: that is about to begin.
+        headless: whether the table has no header.
+    """
+    told = pipeline.encoder.sentences()
+    if headless:
+        told.append("no header row; naming columns 1, 2, ...")
+    if pipeline.lags:
+        first, last = pipeline.input_names[-pipeline.lags], pipeline.input_names[-1]
+        told.append(f"lags: {first}" + (f" to {last}" if pipeline.lags > 1 else ""))
+    elif not pipeline.horizon:
+        told.append(f"lags: none; `lags=3` adds past values of {pipeline.schema.target}")
+    if pipeline.horizon:
+        told.append(f"horizon: {pipeline.horizon} row{'s' if pipeline.horizon > 1 else ''} ahead")
+    return told

@@ -1,0 +1,300 @@
+"""Encoding: how a row becomes numbers. A value that does not fit its column makes the row a bad one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.settings import FloatArray
+from streamgp.tables.columns import CYCLES, EMPTY, Column, Schema, level_of, short, times_of, values_of
+from streamgp.tables.dates import seconds
+from streamgp.tables.declared import without_missing
+from streamgp.tables.formats import BadRow, Chunk
+from streamgp.tables.numbers import (
+    MARKS,
+    as_number,
+    is_missing,
+    without_unit,
+)
+
+PLAIN = frozenset({float, int, type(None)})
+
+
+class Ticket(NamedTuple):
+    """By which a row is known again.
+
+    Args:
+        name: what the column says.
+        alone: the row has a value in none of the input columns.
+    """
+
+    name: str
+    alone: bool
+
+
+class EncodedRows(NamedTuple):
+    """Rows as numbers.
+
+    Args:
+        X: (n, d) inputs, gaps filled.
+        y: (n,) targets, NaN where missing.
+        times: what the time column says, in ISO 8601 where it is written in another order; None when there is none.
+        lines: the number of each row's line.
+        bad: rows that are left out.
+        tickets: of the rows; None when they have none.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    times: list[str] | None
+    lines: list[int]
+    bad: list[BadRow]
+    tickets: list[Ticket] | None = None
+
+    def part(self, start: int, stop: int) -> EncodedRows:
+        """Some of the rows, of which none is bad."""
+        times = None if self.times is None else self.times[start:stop]
+        tickets = None if self.tickets is None else self.tickets[start:stop]
+        return EncodedRows(self.X[start:stop], self.y[start:stop], times, self.lines[start:stop], [], tickets)
+
+
+@dataclass
+class RowEncoder:
+    """Turns rows into numbers; a gap in a column of numbers is filled with its last value.
+
+    Args:
+        schema: what the columns are.
+        last: the last known value of every input.
+        gaps: how many values of every column were missing so far.
+        joined: levels that appeared later and have an input of their own: column and level, in order of appearance.
+        strangers: by column, how many values were none of its levels and found no spare input.
+    """
+
+    schema: Schema
+    last: FloatArray = field(default_factory=lambda: np.zeros(0))
+    gaps: dict[str, int] = field(default_factory=dict)
+    joined: list[tuple[str, str]] = field(default_factory=list)
+    strangers: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.last.size == 0:
+            self.last = np.full(len(self.schema.input_names), np.nan)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The name of every number that a row becomes; of spare inputs the levels that have joined."""
+        names = self.schema.input_names
+        for at, (column, level) in enumerate(self.joined, len(names) - self.schema.spare):
+            names[at] = f"{column}={level}"
+        return names
+
+    def source_of(self, name: str) -> str:
+        """The column that an input is made of."""
+        return next(
+            (column for column, level in self.joined if name == f"{column}={level}"), self.schema.source_of(name)
+        )
+
+    def sentences(self) -> list[str]:
+        """What was recognized, and which levels came later, for people."""
+        found = self.schema.sentences()
+        found += [f"new level: {level} of {column} has an input of its own" for column, level in self.joined]
+        for column, count in self.strangers.items():
+            found.append(f"unknown level: {count} values of {column} count as none of its levels")
+        return found
+
+    def encode(self, chunk: Chunk) -> EncodedRows:
+        """Rows as numbers, without the bad ones; levels of categories that are new may join."""
+        schema = self.schema
+        n = len(chunk)
+        wrong: dict[int, str] = {}
+        numbers = self._plain(chunk)
+        if numbers is None:
+            numbers = np.array([self._numbers(name, values_of(chunk, name), wrong) for name in self._number_columns])
+        chunk = self._without_missing(chunk)
+        y = numbers[-1]
+        parts = [
+            numbers[part].T if isinstance(part, slice) else _indicators(part, values_of(chunk, part.name))
+            for part in self._parts
+        ]
+        order = "" if schema.time_parts or not schema.time else schema.column(schema.time).form
+        times = times_of(chunk, schema.time, schema.time_parts, order)
+        if times is not None and schema.cycles:
+            parts.append(_phases(times, schema.cycles, schema.time, wrong))
+        if self._has_categories:
+            parts.append(self._later_levels(chunk, wrong))
+        X = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.hstack([np.empty((n, 0)), *parts]))
+        tickets = _tickets(chunk, schema, wrong) if schema.ticket else None
+        lines = list(chunk.lines)
+        bad = [*chunk.bad, *(BadRow(lines[i], reason) for i, reason in wrong.items())]
+        if wrong:
+            keep = [i for i in range(n) if i not in wrong]
+            X, y, lines = X[keep], y[keep], [lines[i] for i in keep]
+            times = None if times is None else [times[i] for i in keep]
+            tickets = None if tickets is None else [tickets[i] for i in keep]
+        return EncodedRows(X, y, times, lines, sorted(bad), tickets)
+
+    def fill(self, encoded: EncodedRows) -> EncodedRows:
+        """Fill the gaps of rows that will be used, and count them."""
+        X, y = encoded.X, encoded.y
+        if len(X) and np.isfinite(X).all() and np.isfinite(y).all():
+            self.last = X[-1].copy()
+            return encoded
+        names = self.schema.input_names
+        own = [] if self.schema.ticket else [(self.schema.target, np.isnan(y))]  # a late target is not missing
+        for name, missing in [*own, *zip(names, np.isnan(X).T, strict=True)]:
+            if count := int(np.count_nonzero(missing)):
+                self.gaps[name] = self.gaps.get(name, 0) + count
+        if len(X):
+            self.last = _fill(X, self.last)
+        return encoded
+
+    def _without_missing(self, chunk: Chunk) -> Chunk:
+        """Rows with None in categories where the schema says that a value stands for a missing one."""
+        one = {c.name: c.missing for c in self.schema.columns if c.missing and c.kind == "category"}
+        if not one:
+            return chunk
+        return Chunk(
+            {
+                name: without_missing(values, one[name]) if name in one else values
+                for name, values in chunk.columns.items()
+            },
+            chunk.lines,
+            chunk.bad,
+            chunk.news,
+        )
+
+    @cached_property
+    def _has_categories(self) -> bool:
+        """Whether values of inputs may be levels that are not known yet."""
+        return any(self.schema.column(name).kind == "category" for name in self.schema.inputs)
+
+    def _later_levels(self, chunk: Chunk, wrong: Mapping[int, str]) -> FloatArray:
+        """The spare inputs: 1 where a row has the level that has joined; others that are no levels are counted."""
+        spare = self.schema.spare
+        result = np.zeros((len(chunk), spare))
+        for name in self.schema.inputs:
+            column = self.schema.column(name)
+            if column.kind != "category":
+                continue
+            for row, level in enumerate(map(level_of, values_of(chunk, name))):
+                if level in column.levels or level == EMPTY or row in wrong:
+                    continue
+                if (name, level) not in self.joined and not column.closed and len(self.joined) < spare:
+                    self.joined.append((name, level))
+                if (name, level) in self.joined:
+                    result[row, self.joined.index((name, level))] = 1.0
+                else:
+                    self.strangers[name] = self.strangers.get(name, 0) + 1
+        return result
+
+    def _plain(self, chunk: Chunk) -> FloatArray | None:
+        """The columns of numbers, (columns, n), if all of them hold finite ones or nothing, and no text."""
+        columns, missing = chunk.columns, [None] * len(chunk)
+        values = [columns.get(name, missing) for name in self._number_columns]
+        if not PLAIN.issuperset(map(type, chain.from_iterable(values))):
+            return None
+        try:
+            block = np.array(values, dtype=np.float64)
+        except OverflowError:
+            return None
+        for at, name in enumerate(self._number_columns):
+            if missing_numbers := [as_number(text, ".") for text in self.schema.column(name).missing]:
+                block[at, np.isin(block[at], np.array(missing_numbers, dtype=np.float64))] = np.nan
+        return None if np.isinf(block).any() else block
+
+    @cached_property
+    def _number_columns(self) -> list[str]:
+        """The inputs that are numbers, then the target."""
+        return [*(name for name in self.schema.inputs if self.schema.column(name).kind == "number"), self.schema.target]
+
+    @cached_property
+    def _parts(self) -> list[slice | Column]:
+        """The inputs in their order: which columns of numbers follow each other, and categories."""
+        parts: list[slice | Column] = []
+        for numbers, group in groupby(map(self.schema.column, self.schema.inputs), lambda one: one.kind == "number"):
+            columns = list(group)
+            first = self._number_columns.index(columns[0].name) if numbers else 0
+            parts += [slice(first, first + len(columns))] if numbers else columns
+        return parts
+
+    def _numbers(self, name: str, values: Sequence[Any], wrong: dict[int, str]) -> FloatArray:
+        column = self.schema.column(name)
+        decimal, values = column.decimal, without_missing(values, column.missing)
+        if column.form:
+            values = [without_unit(value, column.form) for value in values]
+        try:
+            if decimal == ",":  # Python's float() reads points
+                raise ValueError
+            numbers = np.fromiter(map(float, values), np.float64, len(values))
+        except (TypeError, ValueError, OverflowError):
+            numbers = np.empty(len(values))
+            for i, value in enumerate(values):
+                number = as_number(value, decimal)
+                if number is None:
+                    wrong.setdefault(i, _no_number(value, name, decimal))
+                    number = np.nan
+                numbers[i] = number
+        for at in np.flatnonzero(np.isinf(numbers)).tolist():
+            wrong.setdefault(at, f"has an infinite number in the column {name!r}")
+        return numbers
+
+
+def _no_number(value: Any, name: str, decimal: str) -> str:
+    """What is wrong with a value that the mark of its column does not make a number."""
+    has = f"has {short(value)} in the column {name!r}"
+    if all(as_number(value, mark) is None for mark in MARKS):
+        return f"{has}, which holds numbers"
+    if decimal:
+        return f"{has}, whose numbers have {MARKS[decimal]}"
+    return f"{has}, whose first numbers have no comma; say what it means with `decimal=.` or `decimal=,`"
+
+
+def _indicators(column: Column, values: Sequence[Any]) -> FloatArray:
+    """One input for each level: 1 where the row has it."""
+    levels = column.levels[1 if len(column.levels) == 2 else 0 :]
+    index = {level: i for i, level in enumerate(levels)}
+    result = np.zeros((len(values), len(levels)))
+    for row, value in enumerate(values):
+        level = level_of(value)
+        if level in index:
+            result[row, index[level]] = 1.0
+        elif level not in column.levels and len(column.levels) == 2:
+            result[row] = 0.5  # neither of the two
+    return result
+
+
+def _tickets(chunk: Chunk, schema: Schema, wrong: dict[int, str]) -> list[Ticket]:
+    inputs = [values_of(chunk, name) for name in schema.inputs]
+    tickets = []
+    for i, value in enumerate(values_of(chunk, schema.ticket)):
+        if is_missing(value):
+            wrong.setdefault(i, f"has no ticket in the column {schema.ticket!r}")
+        tickets.append(Ticket(str(value).strip(), bool(inputs) and all(is_missing(column[i]) for column in inputs)))
+    return tickets
+
+
+def _fill(X: FloatArray, last: FloatArray) -> FloatArray:
+    """Carry the last known value of each column forward, in place; returns the last values. 0 before any is known."""
+    for j in np.flatnonzero(np.isnan(X).any(axis=0)):
+        column = np.concatenate([[last[j]], X[:, j]])
+        known = np.where(np.isnan(column), 0, np.arange(len(column)))
+        X[:, j] = column[np.maximum.accumulate(known)][1:]
+    new: FloatArray = X[-1].copy()
+    np.nan_to_num(X, copy=False, nan=0.0)
+    return new
+
+
+def _phases(times: list[str], cycles: tuple[str, ...], name: str, wrong: dict[int, str]) -> FloatArray:
+    found = np.empty(len(times))
+    for i, text in enumerate(times):
+        moment = seconds(text, local=True)
+        if moment is None and not is_missing(text):
+            wrong.setdefault(i, f"has {short(text)} in the column {name!r}, which holds the time")
+        found[i] = np.nan if moment is None else moment
+    angles = [2.0 * np.pi * found / CYCLES[cycle][0] for cycle in cycles]
+    return np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
