@@ -56,7 +56,9 @@ def divided(name: str, rows: int) -> tuple[Split, FloatArray, FloatArray]:
     U, Y = table.X[: rows or None], table.Y[: rows or None]
     end = 3 * len(Y) // 4
     start = np.zeros(1, dtype=np.int64)
-    past = end + 1 - LAG  # whole windows come before the scored rows, the first of which is the second of the last quarter
+    past = (
+        end + 1 - LAG
+    )  # whole windows come before the scored rows, the first of which is the second of the last quarter
     learned, scored = Part(U[:end], Y[:end], start), Part(U[past:], Y[past:], start)
     return Split(learned, 3 * end // 4, scored, float(np.std(Y[:end]))), U, Y
 

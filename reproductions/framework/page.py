@@ -18,8 +18,8 @@ COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def refreshed(text: str, folder: Path) -> str:
     """Return a page with every block between ``<!-- KIND NAME -->`` and ``<!-- end -->`` rendered anew.
 
-    ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how many
-    numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER -->`` is a table of these counts.
+    ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how
+    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER -->`` is a table of these counts.
 
     Args:
         text: the page.
@@ -54,7 +54,11 @@ def _told(table: Table) -> str:
     """One sentence: how many numbers are as good as the paper's; empty where there is nothing to compare."""
     good, near, far = _counts(table)
     more = f", {near} more within tolerance" if near else ""
-    return f"{good} of {good + near + far} numbers are as good as the paper's or better{more}." if good + near + far else ""
+    return (
+        f"{good} of {good + near + far} numbers are as good as the paper's or better{more}."
+        if good + near + far
+        else ""
+    )
 
 
 def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
