@@ -117,8 +117,8 @@ bench-rivals: $(READY)  ## auto beside LightGBM, River, statsforecast and others
 
 reproduce: $(READY)  ## the papers' tables and figures; hours; finished cells are kept
 	$(call each_experiment,)
-	$(BIN)/python -m reproductions --page docs/reproductions.md
-	$(BIN)/python -m reproductions --page docs/claims.md
+	for page in docs/reproductions.md docs/claims.md reproductions/*/README.md; do \
+		$(BIN)/python -m reproductions --page $$page || exit 1; done
 
 reproduce-quick: $(READY)  ## a small run of each of them, into out/reproductions; minutes
 	$(call each_experiment,--quick)

@@ -9,7 +9,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
-BESIDE = ("reproductions/*/results/*.png", "examples/**/*", "CHANGELOG.md")
+BESIDE = ("reproductions/*/results/*.png", "reproductions/*/README.md", "examples/**/*", "CHANGELOG.md")
 
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -24,6 +24,8 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     if "\n## " not in markdown and "\n::: " not in markdown:
         page.meta["hide"] = ["toc"]  # its room goes to the code
+    if page.file.src_uri.startswith("reproductions/"):
+        return markdown.replace("](../../docs/", "](../../")
     # In the repository what lies beside docs/ is one folder up.
     return re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)
 

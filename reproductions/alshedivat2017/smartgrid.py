@@ -66,16 +66,16 @@ def joined(parts: list[Part]) -> Part:
     )
 
 
-def linear(data: Split, inputs: bool) -> FloatArray:
-    """Predictions of the test part by least squares on the last LAG targets, and inputs if asked; NaN where fewer."""
+def linear(data: Split, inputs: bool, lag: int = LAG) -> FloatArray:
+    """Predictions of the test part by least squares on the last targets, and inputs if asked; NaN where fewer."""
 
     def design(part: Part) -> FloatArray:
         columns = np.column_stack([part.U, part.Y]) if inputs else part.Y[:, None]
         age = np.arange(len(part.Y)) - np.repeat(part.starts, np.diff(np.append(part.starts, len(part.Y))))
-        windows = np.lib.stride_tricks.sliding_window_view(columns, LAG, axis=0)[:-1].reshape(len(columns) - LAG, -1)
+        windows = np.lib.stride_tricks.sliding_window_view(columns, lag, axis=0)[:-1].reshape(len(columns) - lag, -1)
         result = np.full((len(columns), windows.shape[1] + 1), np.nan)
-        result[LAG:, :-1], result[:, -1] = windows, 1.0
-        result[age < LAG] = np.nan
+        result[lag:, :-1], result[:, -1] = windows, 1.0
+        result[age < lag] = np.nan
         return result
 
     A = design(data.learned)

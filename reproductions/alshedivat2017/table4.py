@@ -69,7 +69,7 @@ def run(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {}
     epochs: dict[str, int] | None = None
     for stage in ("stopped", "rmse"):
-        network, process = trained(cell, data, epochs)
+        network, process = trained(cell, data, epochs, FINE[cell["data"]])
         if epochs is None:
             epochs = {}
             for name, model in zip(MODELS, (network, process), strict=True):
@@ -89,8 +89,8 @@ def run(cell: Cell) -> dict[str, Any]:
 
 
 def trained(
-    cell: Cell, data: Split, epochs: dict[str, int] | None
-) -> tuple[deep.model.DeepModel, deep.model.DeepModel]:
+    cell: Cell, data: Split, epochs: dict[str, int] | None, fine: dict[str, Any], depth: int = LAG
+) -> tuple[deep.Network, deep.DeepKernelGP]:
     """The LSTM and the GP-LSTM that starts from its weights; with epochs: on all rows, for so many."""
     encoder = deep.LSTM(cell["units"], embedding=2, **CANDIDATES[cell["candidate"]])
     whole = epochs is not None
@@ -103,14 +103,14 @@ def trained(
         batch=256,
         decay=0.05,
         kernel_rate=0.05,
-        **FINE[cell["data"]],
+        **fine,
         **stop,
     )
     validation = None if whole else data.validation
-    network = deep.Network(encoder, depth=LAG, training=first, seed=cell["seed"])
+    network = deep.Network(encoder, depth=depth, training=first, seed=cell["seed"])
     network.fit(*data.learned, validation=validation)
     process = deep.DeepKernelGP(
-        encoder, depth=LAG, noise=0.02, inference="interpolated", training=then, seed=cell["seed"]
+        encoder, depth=depth, noise=0.02, inference="interpolated", training=then, seed=cell["seed"]
     )
     return network, process.fit(*data.learned, validation=validation, pretrained=network)
 

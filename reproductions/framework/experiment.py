@@ -117,12 +117,17 @@ class Table:
                 reasons.setdefault(why, []).append(key)
         return [f"{', '.join(keys)}: {why}" for why, keys in reasons.items()]
 
-    def markdown(self) -> str:
-        """Return the table, its notes and its explanations as Markdown."""
+    def grid(self) -> str:
+        """Return the table alone as Markdown."""
         lines = ["| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
         for row in self.rows:
             cells = [cell.text() if isinstance(cell, Value) else cell for cell in row]
             lines.append("| " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """Return the table, its notes and its explanations as Markdown."""
+        lines = [self.grid()]
         if self.notes:
             lines += ["", " ".join(self.notes)]
         if explained := self.explanations():

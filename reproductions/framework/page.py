@@ -8,23 +8,24 @@ import re
 from pathlib import Path
 
 from reproductions.framework import catalogue
-from reproductions.framework.experiment import Experiment, Row
+from reproductions.framework.experiment import Experiment, Row, Table
 from reproductions.framework.runner import files, finished
 
-BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (result|table|short) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """Return a page with every block between ``<!-- result NAME -->`` and ``<!-- end -->`` rendered anew.
+    """Return a page with every block between ``<!-- KIND NAME -->`` and ``<!-- end -->`` rendered anew.
 
-    Between ``<!-- compared PAPER -->`` and ``<!-- end -->`` stands how many of a paper's numbers ours are as good as.
+    ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how
+    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER -->`` is a table of these counts.
 
     Args:
         text: the page.
         folder: where it stands; plots are linked from there.
     """
-    text = BLOCK.sub(lambda block: f"{block[1]}{_rendered(catalogue.find(block[2]), folder)}{block[3]}", text)
+    text = BLOCK.sub(lambda block: f"{block[1]}{_rendered(block[2], catalogue.find(block[3]), folder)}{block[4]}", text)
     return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2])}{block[3]}", text)
 
 
@@ -35,25 +36,44 @@ def _compared(paper: str) -> str:
     for name in catalogue.names():
         experiment = catalogue.find(name)
         rows = finished(experiment, experiment.full, catalogue.ROOT) if experiment.key == paper else []
-        values = experiment.summarize(rows, catalogue.expected(experiment)).values().values() if rows else []
-        beside = [value for value in values if value.reference is not None and value.better != "neither"]
-        if beside:
-            near = sum(value.worse and value.near for value in beside)
-            far = sum(value.worse and not value.near for value in beside)
-            counts = f"{len(beside)} | {len(beside) - near - far} | {near} | {far}"
-            lines.append(f"| {experiment.title} | {counts} |")
+        counts = _counts(experiment.summarize(rows, catalogue.expected(experiment))) if rows else (0, 0, 0)
+        if any(counts):
+            lines.append(f"| {experiment.title} | {sum(counts)} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 
 
-def _rendered(experiment: Experiment, folder: Path) -> str:
+def _counts(table: Table) -> tuple[int, int, int]:
+    """How many numbers are as good as the paper's or better, worse within tolerance, and worse than that."""
+    beside = [value for value in table.values().values() if value.reference is not None and value.better != "neither"]
+    near = sum(value.worse and value.near for value in beside)
+    far = sum(value.worse and not value.near for value in beside)
+    return len(beside) - near - far, near, far
+
+
+def _told(table: Table) -> str:
+    """One sentence: how many numbers are as good as the paper's; empty where there is nothing to compare."""
+    good, near, far = _counts(table)
+    more = f", {near} more within tolerance" if near else ""
+    return (
+        f"{good} of {good + near + far} numbers are as good as the paper's or better{more}."
+        if good + near + far
+        else ""
+    )
+
+
+def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
     rows = finished(experiment, experiment.full, catalogue.ROOT)
     if not rows:
         return "Not run yet.\n"
     paths = files(experiment, catalogue.ROOT)
-    parts = [
-        experiment.summarize(rows, catalogue.expected(experiment)).markdown(),
-        _how(experiment, rows, paths["json"]),
-    ]
+    table = experiment.summarize(rows, catalogue.expected(experiment))
+    if kind == "result":
+        parts = [table.markdown(), _how(experiment, rows, paths["json"])]
+    else:
+        command = f"`python -m reproductions {experiment.name}`."
+        parts = [f"{_told(table)} {command}".strip()]
+        if kind == "table":
+            parts = [table.grid(), " ".join([*table.notes, command])]
     if paths["png"].exists():
         link = Path(os.path.relpath(paths["png"], folder)).as_posix()
         parts.append(f"![{experiment.title}]({link})")

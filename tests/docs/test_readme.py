@@ -29,7 +29,7 @@ def prose():
 
 def reproduced():
     """OIESGP's cases in Tables I and II that are at or below the paper's."""
-    page = (ROOT / "docs" / "reproductions.md").read_text()
+    page = (ROOT / "reproductions" / "soh2014" / "README.md").read_text()
     counts = re.findall(r"at or below the paper's OIESGP on (\d) of (\d) series", page)
     assert len(counts) == 2
     return f"{sum(int(good) for good, _ in counts)} of {sum(int(all_) for _, all_ in counts)}"

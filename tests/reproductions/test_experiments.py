@@ -12,6 +12,7 @@ from reproductions.framework import catalogue, runner
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproductions.md"
 CLAIMS = PAGE.with_name("claims.md")
+DETAILS = sorted(catalogue.ROOT.glob("*/README.md"))
 # One quick run of each paper is in make test, if possible one without real data.
 FIRST = {
     "alshedivat2017-online",
@@ -60,16 +61,28 @@ def test_committed_results_worse_than_the_paper_are_explained(name):
     assert [key for key, value in values.items() if value.unexplained] == []
 
 
+def blocks(page, kinds):
+    return re.findall(rf"<!-- (?:{kinds}) ([\w-]+) -->", page.read_text())
+
+
 def test_committed_page_has_a_block_for_each_experiment():
-    assert sorted(re.findall(r"<!-- result ([\w-]+) -->", PAGE.read_text())) == framework.names()
+    assert sorted(blocks(PAGE, "table|short")) == framework.names()
 
 
-@pytest.mark.parametrize("page", [PAGE, CLAIMS], ids=lambda page: page.stem)
+def test_committed_readme_of_a_paper_has_all_numbers_of_its_experiments():
+    for page in DETAILS:
+        mine = [name for name in framework.names() if name.partition("-")[0] == page.parent.name]
+        assert sorted(blocks(page, "result")) == mine
+    assert {page.parent.name for page in DETAILS} == {name.partition("-")[0] for name in framework.names()}
+
+
+@pytest.mark.parametrize("page", [PAGE, CLAIMS, *DETAILS], ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_committed_page_is_that_of_the_results(page):
     for name in framework.names():
         found(name)
     text = page.read_text()
-    assert framework.refreshed(text, page.parent) == text, f"run: python -m reproductions --page docs/{page.name}"
+    where = page.relative_to(PAGE.parents[1])
+    assert framework.refreshed(text, page.parent) == text, f"run: python -m reproductions --page {where}"
 
 
 def test_committed_claims_count_every_paper():
