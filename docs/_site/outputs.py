@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import sys
@@ -16,16 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BLOCK = re.compile(r"^```python\n(?P<source>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 NUMBER = re.compile(r"(?<![\w.:-])[-+]?\d+\.\d+(?:e[-+]?\d+)?(?![\w.:])")
 DIGITS = 4
+RELATIVE, ABSOLUTE = 0.05, 0.01  # that a number may differ by
 
 
 def run(source: str, namespace: dict[str, object], file: str, line: int) -> str:
     """What a block prints, run among the names of those before it."""
     said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         exec(compile("\n" * line + source, file, "exec"), namespace)
-    return said.getvalue()
+    lines = said.getvalue().splitlines(keepends=True)
+    return "".join(text for text in lines if not text.startswith("streamgp: "))  # that it compiles
 
 
 def blocks(text: str) -> Iterator[tuple[re.Match[str], int]]:
@@ -38,10 +42,20 @@ def shortened(said: str) -> str:
     """What was printed, without digits that nobody reads."""
 
     def short(match: re.Match[str]) -> str:
-        number = f"{float(match[0]):#.{DIGITS}g}"
-        return number if len(number) < len(match[0]) else match[0]
+        figures = match[0].partition("e")[0].replace(".", "").lstrip("+-0")
+        return f"{float(match[0]):.{DIGITS}g}" if len(figures) > DIGITS else match[0]
 
     return "".join(f"{NUMBER.sub(short, line.rstrip())}\n" for line in said.splitlines())
+
+
+def alike(shown: str, said: str) -> bool:
+    """Whether a page shows what was printed: the same words, and numbers that differ by little on other processors."""
+    numbers = [[float(number.replace(",", "")) for number in FIGURE.findall(text)] for text in (shown, said)]
+    words = [FIGURE.sub("#", "".join(text.split())) for text in (shown, said)]
+    if words[0] != words[1] or len(numbers[0]) != len(numbers[1]):
+        return False
+    pairs = zip(*numbers, strict=True)
+    return all(math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) for a, b in pairs)
 
 
 def shown(text: str, file: str) -> str:
