@@ -45,7 +45,9 @@ def shortened(said: str) -> str:
         figures = match[0].partition("e")[0].replace(".", "").lstrip("+-0")
         return f"{float(match[0]):.{DIGITS}g}" if len(figures) > DIGITS else match[0]
 
-    return "".join(f"{NUMBER.sub(short, line.rstrip())}\n" for line in said.splitlines())
+    lines = [NUMBER.sub(short, line.rstrip()) for line in said.splitlines()]
+    arrays = [re.sub(r"(?<=\[) +| +(?=[ \]])", "", line) if "[" in line or "]" in line else line for line in lines]
+    return "".join(f"{line}\n" for line in arrays)
 
 
 def alike(shown: str, said: str) -> bool:
