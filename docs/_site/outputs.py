@@ -43,7 +43,7 @@ def shortened(said: str) -> str:
 
     def short(match: re.Match[str]) -> str:
         figures = match[0].partition("e")[0].replace(".", "").lstrip("+-0")
-        return f"{float(match[0]):.{DIGITS}g}" if len(figures) > DIGITS else match[0]
+        return f"{float(match[0]):.{DIGITS}g}" if len(figures) > DIGITS + 1 else match[0]
 
     lines = [NUMBER.sub(short, line.rstrip()) for line in said.splitlines()]
     arrays = [re.sub(r"(?<=\[) +| +(?=[ \]])", "", line) if "[" in line or "]" in line else line for line in lines]
