@@ -25,7 +25,8 @@ def on_page_markdown(markdown, page, config, files):
     if "\n## " not in markdown and "\n::: " not in markdown:
         page.meta["hide"] = ["toc"]  # its room goes to the code
     # In the repository what lies beside docs/ is one folder up.
-    return re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)
+    markdown = re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)
+    return markdown.replace("](docs/", "](")  # as the changelog says
 
 
 def on_post_build(config):
