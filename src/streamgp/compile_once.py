@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import types
-from numba.core.caching import IndexDataCacheFile
-from numba.core.dispatcher import Dispatcher
 
 from streamgp import filelocks
 
@@ -119,25 +117,7 @@ def compile_entries(names: Sequence[str]) -> None:
     for name in names:
         module, _, function = name.partition(":")
         found: Any = getattr(importlib.import_module(module), function)
-        _leave_out_wrappers()
         found.compile(found.types)
-
-
-def _leave_out_wrappers() -> None:
-    """Compile functions that only compiled code calls without the wrappers by which Python could call them.
-
-    The wrappers take a third of the time, and nobody calls them: an entry has all it calls in its own code. A process
-    that calls such a function from Python, as tests do, must not find it without: so it is kept in files of its own, in
-    which only the processes that compile look.
-    """
-    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "streamgp"]
-    for function in {id(thing): thing for module in modules for thing in vars(module).values()}.values():
-        inner = isinstance(function, Dispatcher) and not hasattr(function, "types")
-        if inner and not function.targetoptions.get("no_cpython_wrapper"):
-            function.targetoptions.update(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-            cache: Any = function._cache
-            stamp = cache._cache_file._source_stamp
-            cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}.inner", stamp)
 
 
 def _content(record: Any) -> tuple[str, tuple[int]]:
