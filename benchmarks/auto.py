@@ -390,8 +390,12 @@ def ratio_to_best(results: dict[str, Any], run: dict[str, Any], rows: int) -> fl
 
 def title(results: dict[str, Any], run: dict[str, Any]) -> list[str]:
     star = "" if run["stream"] in results["chosen on"] else " *"
-    own = " (own choice)" if run["lags"] == run["auto"]["own lags"] else ""
-    return [f"{run['stream']}{star}", f"{run['lags']}{own}"]
+    return [f"{run['stream']}{star}", str(run["lags"])]
+
+
+def by_own_choice(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs with as many lags as auto takes by itself."""
+    return [run for run in results["cells"].values() if run["lags"] == run["auto"]["own lags"]]
 
 
 def rival_names(results: dict[str, Any]) -> list[str]:
@@ -404,7 +408,7 @@ def errors_table(results: dict[str, Any]) -> str:
     """The best of a line is bold; a rival shows the better of its two targets."""
     rivals = rival_names(results)
     lines = []
-    for run in results["cells"].values():
+    for run in by_own_choice(results):
         name, least = best(experts_of(results, run), FROM)
         values = {"auto": run["auto"][f"rmse after {FROM}"], "expert": least}
         for rival in rivals:
@@ -455,7 +459,7 @@ def spread(results: dict[str, Any]) -> str:
 
 def intervals_table(results: dict[str, Any]) -> str:
     lines = []
-    for run in results["cells"].values():
+    for run in by_own_choice(results):
         scores = run["auto"]
         low, high = scores["coverage, lowest window"], scores["coverage, highest window"]
         former = scores.get("interval score of the former version")

@@ -270,6 +270,9 @@ def best(found: dict[str, Any], score: str) -> tuple[str, float]:
     return name, errors[name]
 
 
+LEAST_COVERAGE = 0.87  # of 90% intervals; runs below are listed
+
+
 def excused(cell: dict[str, Any]) -> bool:
     """Whether the row that counts most among auto's squared errors is one of the worst of the best of the others."""
     others = cell["experts"] | cell["rivals"]
@@ -278,6 +281,7 @@ def excused(cell: dict[str, Any]) -> bool:
 
 
 def shown(results: dict[str, Any]) -> str:
+    """A summary of all runs, and those in which auto is worse than another, or covers too little."""
     lines, ratios = [], {True: [], False: []}
     for key, cell in results["cells"].items():
         chosen = cell["stream"] in results["chosen on"]
@@ -288,6 +292,8 @@ def shown(results: dict[str, Any]) -> str:
             each += [own / best(cell["experts"], score)[1], own / best(cell["rivals"], score)[1]]
         ratios[chosen].append([*each, cell["auto"]["coverage"], cell["auto"]["coverage at first"]])
         share = cell["auto"]["largest"][0][1]
+        if max(each) < 1 and cell["auto"]["coverage"] > LEAST_COVERAGE:
+            continue
         lines.append(
             [
                 key.partition(";")[0] + ("" if chosen else " *"),

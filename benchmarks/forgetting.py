@@ -164,16 +164,12 @@ def table(report: dict[str, Any]) -> str:
     ]
     for part in SETS:
         lines.append(f"| **streams {part}** |{' |' * (len(factors) + 1)}")
-        for s in (s for s in report["streams"] if s["set"] == part):
-            results = s["results"]
-            ratios = [results[f"{f}, {MODES[0]}"]["rmse"] / results["1.0"]["rmse"] for f in factors]
-            covered = [result["coverage"] for result in results.values()]
-            cells = [f"{s['stream']} ({s['kind']})", *(f"{ratio:.2f}" for ratio in ratios)]
-            lines.append(f"| {' | '.join(cells)} | {min(covered):.1%} to {max(covered):.1%} |")
         for mode in MODES:
             for kind in (*KINDS, "all"):
-                cells = [f"*mean, {kind}*, {mode}", *(f"{m:.2f}" for m in means(report, part, kind, mode))]
-                lines.append(f"| {' | '.join(cells)} | |")
+                group = [s for s in report["streams"] if s["set"] == part and kind in ("all", s["kind"])]
+                covered = [s["results"][f"{factor}, {mode}"]["coverage"] for s in group for factor in factors]
+                cells = [f"{kind}, {mode} ({len(group)})", *(f"{m:.2f}" for m in means(report, part, kind, mode))]
+                lines.append(f"| {' | '.join(cells)} | {min(covered):.1%} to {max(covered):.1%} |")
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}."])
 

@@ -210,8 +210,8 @@ PARTS = {"throughput": throughput, "memory": memory}
 def rendered(report: dict[str, Any]) -> dict[str, str]:
     """The tables of the page by name."""
     errors = [
-        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 | models chosen |",
-        "|---|---|---|---|---|---|---|---|",
+        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 |",
+        "|---|---|---|---|---|---|---|",
     ]
     intervals = ["| table | coverage | in 1 000 rows | score | own coverage | own score |", "|---|---|---|---|---|---|"]
     for name in TABLES:
@@ -221,7 +221,7 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
         values = [found["rmse"], found["rmse_previous_value"], *found["rmse_least_squares"].values()]
         best = min(values)
         cells = [f"**{shown(value)}**" if value == best else shown(value) for value in values]
-        errors.append(f"| {name} | {found['rows']:,} | {' | '.join(cells)} | {found['chosen']} |")
+        errors.append(f"| {name} | {found['rows']:,} | {' | '.join(cells)} |")
         low, high = found["coverage_windows"]
         scores = [found["interval_score"], found["raw_interval_score"]]
         scored = [f"**{shown(score)}**" if score == min(scores) else shown(score) for score in scores]

@@ -116,18 +116,6 @@ def losses() -> str:
     return "\n".join(found) or "Neither plain NumPy nor one of these libraries was faster at any size."
 
 
-def slopes() -> str:
-    """The exponent of m in the cost of a row."""
-    cells = read("cost_per_row")["cells"]
-    lines = []
-    for name in [*MODELS, *(floor_name("compiled", n) for n in (2, 1))]:
-        medians = [cells[str(m)][name]["median"] for m in SIZES]
-        whole = np.polyfit(np.log(SIZES), np.log(medians), 1)[0]
-        last = np.log(medians[-1] / medians[-2]) / np.log(SIZES[-1] / SIZES[-2])
-        lines.append([name, f"{whole:.2f}", f"{last:.2f}"])
-    return table(["cost ~ m^slope", f"m = {SIZES[0]} to {SIZES[-1]}", f"m = {SIZES[-2]} to {SIZES[-1]}"], lines)
-
-
 def calls() -> str:
     """One-row calls against the loop."""
     lines = []
@@ -467,7 +455,6 @@ TABLES = {
     "ratios": ratios,
     "other libraries": against_rivals,
     "losses": losses,
-    "slopes": slopes,
     "one-row calls": calls,
     "steps of a row": steps,
     "rows seen": rows,

@@ -27,7 +27,8 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri.startswith("reproductions/"):
         return markdown.replace("](../../docs/", "](../../")
     # In the repository what lies beside docs/ is one folder up.
-    return re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)
+    markdown = re.sub(r"\]\(\.\./(reproductions/|examples/|CHANGELOG\.md)", r"](\1", markdown)
+    return markdown.replace("](docs/", "](")  # as the changelog says
 
 
 def on_post_build(config):

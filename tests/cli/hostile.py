@@ -12,6 +12,7 @@ import os
 import random
 import re
 import tempfile
+import textwrap
 import threading
 import zipfile
 from collections.abc import Callable
@@ -321,7 +322,11 @@ def line(made: Outcome) -> str:
 
 
 def table(made: list[Outcome]) -> str:
-    return "\n".join(["| file | exit code | rows kept | message |", "|---|---|---|---|", *map(line, made)])
+    """What is refused, line by line, and the names of what is read to its end."""
+    refused = [line(one) for one in made if one.result.exit_code]
+    read = ", ".join(f"`{one.case.name}`" for one in made if not one.result.exit_code)
+    lines = ["| file | exit code | rows kept | message |", "|---|---|---|---|", *refused]
+    return "\n".join([*lines, "", *textwrap.wrap(f"Read to the end: {read}.", 120, break_on_hyphens=False)])
 
 
 def refreshed(page: str, made: list[Outcome]) -> str:

@@ -102,7 +102,7 @@ def test_blas_has_one_thread_unless_it_is_asked_for_more(monkeypatch, asked, use
     assert done.stdout.splitlines()[-1] == used, done.stderr
 
 
-@pytest.mark.parametrize("name", ["docs/command-line.md", "docs/models/index.md"])
+@pytest.mark.parametrize("name", ["docs/command-line.md", "docs/reference/commands.md", "docs/models/index.md"])
 def test_the_pages_show_what_the_command_line_says(name):
     page = (ROOT / name).read_text()
     assert "<!-- end -->" in page
@@ -110,7 +110,7 @@ def test_the_pages_show_what_the_command_line_says(name):
 
 
 def test_the_page_shows_the_help_of_every_command():
-    page = (ROOT / "docs" / "command-line.md").read_text()
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     assert set(re.findall(r"<!-- help (\w+) -->", page)) == set(commands())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import os
 import re
@@ -39,10 +40,14 @@ def optional_packages():
     return {IMPORTED_AS.get(name, name) for name in names - {"streamgp"}} | {"rich", "pandas"}
 
 
-def python_blocks(text):
-    """Line number and source of every block of Python."""
-    for match in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        yield text[: match.start()].count("\n") + 1, match[1]
+def outputs_script():
+    spec = importlib.util.spec_from_file_location("outputs", ROOT / "docs" / "_site" / "outputs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+OUTPUTS = outputs_script()
 
 
 FIRST = ("docs/getting-started.md",)  # which make test runs
@@ -53,22 +58,24 @@ FIRST = ("docs/getting-started.md",)  # which make test runs
     [
         pytest.param(page, marks=() if page in FIRST else pytest.mark.more)
         for page, text in TEXTS.items()
-        if any(python_blocks(text))
+        if any(OUTPUTS.blocks(text))
     ],
 )
-def test_every_example_runs(page, tmp_path, monkeypatch):
+def test_every_example_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace = {"__name__": "example"}
-    for line, source in python_blocks(TEXTS[page]):
-        code = compile("\n" * line + source, str(ROOT / page), "exec")
+    for block, line in OUTPUTS.blocks(TEXTS[page]):
         try:
-            exec(code, namespace)
+            said = OUTPUTS.run(block["source"], namespace, str(ROOT / page), line)
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
             if package not in optional_packages():
                 raise
             pytest.skip(f"{page} needs the optional package {package}, which is not installed")
+        if block["shown"]:
+            message = f"{page}, line {line}: python docs/_site/outputs.py {page}\n{said}"
+            assert OUTPUTS.alike(block["shown"], OUTPUTS.shortened(said)), message
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 

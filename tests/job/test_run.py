@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,12 @@ def test_a_frame_is_predicted_as_the_file_of_its_rows(kind, tmp_path):
         np.testing.assert_array_equal(read.get_column(name).to_numpy(), written[name])
     assert [str(moment) for moment in read.get_column("when").to_list()] == written["time"].tolist()
     assert run.scores == pytest.approx(summary.pipeline.scores.summary(), nan_ok=True)
+
+
+def test_a_run_writes_its_file_where_standard_output_takes_text_alone_as_in_a_notebook(tmp_path):
+    with contextlib.redirect_stdout(io.StringIO()):
+        sg.run(plant(), "load", out=tmp_path / "out.csv", **QUICK)
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == N + 1
 
 
 def test_an_index_of_dates_is_the_time_and_stays_the_index(done):

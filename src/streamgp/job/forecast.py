@@ -433,5 +433,5 @@ class _Writer:
             raise WriteError(f"{self._name} cannot be written: {error.strerror or error}") from None
 
     def close(self) -> None:
-        if self._file is not sys.stdout.buffer:
+        if self._file is not getattr(sys.stdout, "buffer", None):  # a notebook has none
             self._file.close()

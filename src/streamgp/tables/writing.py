@@ -215,7 +215,7 @@ class TextWriter:
         return {"json": self._json, "rows": self.rows, "bytes": self._whole, "digest": self._digest.hexdigest()}
 
     def close(self) -> None:
-        if self._file is not sys.stdout.buffer:
+        if self._file is not getattr(sys.stdout, "buffer", None):  # a notebook has none
             self._file.close()
 
 
