@@ -17,7 +17,7 @@ from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
@@ -37,6 +37,7 @@ STATE = {
     "tails": f"outputs {surprise.FITTED}",
     "evidence": f"outputs {surprise.WATCHED}",
     "progress": f"outputs {surprise.PROGRESS}",
+    "units": f"outputs {surprise.UNITS}",
     "last": "2 outputs",  # surprise and kind of the row that was judged last
     "clock": "2",  # first and latest time
     "usual": "2 inputs",  # mean of each input, and of how many rows
@@ -215,6 +216,7 @@ class Alarms(Wrapper):
         fitted = state.progress[:, surprise.UNFITTED] >= 0
         require("scales of the tails", state.tails[fitted, surprise.SCALE], above=0)
         require("evidence", state.evidence, at_least=0)
+        require("units", state.units)
         require("progress", state.progress, at_least=-surprise.MOST_PAID)
         require("refuted changes", state.progress[:, surprise.REFUTED], at_least=0, at_most=MOST_REFUTED)
         for name in ("clock", "usual"):
@@ -339,8 +341,9 @@ class Alarms(Wrapper):
         state, (budgets, latest, timed) = self._state, self._budgets(conditions, len(X))
         found = np.empty((2, *Y.shape))
         how = self._discounts, self._kept, self._warmup
-        arrays = state.counts, state.tails, state.evidence, state.progress, state.usual
-        rows = surprise.judge(X, deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
+        arrays = state.counts, state.tails, state.evidence, state.progress, state.units, state.usual
+        Z, own = deviations(prediction, Y, came, conditions), own_deviations(prediction, Y, conditions)
+        rows = surprise.judge(X, Z, own, budgets, *how, *arrays, *found)
         found = found[:, :rows]
         self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
@@ -477,6 +480,13 @@ def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditio
         Z = np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST)
     screened = np.isnan(Y) & ~np.isnan(came)
     return np.ascontiguousarray(np.where(screened, np.copysign(np.inf, came - mean), Z))
+
+
+def own_deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+    """Errors of a calibrated prediction in the standard deviations that the model itself claims; (0, p) of others."""
+    if not isinstance(prediction, CalibratedPrediction) or not np.isfinite(prediction.raw.variance).any():
+        return np.empty((0, Y.shape[1]))
+    return deviations(prediction.raw, Y, Y, conditions)
 
 
 def discounted(
