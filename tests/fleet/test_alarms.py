@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.fleet import alarms
 from streamgp.fleet.alarms import Watch, discoveries, e_discoveries, level_of
+from tests.fleet.recipes import RECIPES, dense
 
 
 def rows(n, size, seed=0):
@@ -117,6 +121,110 @@ def test_alarms_are_saved_and_follow_models_that_come_and_go():
     assert {alarm.id for alarm in fleet.alarms()} == set(range(19)) - {3, 18}
 
 
+SPIKES = 0.85  # of the budget
+
+
+def judged_early(monkeypatch):
+    monkeypatch.setattr(alarms, "WARMUP", 10)
+    monkeypatch.setattr(alarms, "ENOUGH", 40.0)
+
+
+def with_spikes(rows=30, size=6):
+    X, Y = dense(np.random.default_rng(8), rows, size)
+    Y[20, 1], Y[25, [1, 4]], Y[28, 0] = 40.0, [-30.0, 50.0], 1e6
+    return X, Y
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KRLST",
+        "Calibrated Standardize",
+        "SOGP, adapting",
+        pytest.param("several outputs", marks=pytest.mark.more),
+        *(
+            pytest.param(name, marks=pytest.mark.more)
+            for name in ("SOGP", "ISSGPR", "OIESGP", "Standardize Calibrated")
+        ),
+        pytest.param("each", marks=pytest.mark.more),
+    ],
+)
+def test_a_spike_is_learned_as_a_single_model_learns_a_row_of_less_weight(name, monkeypatch):
+    judged_early(monkeypatch)
+    make = {
+        "several outputs": lambda: sg.KRLST(capacity=8, outputs="separate"),
+        "each": lambda: sg.DriftAware(sg.Standardize(sg.KRLST(capacity=8), warmup=20)),
+    }.get(name) or RECIPES[name]
+    X, Y = with_spikes()
+    if name == "several outputs":
+        Y = np.stack([Y, 1.0 - X.sum(axis=-1)], axis=-1)
+    n, size, rate = len(X), X.shape[1], 0.05
+    fleet = sg.Fleet(make(), size=size, alarms=rate)
+    p = fleet.track(X, Y)
+    spikes = (p.alarm == "spike").reshape(n, size, -1)
+    surprise, judged = p.surprise.reshape(n, size, -1), np.isfinite(p.surprise.reshape(n, -1)).sum(axis=1)
+    assert spikes[28, 0].any()
+    for i in range(size):
+        single = make()
+        for t in range(n):
+            assert t == 0 or np.array_equal(single.predict_one(X[t, i]).mean, p.mean[t, i]), (i, t)
+            weight = None
+            if spikes[t, i].any():
+                budget = rate * judged[t] / spikes[t].size
+                limit = -math.log(SPIKES * budget / judged[t] * spikes[t].sum())
+                weight = max(math.exp(min(limit - surprise[t, i][spikes[t, i]].max(), 0.0)), 1e-12)
+            if weight is None:
+                single.learn_one(X[t, i], Y[t, i])
+            elif single._refuses_noise(1):
+                single.learn_one(X[t, i], np.nan)
+            else:
+                y = np.reshape(Y[t, i], (1, -1))
+                single._learn(X[t, i : i + 1], y, False, single._conditions(1, y, weight=weight, many=False))
+        assert single.to_bytes() == fleet.model(i).to_bytes()
+
+
+def test_a_spike_leaves_a_model_almost_as_it_was_unless_all_rows_count_alike(monkeypatch):
+    judged_early(monkeypatch)
+    X, Y = with_spikes()
+    without = np.where(np.abs(Y) < 10, Y, np.nan)
+    discounting, taking, knowing = (
+        sg.Fleet(sg.KRLST(capacity=8), size=6, **settings)
+        for settings in ({"alarms": 0.05}, {"alarms": 0.05, "discount_spikes": False}, {})
+    )
+    p, q = discounting.track(X, Y), taking.track(X, Y)
+    knowing.track(X, without)
+    assert str(p.alarm[28, 0]) == str(q.alarm[28, 0]) == "spike"
+    at = X[28]
+    far = [np.abs(fleet.predict_many(at).mean - knowing.predict_many(at).mean)[0] for fleet in (discounting, taking)]
+    assert far[0] < 1e-3
+    assert far[1] > 1e3
+
+
+# Those with a variance, and no batch of rows that is learned together.
+JUDGED = [name for name in RECIPES if name not in ("KRLST", "IRFRR", "RLSESN", "KRLS, least squares", "RecursiveGP")]
+
+
+@pytest.mark.parametrize("name", ["KRLST", *(pytest.param(name, marks=pytest.mark.more) for name in JUDGED)])
+def test_while_there_is_no_spike_discounting_changes_nothing(name):
+    X, Y = dense(np.random.default_rng(9), 12, 4)
+    fleets = [sg.Fleet(RECIPES[name](), size=4, alarms=0.1, discount_spikes=flag) for flag in (True, False)]
+    p, q = (fleet.track(X, Y) for fleet in fleets)
+    assert np.array_equal(p.mean, q.mean)
+    assert all(fleets[0].model(i).to_bytes() == fleets[1].model(i).to_bytes() for i in range(4))
+
+
+def test_a_call_that_raises_leaves_alarms_as_they_were():
+    X, Y = rows(40, 3)
+    fleet = sg.Fleet(sg.DriftAware(sg.KRLST(capacity=8)), size=3, alarms=0.1)
+    fleet.learn_many(X, Y)
+    before = fleet.to_bytes()
+    bad = np.full((2, 3), 1.0)
+    bad[1, 2] = 1e308
+    with pytest.raises(ValueError, match="model 2"):
+        fleet.track(X[:2], bad)
+    assert fleet.to_bytes() == before
+
+
 def test_what_cannot_be_judged_gets_a_sentence():
     X, Y = rows(3, 2)
     with pytest.raises(ValueError, match="this fleet raises no alarms: build it with alarms="):
@@ -125,6 +233,11 @@ def test_what_cannot_be_judged_gets_a_sentence():
         fleet_of(2, alarms=2)
     with pytest.raises(ValueError, match="QKLMS has none; use Calibrated around a model of numbers"):
         sg.Fleet(sg.filters.QKLMS(), size=2, alarms=0.1)
+    with pytest.raises(ValueError, match="before it is learned, to discount spikes: use batch=1, or discount_spikes="):
+        sg.Fleet(RECIPES["RecursiveGP"](), size=2, alarms=0.1)
+    sg.Fleet(RECIPES["RecursiveGP"](), size=2, alarms=0.1, discount_spikes=False)
+    with pytest.raises(TypeError, match="discount_spikes must be True or False; got 1"):
+        fleet_of(2, alarms=0.1, discount_spikes=1)
     fleet = fleet_of(2, alarms="1/day")
     with pytest.raises(ValueError, match="alarms='1/day' counts alarms by time, so that every row needs its own"):
         fleet.track(X, Y)

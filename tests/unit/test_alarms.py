@@ -12,16 +12,18 @@ from streamgp.wrappers import surprise
 from streamgp.wrappers.alarms import rate_of
 
 
-def judged(z, rate=1e-3, memory=5000.0, warmup=100.0):
-    """Surprise and kinds of errors in standard deviations."""
+def judged(z, rate=1e-3, memory=5000.0, warmup=100.0, own=()):
+    """Surprise and kinds of errors in standard deviations, and in those that the model itself claims."""
     n = len(z)
     arrays = [np.zeros((1, width)) for width in (2 * surprise.SIDE, surprise.FITTED, surprise.WATCHED)]
     progress = np.zeros((1, surprise.PROGRESS))
     progress[0, surprise.UNFITTED] = -1.0
     found = np.empty((2, n, 1))
     Z = np.ascontiguousarray(z, dtype=float).reshape(n, 1)
-    inputs = np.zeros((n, 1)), Z, np.full(n, rate), False, memory, warmup
-    assert surprise.judge(*inputs, *arrays, progress, np.zeros((2, 1)), *found) == n
+    claimed = np.ascontiguousarray(own, dtype=float).reshape(-1, 1)
+    inputs = np.zeros((n, 1)), Z, claimed, np.full(n, rate), False, memory, warmup
+    units = np.zeros((1, surprise.UNITS))
+    assert surprise.judge(*inputs, *arrays, progress, units, np.zeros((2, 1)), *found) == n
     return found[0, :, 0], found[1, :, 0]
 
 
@@ -36,6 +38,42 @@ def around(**settings):
 
 
 # How rows are judged.
+
+
+def in_units(sizes):
+    """Sizes over a geometric mean of those before, 1/200 of which is new in every row; by a list, not in one pass."""
+    found, logs = [], []  # the mean of log |x| is -0.635 for a Gaussian
+    for t, size in enumerate(sizes):
+        log = math.log(size)
+        mean = logs[-1] if logs else log
+        found.append(size / math.exp(mean) * math.exp(-0.6351814227))
+        share = 1.0 / min(t + 1, 200)
+        logs.append((1.0 - share) * mean + share * np.clip(log, mean - math.log(10.0), mean + math.log(10.0)))
+    return np.array(found)
+
+
+def test_a_calibrated_error_counts_by_its_own_deviation_where_that_is_less():
+    rng = np.random.default_rng(14)
+    z, own = rng.standard_normal(1500), 7.0 * rng.standard_normal(1500)
+    own[[700, 1300]], z[[1200, 1300]] = 0.0001, 40.0
+    by_both = np.sign(z) * np.minimum(in_units(np.abs(z)), in_units(np.abs(own)))
+    nats, kinds = judged(z, own=own)
+    wanted, wanted_kinds = judged(by_both)
+    np.testing.assert_allclose(nats, wanted, rtol=1e-8)
+    np.testing.assert_array_equal(kinds, wanted_kinds)
+    assert kinds[1200] == surprise.NONE  # the model itself did not find it large
+    unknown = judged(z, own=np.full(1500, np.nan))
+    np.testing.assert_array_equal(unknown[1] == surprise.SPIKE, np.abs(z) == 40.0)
+
+
+def test_a_row_that_the_model_did_not_claim_to_know_is_no_spike():
+    rng = np.random.default_rng(15)
+    X = np.where(rng.random((3000, 1)) < 0.9, rng.uniform(-1, 1, (3000, 1)), rng.uniform(2, 9, (3000, 1)))
+    y = np.sin(2 * X[:, 0]) + 0.05 * rng.standard_normal(3000)
+    X[2000], y[2000], X[2500], y[2500] = 20.0, -1.0, 0.5, -1.0
+    alarms = sg.Alarms(sg.Calibrated(sg.KRLST(capacity=30, forgetting=1.0)), rate=1e-3)
+    told = alarms.track(X, y).alarm
+    assert (str(told[2000]), str(told[2500])) == ("", "spike")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.compiled import compile_now
+from streamgp.contract.conditions import TIME
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
@@ -74,6 +75,11 @@ def e_discoveries(evidence: FloatArray, level: float, n: int) -> np.ndarray:
     return np.asarray(evidence >= (many[kept[-1]] if len(kept) else np.inf))
 
 
+def limit_of(probability: float) -> float:
+    """The surprise of a p-value."""
+    return -math.log(max(probability, surprise.LEAST_P))
+
+
 class Watch:
     """Judges the rows of all models of a fleet.
 
@@ -104,20 +110,29 @@ class Watch:
         return self._rate[1] > 0
 
     def judge(
-        self, models: np.ndarray, rows: np.ndarray, prediction: Prediction, Y: FloatArray, time: FloatArray | None
-    ) -> tuple[FloatArray, np.ndarray]:
-        """Judge at most one row of each model by its prediction; surprises and alarms, (n, p).
+        self,
+        models: np.ndarray,
+        rows: np.ndarray,
+        prediction: Prediction,
+        Y: FloatArray,
+        conditions: FloatArray | None = None,
+    ) -> tuple[FloatArray, float]:
+        """Judge at most one row of each model by its prediction.
 
         Args:
             models: (n,) ids.
             rows: (n,) their numbers.
             prediction: (n, p) before the targets came.
             Y: (n, p).
-            time: (n,); None: not known.
+            conditions: of the rows (contract/conditions.py); None: there are none.
+
+        Returns:
+            Surprises and kinds, (2, n, p), and the surprise from which on rows are spikes, as of Alarms.
         """
         named, p = self._named, self._outputs
         streams = (models[:, None] * p + np.arange(p)).ravel()
-        Z = deviations(prediction, Y, Y, None).ravel()
+        Z = deviations(prediction, Y, Y, conditions).ravel()
+        time = None if conditions is None else conditions[:, TIME]
         nats, found, changes = (np.empty(len(Z)) for _ in range(3))
         numbers = named["counts"], named["tail"], named["progress"]
         how = float(MEMORY), float(WARMUP), ENOUGH
@@ -127,12 +142,14 @@ class Watch:
         budget = self._budget(len(judged), time)
         if budget > 0 and len(judged):
             self._tell(judged, budget, streams, nats, found, changes, kinds)
-        limit = surprise.BROKEN * -math.log(max(surprise.SPIKES * budget / max(len(judged), 1), surprise.LEAST_P))
-        Z[(kinds > 0) & (nats > limit)] = np.nan
+        allowed = surprise.SPIKES * budget / max(len(judged), 1)
+        Z[(kinds > 0) & (nats > surprise.BROKEN * limit_of(allowed))] = np.nan
         kept = (1.0 - 1.0 / MEMORY) ** (len(Z) / len(named["units"]))
         surprise.count_together(Z, kept, named["counts"], named["progress"])
         self._note(models, rows, kinds.reshape(-1, p), nats.reshape(-1, p), Y, prediction, time)
-        return nats.reshape(-1, p), np.array(KINDS)[kinds].reshape(-1, p)
+        # Of k discoveries the least one may be k times as probable as a single one (Benjamini and Hochberg).
+        limit = limit_of(allowed * max(np.count_nonzero(kinds == surprise.SPIKE), 1))
+        return np.array([nats, kinds]).reshape(2, -1, p), limit
 
     def _budget(self, judged: int, time: FloatArray | None) -> float:
         """Alarms that so many rows may raise on average."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from streamgp.contract import atomic
-from streamgp.contract.conditions import NOISE, TIME
+from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import SnapshotError, encoded_state, packed, unpacked
@@ -188,8 +188,9 @@ class EachEngine:
 def _conditions(model: StreamModel, rows: Rows) -> FloatArray:
     """The conditions of rows as the model takes them, or why it does not."""
     assert rows.conditions is not None
-    noise, time = rows.conditions[:, NOISE:], rows.conditions[:, TIME]
-    given = {name: None if np.isnan(values).all() else values for name, values in (("noise", noise), ("time", time))}
+    noise, time, weight = rows.conditions[:, NOISE:], rows.conditions[:, TIME], rows.conditions[:, WEIGHT]
+    named = ("noise", noise), ("time", time), ("weight", weight)
+    given = {name: None if np.isnan(values).all() else values for name, values in named}
     taken = model._conditions(len(rows.X), rows.Y, **given, many=len(rows.X) > 1)
     return rows.conditions if taken is None else taken  # these rows have none
 

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract.atomic import uninterrupted
 from streamgp.contract.conditions import NOISE, TIME
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.saved import Shape
 from streamgp.contract.turns import guard
 from streamgp.fleet import checks, devices, own
-from streamgp.fleet.alarms import fleet_rate
+from streamgp.fleet.alarms import Watch, fleet_rate
 from streamgp.fleet.cpu import fits
 from streamgp.fleet.cuda import CudaEngine, DevicePrediction
 from streamgp.fleet.devices import DEVICES, PRECISIONS
@@ -25,8 +24,9 @@ from streamgp.fleet.prior import candidates, tuned
 from streamgp.fleet.rows import Arrival, Rows, arrival, plain, targets, times
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.process.prior import Prior, with_own
-from streamgp.settings import FloatArray, Setting, one_of, optional, whole
-from streamgp.wrappers.alarms import Alarm
+from streamgp.settings import FloatArray, Setting, one_of, optional, switch, whole
+from streamgp.wrappers.alarms import Alarm, discounted, words
+from streamgp.wrappers.surprise import SPIKE
 from streamgp.wrappers.wrapper import joined
 
 
@@ -86,6 +86,13 @@ class Fleet(Models):
                 check=optional(fleet_rate),
             ),
         ] = None,
+        discount_spikes: Annotated[
+            bool,
+            Setting(
+                "whether, with alarms, a spike is learned with a larger noise, so that it is not taken as truth",
+                check=switch,
+            ),
+        ] = True,
     ) -> None:
         refuse_no_model(model)
         if model.rows_seen:
@@ -109,11 +116,16 @@ class Fleet(Models):
         self._places = pending
         if alarms is not None and device != "cpu":
             raise ValueError('alarms= needs device="cpu": rows are judged there; a fleet on a GPU raises none')
-        self._rate = alarms
+        self._rate, self._discounts = alarms, discount_spikes
         if alarms is not None and not (model.has_variance and model._observes == "numbers"):
             raise ValueError(
                 f"alarms= judges the errors of numbers by the variance of predictions, and {type(model).__name__} has "
                 "none; use Calibrated around a model of numbers"
+            )
+        if alarms is not None and discount_spikes and any(getattr(one, "_batch", 1) > 1 for one in model._family()):
+            raise ValueError(
+                "alarms= looks at every row before it is learned, to discount spikes: use batch=1, or "
+                "discount_spikes=False"
             )
         self._prototype = self._recipe  # prepared for the rows once they have come
 
@@ -347,36 +359,45 @@ class Fleet(Models):
             if not self._shape.covers(Y is not None):
                 self._begin(rows, scalar)
             assert self._engine is not None
-            watched = self._watch is not None and Y is not None
-            before = self._engine.rows_seen() if watched else None
             with checks.unfit_rows_named(self, rows):
-                prediction = self._engine.advance(rows, report or watched)
+                if self._watch is None or Y is None:
+                    prediction = self._engine.advance(rows, report)
+                else:
+                    prediction, judged = self._watched(self._watch, self._engine, rows, Y)
             if self._waiting is not None:
                 self._waiting.passed(rows.models)
-        if prediction is not None and before is not None:
-            with uninterrupted():
-                judged = self._judge(rows, prediction, before)
         if prediction is None or not report:
             return None
         shaped = self._shaped(self._prototype._shaped(prediction, many=True), came)
         if judged is None:
             return shaped
-        nats, alarm = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
-        return dataclasses.replace(shaped, surprise=nats, alarm=alarm)
+        nats, kinds = (part[came.back].reshape(np.shape(shaped.mean)) for part in judged)
+        return dataclasses.replace(shaped, surprise=nats, alarm=words(kinds))
 
-    def _judge(self, rows: Rows, prediction: Prediction, before: np.ndarray) -> tuple[FloatArray, np.ndarray]:
-        """Surprises and alarms of rows that were learned, (n, p); models had seen so many rows before."""
-        assert self._watch is not None
-        assert rows.Y is not None
-        nats, alarm = np.full(rows.Y.shape, np.nan), np.full(rows.Y.shape, "", dtype="<U8")
+    def _watched(
+        self, watch: Watch, engine: devices.Engine, rows: Rows, Y: FloatArray
+    ) -> tuple[Prediction, FloatArray]:
+        """Judge and learn rows; their predictions, and surprises and kinds, (2, n, p)."""
+        before, found = engine.rows_seen(), np.full((2, *Y.shape), np.nan)
+        learned = None if self._discounts else engine.advance(rows, True)
+        parts, places = [], []
         for turn, (part, where) in enumerate(rows.turns()):
             assert part.Y is not None
-            time = None if part.conditions is None else part.conditions[:, TIME]
-            of_part = prediction._each(lambda values, where=where: values[where])
-            nats[where], alarm[where] = self._watch.judge(
-                part.models, before[part.models] + turn, of_part, part.Y, time
-            )
-        return nats, alarm
+            if learned is None:  # how a row is learned depends on its prediction
+                timed = part.conditions is not None and np.isfinite(part.conditions[:, TIME]).all()
+                prediction = engine.predict(part._replace(conditions=part.conditions if timed else None))
+            else:
+                prediction = learned._each(lambda values, where=where: values[where])
+            numbers = before[part.models] + turn
+            found[:, where], limit = watch.judge(part.models, numbers, prediction, part.Y, part.conditions)
+            if learned is None:
+                _learn_discounted(engine, self._recipe, part, found[:, where], limit)
+            parts.append(prediction)
+            places.append(where)
+        if learned is None:
+            order = np.argsort(np.concatenate(places))
+            learned = joined(parts)._each(lambda values: values[order])
+        return learned, found
 
     def _shaped(self, prediction: Prediction, came: Arrival) -> Prediction:
         """A prediction of grouped rows, arranged as they came."""
@@ -452,6 +473,20 @@ guard(Fleet, set())
 
 def is_on_a_gpu(values: Any) -> bool:
     return hasattr(values, "__cuda_array_interface__")
+
+
+def _learn_discounted(engine: devices.Engine, recipe: StreamModel, rows: Rows, found: FloatArray, limit: float) -> None:
+    """Learn one row of each model, those with a spike as Alarms does."""
+    assert rows.Y is not None
+    spikes = ((found[1] == SPIKE) & ~np.isnan(rows.Y)).any(axis=1)
+    if spikes.any():
+        spiking, where = rows.of(np.flatnonzero(spikes))
+        assert spiking.Y is not None
+        Y, conditions = discounted(recipe, spiking.Y, spiking.conditions, found[:, where], limit)
+        engine.advance(spiking._replace(Y=Y, conditions=conditions), False)
+        rows, _ = rows.of(np.flatnonzero(~spikes))
+    if len(rows.X):
+        engine.advance(rows, False)
 
 
 def float_type(dtype: Any) -> type:

@@ -147,22 +147,22 @@ class Models(Saved):
 
     @contextmanager
     def _undone_on_error(self, rows: Rows) -> Iterator[None]:
-        """Undo what a block that takes rows changed of their models, and of the rows that wait, if it raises."""
-        shape, prototype, engine, waiting = self._shape, self._prototype, self._engine, self._waiting
+        """Undo what a block that takes rows changed of models, of the rows that wait and of alarms, if it raises."""
+        shape, prototype, engine = self._shape, self._prototype, self._engine
+        beside = self._waiting, self._watch
         undo = None if engine is None else engine.undo_of(rows)
-        waited = {} if undo is None or waiting is None else {n: array.copy() for n, array in waiting.arrays().items()}
+        kept = {} if undo is None else {name: array.copy() for name, array in self._own_arrays().items()}
         with uninterrupted() if undo is None and engine is not None else nullcontext():
             try:
                 yield
             except BaseException:
                 with uninterrupted():
-                    self._prototype, self._engine, self._waiting = prototype, engine, waiting
+                    self._prototype, self._engine, (self._waiting, self._watch) = prototype, engine, beside
                     self._shape = self._prototype._shape = shape
                     if undo is not None:
                         undo()
-                    for name, array in ({} if waiting is None else waiting.arrays()).items():
-                        if name in waited:
-                            array[...] = waited[name]
+                        for name, array in self._own_arrays().items():
+                            array[...] = kept[name]
                 raise
 
     def _single(self, i: int) -> StreamModel:

@@ -17,7 +17,7 @@ from streamgp.contract.conditions import NOISE, TIME, WEIGHT, noise_of, part
 from streamgp.contract.freerun import Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction, packed, unpacked
+from streamgp.contract.prediction import CalibratedPrediction, Prediction, packed, unpacked
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray, Setting, duration, number, switch, whole
 from streamgp.wrappers import surprise
@@ -37,6 +37,7 @@ STATE = {
     "tails": f"outputs {surprise.FITTED}",
     "evidence": f"outputs {surprise.WATCHED}",
     "progress": f"outputs {surprise.PROGRESS}",
+    "units": f"outputs {surprise.UNITS}",
     "last": "2 outputs",  # surprise and kind of the row that was judged last
     "clock": "2",  # first and latest time
     "usual": "2 inputs",  # mean of each input, and of how many rows
@@ -215,6 +216,7 @@ class Alarms(Wrapper):
         fitted = state.progress[:, surprise.UNFITTED] >= 0
         require("scales of the tails", state.tails[fitted, surprise.SCALE], above=0)
         require("evidence", state.evidence, at_least=0)
+        require("units", state.units)
         require("progress", state.progress, at_least=-surprise.MOST_PAID)
         require("refuted changes", state.progress[:, surprise.REFUTED], at_least=0, at_most=MOST_REFUTED)
         for name in ("clock", "usual"):
@@ -321,7 +323,7 @@ class Alarms(Wrapper):
         y = Y[last:rows]
         if spike:
             self._explain_last(X[last:rows], y, at)
-            y, at = self._discounted(y, at, found[:, -1], limits[last])
+            y, at = discounted(self._within, y, at, found[:, -1:], limits[last])
         self._within._advance(X[last:rows], y, False, at)
         return prediction._each(lambda values: values[:rows]), found
 
@@ -339,8 +341,9 @@ class Alarms(Wrapper):
         state, (budgets, latest, timed) = self._state, self._budgets(conditions, len(X))
         found = np.empty((2, *Y.shape))
         how = self._discounts, self._kept, self._warmup
-        arrays = state.counts, state.tails, state.evidence, state.progress, state.usual
-        rows = surprise.judge(X, deviations(prediction, Y, came, conditions), budgets, *how, *arrays, *found)
+        arrays = state.counts, state.tails, state.evidence, state.progress, state.units, state.usual
+        Z, own = deviations(prediction, Y, came, conditions), own_deviations(prediction, Y, conditions)
+        rows = surprise.judge(X, Z, own, budgets, *how, *arrays, *found)
         found = found[:, :rows]
         self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
         for t in np.flatnonzero(~np.isnan(found[0]).all(axis=1))[-1:]:
@@ -350,23 +353,6 @@ class Alarms(Wrapper):
             what = found[1, t, j], found[0, t, j], came[t, j], prediction.mean[t, j]
             self._note(numbers[t], *what, j, time, -1)
         return found, -np.log(np.maximum(surprise.SPIKES * budgets / Y.shape[1], surprise.LEAST_P))
-
-    def _discounted(
-        self, Y: FloatArray, conditions: FloatArray | None, found: FloatArray, limit: float
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """How a row, (1, p), is learned that is a spike: with a larger noise, or as a missing target."""
-        nats, kinds = found
-        spikes = kinds == surprise.SPIKE
-        if self._within._refuses_noise(1):
-            Y = Y.copy()
-            Y[-1, slice(None) if self._shared else spikes] = np.nan
-            return Y, conditions
-        weight = max(math.exp(min(limit - float(np.max(nats[spikes])), 0.0)), LEAST_WEIGHT)
-        width = NOISE + (1 if self._shared else Y.shape[1])
-        given = np.full((len(Y), width), np.nan) if conditions is None else conditions.copy()
-        given[-1, NOISE:] /= weight
-        given[-1, WEIGHT] = weight if np.isnan(given[-1, WEIGHT]) else weight * given[-1, WEIGHT]
-        return Y, given
 
     def _note(self, *event: float) -> None:
         self._state.events[self._numbers.count("noted") % self._history] = event
@@ -413,7 +399,7 @@ class Alarms(Wrapper):
         self._found = found
         if self._discounts and np.any(found[1] == surprise.SPIKE):
             self._explain_last(X, Y, None)
-            Y, conditions = self._discounted(Y, conditions, found[:, -1], limits[-1])
+            Y, conditions = discounted(self._within, Y, conditions, found[:, -1:], limits[-1])
         if not np.isnan(Y).all():  # a spike that cannot be weighed is a target that never comes
             self._within._resolve(X, Y, rest, conditions)
 
@@ -494,6 +480,38 @@ def deviations(prediction: Prediction, Y: FloatArray, came: FloatArray, conditio
         Z = np.clip(np.where(np.isfinite(own), Z, np.nan), -FARTHEST, FARTHEST)
     screened = np.isnan(Y) & ~np.isnan(came)
     return np.ascontiguousarray(np.where(screened, np.copysign(np.inf, came - mean), Z))
+
+
+def own_deviations(prediction: Prediction, Y: FloatArray, conditions: FloatArray | None) -> FloatArray:
+    """Errors of a calibrated prediction in the standard deviations that the model itself claims; (0, p) of others."""
+    if not isinstance(prediction, CalibratedPrediction) or not np.isfinite(prediction.raw.variance).any():
+        return np.empty((0, Y.shape[1]))
+    return deviations(prediction.raw, Y, Y, conditions)
+
+
+def discounted(
+    model: StreamModel, Y: FloatArray, conditions: FloatArray | None, found: FloatArray, limit: float
+) -> tuple[FloatArray, FloatArray | None]:
+    """How rows with a spike are learned: with a larger noise, or, if the model cannot weigh rows, as missing targets.
+
+    Args:
+        model: that learns them, or one of the same recipe.
+        Y: (n, p) targets of rows that have a spike each.
+        conditions: of the rows; None: there are none.
+        found: (2, n, p) surprises and kinds.
+        limit: from which surprise on rows are spikes.
+    """
+    nats, kinds = found
+    spikes = kinds == surprise.SPIKE
+    if model._refuses_noise(1):
+        return np.where(spikes.any(axis=1, keepdims=True) if model._shared else spikes, np.nan, Y), conditions
+    width = NOISE + (1 if model._shared else Y.shape[1])
+    given = np.full((len(Y), width), np.nan) if conditions is None else conditions.copy()
+    for t, largest in enumerate(np.where(spikes, nats, -np.inf).max(axis=1)):
+        weight = max(math.exp(min(limit - largest, 0.0)), LEAST_WEIGHT)
+        given[t, NOISE:] /= weight
+        given[t, WEIGHT] = weight if np.isnan(given[t, WEIGHT]) else weight * given[t, WEIGHT]
+    return Y, given
 
 
 def words(kinds: FloatArray) -> np.ndarray:

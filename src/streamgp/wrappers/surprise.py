@@ -4,6 +4,7 @@ The score of an error of z standard deviations is s = -log P(|Z| >= |z|) of a Ga
 predictions are Gaussian and right, and whatever it is elsewhere. Scores are counted in bins, which fade. Beyond a high
 quantile u their excesses are generalized Pareto, P(s - u > x) = (1 + shape x / scale)^(-1 / shape), whatever their
 distribution [Pickands 1975], so that the p-value of a score is that of a rank below u, and of the fitted tail above.
+Where predictions are calibrated, z is the lesser of the error by the calibrated deviation and by the model's own.
 
 A spike is one row with a p-value below its share of the budget. A change is told by the sum over its possible first
 rows of products of e-values (drift.py), one for errors that have grown, one for errors that lie higher and one for
@@ -63,10 +64,37 @@ GROWN, HIGHER, LOWER = range(3)
 WATCHED = 3
 
 
-@entry(MATRIX, MATRIX, VECTOR, BOOLEAN, NUMBER, NUMBER, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX, MATRIX)
+# Where a model is calibrated, an error has two sizes: in standard deviations of the calibrated prediction, which follow
+# errors in time, and in those that the model itself claims, which follow the inputs. Each is taken in units of its
+# geometric mean over about LATELY rows, for which no size counts as farther than a factor of NEAR from those before.
+LATELY, NEAR = 200.0, math.log(10.0)
+LEAST_SIZE = 1e-12
+MEAN_LOG = -0.5 * (np.euler_gamma + math.log(2.0))  # of the absolute value of a standard Gaussian
+CALIBRATED_ROWS, CALIBRATED_UNIT, OWN_ROWS, OWN_UNIT = range(4)
+UNITS = 4
+
+
+@entry(
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    VECTOR,
+    BOOLEAN,
+    NUMBER,
+    NUMBER,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+)
 def judge(
     X: Array,
     Z: Array,
+    own: Array,
     budgets: Array,
     stopping: bool,
     memory: float,
@@ -75,6 +103,7 @@ def judge(
     tails: Array,
     evidence: Array,
     progress: Array,
+    units: Array,
     usual: Array,
     surprise: Array,
     kinds: Array,
@@ -84,6 +113,7 @@ def judge(
     Args:
         X: (n, d) inputs.
         Z: (n, p) errors in standard deviations; NaN where there is none, infinite where they are beyond all comparison.
+        own: (n, p) the same in those that the model itself claims, where Z is calibrated; otherwise (0, p).
         budgets: (n,) alarms that each row may raise on average, over all outputs.
         stopping: whether to stop after a row with a spike, unless it is beyond all comparison.
         memory: rows over which counts fade.
@@ -92,6 +122,7 @@ def judge(
         tails: (p, FITTED).
         evidence: (p, WATCHED).
         progress: (p, PROGRESS).
+        units: (p, UNITS).
         usual: (2, d) mean of each input, and how many rows it is of.
         surprise: (n, p), the result: -log of the p-values.
         kinds: (n, p), the result: which alarm there is.
@@ -111,24 +142,45 @@ def judge(
             if np.isinf(Z[t, j]):
                 surprise[t, j], kinds[t, j] = MOST_SURPRISE, SPIKE
             else:
-                budget = budgets[t] / p
+                budget, z = budgets[t] / p, Z[t, j]
+                if own.shape[0] > 0:
+                    z = lesser(z, own[t, j], units[j])
                 progress[j, ROWS] += 1.0
                 if progress[j, ROWS] > warmup:
                     fit_when_due(counts[j], tails[j], progress[j])
                 add_up(counts[j], beyond)
-                surprise[t, j] = -math.log(p_value(nats(Z[t, j]), beyond, tails[j], progress[j]))
+                surprise[t, j] = -math.log(p_value(nats(z), beyond, tails[j], progress[j]))
                 if progress[j, ROWS] > warmup:
-                    bet(Z[t, j], beyond, counts[j], progress[j], evidence[j])
+                    bet(z, beyond, counts[j], progress[j], evidence[j])
                     kinds[t, j] = alarm_of(surprise[t, j], budget, evidence[j], progress[j])
                 if kinds[t, j] > SPIKE:
                     start_again(counts[j], evidence[j], progress[j])
                 elif kinds[t, j] == NONE or surprise[t, j] <= -BROKEN * math.log(SPIKES * budget):
                     fade(1.0 - 1.0 / memory, counts[j], progress[j])
-                    count(Z[t, j], counts[j], progress[j])
+                    count(z, counts[j], progress[j])
                 spike = spike or kinds[t, j] == SPIKE
         if spike and stopping:
             return t + 1
     return n
+
+
+@compiled
+def lesser(z: float, own: float, units: Array) -> float:
+    """An error in units of errors of late, by the calibrated and by the model's own deviation, whichever is less."""
+    size = in_units(abs(z), units[CALIBRATED_ROWS : CALIBRATED_UNIT + 1])
+    if np.isfinite(own):
+        size = min(size, in_units(abs(own), units[OWN_ROWS : OWN_UNIT + 1]))
+    return math.copysign(size, z)
+
+
+@compiled
+def in_units(size: float, unit: Array) -> float:
+    """A size over those before it, so that sizes of Gaussian errors stay as they are; then it joins them."""
+    rows, mean, log = unit[0], unit[1], math.log(max(size, LEAST_SIZE))
+    known = log if rows < 1.0 else mean
+    unit[0] = min(rows + 1.0, LATELY)
+    unit[1] += (min(max(log, known - NEAR), known + NEAR) - mean) / unit[0]
+    return size * math.exp(MEAN_LOG - known)
 
 
 @compiled
