@@ -257,7 +257,7 @@ class Issued:
                 readings.y, readings.as_times(readings.times), readings.inputs, steps=len(times)
             )
         self.parts = parts
-        self.forecast: SeriesForecast = forecaster.forecast(readings.as_times(times), X)
+        self.forecast: SeriesForecast = forecaster.issue_forecast(readings.as_times(times), X)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the output: when the forecast was issued, the time it is for, and its quantiles."""
