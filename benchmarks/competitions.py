@@ -134,7 +134,7 @@ RIVALS: dict[str, Callable[[list[int]], Any]] = {
     "AutoTheta": lambda seasons: statsforecast("AutoTheta", seasons[0]),
     "MSTL": lambda seasons: statsforecast("MSTL", seasons),
     "SeasonalNaive": lambda seasons: statsforecast("SeasonalNaive", seasons[0]),
-    # Orders are compared by approximate fits where R's auto.arima does that: for more than 150 rows or seasons above 12.
+    # Orders are compared by approximate fits where R's auto.arima does that: more than 150 rows, or seasons above 12.
     "AutoARIMA": lambda seasons: statsforecast("AutoARIMA", season_length=seasons[0], approximation=None),
 }
 

@@ -12,7 +12,7 @@ of the next day is taken to be known. Of the eleven stations each zone has the o
   over a day, and the loads 24, 48 and 168 hours before.
 - MSTL: likewise on eight weeks, seasons of a day and a week (statsforecast).
 - AutoARIMA: likewise of logarithms of eight weeks, season of a day, with the temperature and its square as regressors
-  (statsforecast). It is slow: the model is found anew every four weeks, and applied to the last eight weeks of each day.
+  (statsforecast). It is slow: the model is found anew every four weeks, and applied to the eight weeks before each day.
   Days for which it finds none are left out.
 
 All errors of the table are those of the days that all have forecast.
@@ -131,7 +131,8 @@ def lightgbm(data: Zone, days: range) -> Answer:
 def mstl(data: Zone, days: range) -> Answer:
     model = statsforecast("MSTL", [HOURS, HOURS * WEEK])
     return _each(
-        days, lambda today: model.forecast(data.load[hours(MONTHS, today - MONTHS)], h=HOURS, level=[round(100 * LEVEL)])
+        days,
+        lambda today: model.forecast(data.load[hours(MONTHS, today - MONTHS)], h=HOURS, level=[round(100 * LEVEL)]),
     )
 
 

@@ -387,7 +387,9 @@ def forecast_table(
                 since = issued.forecast.times[0]
                 if readings.add(time, y, x):
                     if issued.forecaster.chosen.structure.log and readings.y[-1] <= 0:
-                        tell(f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}")
+                        tell(
+                            f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}"
+                        )
                         issued = issue(found())
                         continue
                     given = None if readings.inputs is None else x[None]

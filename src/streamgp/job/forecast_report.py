@@ -15,7 +15,25 @@ from streamgp.settings import FloatArray
 WIDE, TALL, LEFT, BELOW = 900, 300, 62, 24
 HALF = 440  # wide, of pictures that stand two in a row
 # Times between two labels of an axis of dates, in seconds, and the most labels.
-BETWEEN = (1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31557600)
+BETWEEN = (
+    1,
+    5,
+    15,
+    60,
+    300,
+    900,
+    3600,
+    10800,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+    1209600,
+    2592000,
+    7776000,
+    31557600,
+)
 MOST_LABELS = 6
 PAST = 3  # lengths of the forecast that are shown before it
 MOST_POINTS = 2000

@@ -27,9 +27,10 @@ class CalibratedForecasts(Mapped):
     """A stream model whose forecasts have intervals that cover as often as they say, at every step.
 
     Rows are predicted and learned as the model within does. ``issue_forecast`` forecasts the next rows and remembers
-    what it predicted; each step is compared with its target when that is learned, with a kernel over time by the time of
-    the row, by trackers as those of ``Calibrated``, one set for each step. ``forecast`` uses what they have learned and changes nothing; steps beyond
-    ``steps`` have the intervals of the last one. Targets that come late are learned, but judge no forecast.
+    what it predicted; each step is compared with its target when that is learned, by trackers as those of
+    ``Calibrated``, one set for each step. With a kernel over time rows are found by their times. ``forecast`` uses what
+    the trackers have learned and changes nothing; steps beyond ``steps`` have the intervals of the last one. Targets
+    that come late are learned, but judge no forecast.
 
     Example:
         >>> import numpy as np
