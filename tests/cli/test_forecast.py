@@ -64,6 +64,7 @@ def test_quantiles_of_the_times_ahead_are_written(tmp_path):
 def test_a_messy_table_is_put_in_order_and_the_notes_say_what_was_wrong(tmp_path):
     rows = rows_of()
     rows[20][1] = ""
+    rows[3][1] = rows[150][1] = "-99999"
     rows[40], rows[42] = rows[42], rows[40]
     rows.insert(60, rows[59])
     rows[80][0] = "yesterday"
@@ -77,6 +78,7 @@ def test_a_messy_table_is_put_in_order_and_the_notes_say_what_was_wrong(tmp_path
         "rows earlier than the row before, sorted by time or left out while following: 2",
         "rows that repeat a time, the last of which counts: 1",
         "rows without a target, which the model passes over: 1",
+        "targets that look like fill values, which count as missing: 2",
         "gaps in the times, whose lengths the model knows: 2",
     ):
         assert note in notes
@@ -115,6 +117,35 @@ def test_while_following_every_row_brings_a_forecast(tmp_path):
         job.join(30)
     found = forecasts(out)
     assert [row["issued"] for row in found] == [rows[i][0] for i in (27, 27, 28, 28, 29, 29)]
+
+
+def test_while_following_fill_values_are_left_out_and_a_zero_ends_logarithms(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.normal(0, 1.0, 80))
+    rows = [[row[0], f"{value:.4f}", "1"] for row, value in zip(rows_of(80), y, strict=True)]
+    rows[70][1], rows[75][1] = "-99999999", "0"
+    source, out, stop, notes = table(tmp_path / "a.csv", rows[:60]), tmp_path / "f.csv", threading.Event(), []
+    made = []
+    job = threading.Thread(
+        target=forecast_table,
+        args=(str(source), "load", "2h"),
+        kwargs={"seasons": [], "out": out, "follow": True, "stop": stop, "tell": notes.append, "show": made.append},
+    )
+    job.start()
+    try:
+        _wait_for(out, 1 + 2)
+        assert made[0].forecaster.chosen.structure.log
+        with open(source, "a") as file:
+            file.write("".join(",".join(row) + "\n" for row in rows[60:]))
+        _wait_for(out, 1 + 2 * 21)
+    finally:
+        stop.set()
+        job.join(30)
+    assert not made[-1].forecaster.chosen.structure.log
+    assert "a target is not above 0, so that logarithms no longer do: the model is found anew: 0" in notes
+    assert made[-1].readings.refused == 1
+    assert np.isnan(made[-1].readings.y[70])
+    assert np.isfinite(made[-1].forecast.median).all()
 
 
 def _wait_for(path, lines):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,44 @@ def test_what_is_no_series_is_refused():
     positive = sg.Forecaster(np.exp(np.random.default_rng(0).standard_normal(60)), seasons=[], log=True, trend=False)
     with pytest.raises(ValueError, match="a target is not above 0"):
         positive.learn([-1.0])
+
+
+def test_issued_forecasts_are_judged_by_the_targets_at_their_times():
+    y, rng = seasonal(), np.random.default_rng(7)
+    missing = np.flatnonzero(rng.random(len(y)) < 0.2)
+    missing = missing[missing >= 400]
+    first = sg.Forecaster(y[:400], HOURS[:400], seasons=[24.0], log=False, trend=False)
+    first.calibrate(y[:400], HOURS[:400], steps=8)
+    plain = first.fresh()
+    plain.learn(y[:400], HOURS[:400])
+    plain.spread = first.spread
+    first.spread = copy.deepcopy(first.spread)
+    judged = []
+    for t in range(400, len(y)):
+        ahead = first.issue_forecast(8)
+        if not judged or ahead.times[0] - judged[-1].times[0] >= 2:  # a quarter of its length after the last one
+            judged.append(ahead)
+        if t not in missing:
+            first.learn(y[t : t + 1], HOURS[t : t + 1])
+    assert len(judged) < 40
+    for ahead in judged:
+        rows = ahead.times.astype(int)
+        known = (rows < len(y)) & ~np.isin(rows, missing)
+        plain.judge(ahead, np.where(known, y[np.minimum(rows, len(y) - 1)], np.nan))
+    steps = np.arange(1.0, 9.0)
+    for part in (0.3, 0.8, 0.95):
+        np.testing.assert_allclose(first.spread.size(steps, part), plain.spread.size(steps, part), rtol=1e-9)
+
+
+def test_rows_learned_together_judge_forecasts_as_rows_one_by_one():
+    y = seasonal()
+    models = [sg.Forecaster(y[:300], HOURS[:300], seasons=[24.0], log=False, trend=False) for _ in range(2)]
+    for one in models:
+        one.calibrate(y[:300], HOURS[:300], steps=12)
+        one.issue_forecast(12)
+    models[0].learn(y[300:330], HOURS[300:330])
+    for t in range(300, 330):
+        models[1].learn(y[t : t + 1], HOURS[t : t + 1])
+    sizes = [one.spread.size(np.arange(1.0, 13.0), 0.9) for one in models]
+    np.testing.assert_allclose(*sizes, rtol=1e-12)
+    assert models[0].spread._counts.tolist() == models[1].spread._counts.tolist()

@@ -109,3 +109,47 @@ def test_what_cannot_be_forecast_gets_a_sentence():
     with pytest.raises(ValueError, match="steps must be"):
         model.issue_forecast(0)
     assert model.to_bytes() == before
+
+
+def test_with_a_kernel_over_time_steps_are_judged_by_the_times_of_rows():
+    kernel = sg.Matern(1.5, lengthscale=5.0)
+    rng = np.random.default_rng(5)
+    gaps = rng.choice([1.0, 1.0, 3.0], 200)  # rows that are missing
+    times, models = np.cumsum(gaps), [sg.CalibratedForecasts(sg.TimeGP(kernel, noise=0.1), steps=4) for _ in range(2)]
+    y = rng.standard_normal(200)
+    judged = np.zeros(4)
+    for t in range(199):
+        models[0].learn_one((), y[t], time=times[t])
+        models[0].issue_forecast(times[t] + np.arange(1.0, 5.0))
+        ahead = times[t] + np.arange(1.0, 5.0)
+        judged += np.isin(ahead, times[t + 1 :])
+    models[0].learn_one((), y[-1], time=times[-1])
+    assert models[0].judged.tolist() == judged.tolist()
+    # The same rows with those that are missing, without a target.
+    at = 0.0
+    for t, target in zip(times, y, strict=True):
+        while at + 1.0 < t:
+            at += 1.0
+            models[1].learn_one((), np.nan, time=at)
+        at = t
+        models[1].learn_one((), target, time=t)
+        if t < times[-1]:
+            models[1].issue_forecast(t + np.arange(1.0, 5.0))
+    np.testing.assert_array_equal(models[1].judged, judged)
+    a, b = (one.forecast(times[-1] + np.arange(1.0, 5.0)) for one in models)
+    np.testing.assert_allclose(a.lower, b.lower, rtol=1e-8)
+    np.testing.assert_allclose(a.upper, b.upper, rtol=1e-8)
+    assert sg.from_bytes(models[0].to_bytes()).to_bytes() == models[0].to_bytes()
+
+
+def test_derivatives_and_joint_predictions_are_those_of_the_model_within():
+    rng = np.random.default_rng(6)
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    inner = sg.SOGP(capacity=10)
+    model = sg.CalibratedForecasts(inner, steps=3)
+    for one in (inner, model):
+        one.learn_many(X, y)
+    for name in ("mean", "mean_gradient", "variance_gradient"):
+        p, q = (getattr(one.predict_many(X, derivatives=True), name) for one in (inner, model))
+        np.testing.assert_array_equal(p, q)
+    np.testing.assert_array_equal(inner.predict_joint(X).covariance, model.predict_joint(X).covariance)

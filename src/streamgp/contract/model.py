@@ -263,11 +263,13 @@ class StreamModel(Passing):
         Returns:
             One Prediction of arrays, (steps,) or (steps, p).
         """
-        inputs = X if inputs is None else inputs
+        return self._forecast(steps, X if inputs is None else inputs, feedback, trajectories, seed)
+
+    def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         alone = not (np.size(feedback) or self._feeds_itself or self._recalls_rows())
         if alone and (moment := self._moment()) is not None:
-            return self._forecast_at(moment.next(steps) if isinstance(steps, int | np.integer) else steps, inputs)
-        rows = freerun.next_rows(self, steps, feedback, inputs)
+            return self._forecast_at(moment.next(steps) if isinstance(steps, int | np.integer) else steps, X)
+        rows = freerun.next_rows(self, steps, feedback, X)
         return freerun.simulate(self, rows, feedback, trajectories, seed)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:

@@ -26,6 +26,7 @@ from streamgp.tables.numbers import as_number
 from streamgp.tables.recognizing import recognize
 from streamgp.tables.writing import finite
 from streamgp.tuning.forecaster import Forecaster, SeriesForecast
+from streamgp.wrappers import outliers
 
 LEAST_ROWS = 10
 MOST_STEPS = 10_000
@@ -52,7 +53,8 @@ class Readings:
         self.zone: dt.tzinfo | None = None
         self.separator = " "
         self.is_dated = False
-        self.unusable = self.repeated = self.unordered = self._read = 0
+        self.unusable = self.repeated = self.unordered = self.refused = self._read = 0
+        self._screen = np.zeros((1, outliers.NUMBERS))
 
     def take(self, chunk: Chunk) -> Rows:
         """The times, the targets and the inputs of some rows, without those that cannot be read."""
@@ -98,15 +100,21 @@ class Readings:
         """Begin with these rows: sorted by time, and of rows of the same time the last."""
         times = np.concatenate([part[0] for part in taken])
         self.unordered += int(np.count_nonzero(np.diff(times) < 0))
-        self.times, self.y, self.X = in_order(taken)
+        self.times, y, self.X = in_order(taken)
         self.repeated += len(times) - len(self.times)
+        self.y = outliers.without_fill_values(y[:, None], False)[:, 0]
+        self.refused += int(np.count_nonzero(np.isnan(self.y) & ~np.isnan(y)))
+        outliers.screened(self._screen, self.y[:, None], False)
 
     def add(self, time: float, y: float, x: FloatArray) -> bool:
-        """Add a row that comes after all others; False if it does not."""
+        """Add a row that comes after all others; False if it does not. A fill value counts as missing."""
         if time <= self.times[-1]:
             self.unordered += time < self.times[-1]
             self.repeated += time == self.times[-1]
             return False
+        seen = float(outliers.screened(self._screen, np.array([[y]]), False)[0, 0])
+        self.refused += np.isnan(seen) and not np.isnan(y)
+        y = seen
         self.times, self.y, self.X = np.append(self.times, time), np.append(self.y, y), np.vstack([self.X, x])
         return True
 
@@ -139,6 +147,11 @@ class Readings:
         moment = dt.datetime.fromtimestamp(time, self.zone or dt.UTC)
         return (moment if self.zone else moment.replace(tzinfo=None)).isoformat(self.separator, "seconds")
 
+    def midnight(self, time: float) -> float:
+        """The beginning of the day of a time, where times are dates."""
+        moment = dt.datetime.fromtimestamp(time, self.zone or dt.UTC)
+        return moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+
     def notes(self) -> list[str]:
         """What was read, and what was wrong with it."""
         column = self.schema.time
@@ -151,7 +164,8 @@ class Readings:
             (self.unusable, "rows left out because a time or a number cannot be read"),
             (self.unordered, "rows earlier than the row before, sorted by time or left out while following"),
             (self.repeated, "rows that repeat a time, the last of which counts"),
-            (missing, "rows without a target, which the model passes over"),
+            (self.refused, "targets that look like fill values, which count as missing"),
+            (missing - self.refused, "rows without a target, which the model passes over"),
             (long, "gaps in the times, whose lengths the model knows"),
             (uneven, "further rows not as far apart as most"),
         ]
@@ -259,7 +273,7 @@ class Issued:
                 readings.y, readings.as_times(readings.times), readings.inputs, steps=len(times)
             )
         self.parts = parts
-        self.forecast: SeriesForecast = forecaster.forecast(readings.as_times(times), X)
+        self.forecast: SeriesForecast = forecaster.issue_forecast(readings.as_times(times), X)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the output: when the forecast was issued, the time it is for, and its quantiles."""
@@ -349,6 +363,10 @@ def forecast_table(
             show(made)
             return made
 
+        def found() -> Forecaster:
+            """A model of all rows so far."""
+            return Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons)
+
         def begin() -> Issued | None:
             """The first forecast, of all rows so far, if these are enough."""
             if sum(np.count_nonzero(~np.isnan(y)) for _, y, _ in taken) < LEAST_ROWS:
@@ -357,7 +375,7 @@ def forecast_table(
             readings.sort(taken)
             for note in readings.notes():
                 tell(note)
-            made = issue(Forecaster(readings.y, readings.as_times(readings.times), readings.inputs, seasons=seasons))
+            made = issue(found())
             for note in made.notes():
                 tell(note)
             return made
@@ -370,8 +388,14 @@ def forecast_table(
             for time, y, x in zip(*readings.take(chunk), strict=True):
                 since = issued.forecast.times[0]
                 if readings.add(time, y, x):
+                    if issued.forecaster.chosen.structure.log and readings.y[-1] <= 0:
+                        tell(
+                            f"a target is not above 0, so that logarithms no longer do: the model is found anew: {y:g}"
+                        )
+                        issued = issue(found())
+                        continue
                     given = None if readings.inputs is None else x[None]
-                    issued.forecaster.learn([y], readings.as_times(np.array([time])), given)
+                    issued.forecaster.learn(readings.y[-1:], readings.as_times(np.array([time])), given)
                     if time - since >= least - readings.step:
                         issued = issue(issued.forecaster, issued.parts)
         issued = issued or begin()

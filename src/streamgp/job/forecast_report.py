@@ -8,11 +8,33 @@ from pathlib import Path
 
 import numpy as np
 
-from streamgp.job.forecast import Issued
+from streamgp.job.forecast import Issued, Readings
 from streamgp.job.report import TEMPLATE, write_page
 from streamgp.settings import FloatArray
 
 WIDE, TALL, LEFT, BELOW = 900, 300, 62, 24
+HALF = 440  # wide, of pictures that stand two in a row
+# Times between two labels of an axis of dates, in seconds, and the most labels.
+BETWEEN = (
+    1,
+    5,
+    15,
+    60,
+    300,
+    900,
+    3600,
+    10800,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+    1209600,
+    2592000,
+    7776000,
+    31557600,
+)
+MOST_LABELS = 6
 PAST = 3  # lengths of the forecast that are shown before it
 MOST_POINTS = 2000
 STYLE = Path(__file__).with_name("forecast.css")
@@ -25,31 +47,39 @@ class Chart:
         x: (lowest, highest).
         values: what the vertical axis has to reach.
         label: how a place on the horizontal axis is written.
+        at: the places that have a label.
         tall: in pixels.
+        wide: likewise.
     """
 
     def __init__(
-        self, x: tuple[float, float], values: Sequence[FloatArray], label: Callable[[float], str], tall: int = TALL
+        self,
+        x: tuple[float, float],
+        values: Sequence[FloatArray],
+        label: Callable[[float], str],
+        at: FloatArray,
+        tall: int = TALL,
+        wide: int = WIDE,
     ) -> None:
         together = np.concatenate([np.ravel(one) for one in values])
         together = together[np.isfinite(together)]
         low, high = (float(together.min()), float(together.max())) if together.size else (0.0, 1.0)
         margin = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
-        self._x, self._y, self._tall = x, (low - margin, high + margin), tall
+        self._x, self._y, self._tall, self._wide = x, (low - margin, high + margin), tall, wide
         self._parts: list[str] = []
         for value in _ticks(*self._y, max(3, tall // 60)):
             y = self._at(x[0], value).partition(",")[2]
-            self._parts.append(f'<line x1="{LEFT}" x2="{WIDE}" y1="{y}" y2="{y}"/>')
+            self._parts.append(f'<line x1="{LEFT}" x2="{wide}" y1="{y}" y2="{y}"/>')
             self._parts.append(f'<text x="{LEFT - 6}" y="{y}" text-anchor="end" dy="4">{value:.6g}</text>')
-        for k in range(5):
-            at = x[0] + (k + 0.5) / 5 * (x[1] - x[0])
-            left = self._at(at, low).partition(",")[0]
-            text = escape(label(at))
-            self._parts.append(f'<text x="{left}" y="{tall - 6}" text-anchor="middle">{text}</text>')
+        for place in at:
+            left = self._at(float(place), low).partition(",")[0]
+            text = escape(label(float(place)))
+            anchor = "middle" if float(left) < wide - LEFT else "end"
+            self._parts.append(f'<text x="{left}" y="{tall - 6}" text-anchor="{anchor}">{text}</text>')
 
     def _at(self, x: float, y: float) -> str:
         (first, last), (low, high) = self._x, self._y
-        across = LEFT + (x - first) / ((last - first) or 1.0) * (WIDE - LEFT)
+        across = LEFT + (x - first) / ((last - first) or 1.0) * (self._wide - LEFT)
         return f"{across:.1f},{4 + (high - y) / (high - low) * (self._tall - BELOW - 4):.1f}"
 
     def line(self, x: FloatArray, y: FloatArray, kind: str = "") -> None:
@@ -75,7 +105,7 @@ class Chart:
 
     def text(self, title: str) -> str:
         inside = "".join(self._parts)
-        return f'<svg viewBox="0 0 {WIDE} {self._tall}" role="img" aria-label="{escape(title)}">{inside}</svg>'
+        return f'<svg viewBox="0 0 {self._wide} {self._tall}" role="img" aria-label="{escape(title)}">{inside}</svg>'
 
 
 def write_forecast_report(path: str | Path, issued: Issued, source: str) -> None:
@@ -114,7 +144,8 @@ def _fan(issued: Issued) -> str:
     shown = np.flatnonzero(readings.times >= now - PAST * (times[-1] - now))[-MOST_POINTS:]
     past, seen = readings.times[shown], readings.y[shown]
     values = [forecast.quantile(level) for level in issued.quantiles]
-    chart = Chart((float(past[0]), float(times[-1])), [seen, *values], readings.shown)
+    across = float(past[0]), float(times[-1])
+    chart = Chart(across, [seen, *values], *_axis(readings, *across, MOST_LABELS))
     pairs = len(values) // 2
     for i in range(pairs):
         chart.band(times, values[i], values[-1 - i])
@@ -142,7 +173,8 @@ def _components(issued: Issued) -> str:
     forecast, readings = issued.forecast, issued.readings
     pictures = []
     for name, values in forecast.components.items():
-        chart = Chart((float(forecast.times[0]), float(forecast.times[-1])), [values], readings.shown, 150)
+        across = float(forecast.times[0]), float(forecast.times[-1])
+        chart = Chart(across, [values], *_axis(readings, *across, MOST_LABELS // 2), 150, HALF)
         chart.line(forecast.times, values)
         title = {"level 2": "short memory"}.get(name, name)
         pictures.append(f"<section><h2>{escape(title)}</h2><figure>{chart.text(title)}</figure></section>")
@@ -157,7 +189,9 @@ def _coverage(issued: Issued) -> str:
         return ""
     part, forecasts = issued.past(level), len(issued.parts)
     steps = np.arange(1.0, len(part) + 1)
-    chart = Chart((1.0, float(max(2, len(part)))), [part, np.array([0.0, 1.0])], lambda step: f"{step:.0f}", 190)
+    across = 1.0, float(max(2, len(part)))
+    at = np.unique(_ticks(*across, MOST_LABELS).round())
+    chart = Chart(across, [part, np.array([0.0, 1.0])], lambda step: f"{step:.0f}", at, 190)
     chart.rule("wanted", y=level)
     chart.line(steps, part)
     known = np.isfinite(part)
@@ -171,8 +205,19 @@ def _coverage(issued: Issued) -> str:
     )
 
 
+def _axis(readings: Readings, first: float, last: float, most: int) -> tuple[Callable[[float], str], FloatArray]:
+    """How places on an axis of times are written, and which ones: full hours, days... where these are dates."""
+    if not readings.is_dated:
+        return readings.shown, _ticks(first, last, most)
+    apart = next((one for one in BETWEEN if (last - first) / one <= most), (last - first) / most)
+    midnight = readings.midnight(first)
+    at = midnight + apart * np.arange(np.ceil((first - midnight) / apart), np.floor((last - midnight) / apart) + 1)
+    length = 10 if apart % BETWEEN[10] == 0 else 16 if apart >= 60 else 19  # the day; with minutes; with seconds
+    return lambda time: readings.shown(time)[:length], at
+
+
 def _ticks(low: float, high: float, count: int) -> FloatArray:
     raw = (high - low) / count
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= raw)
-    return np.asarray(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step)
+    return np.asarray(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step + 0.0)  # no -0

@@ -124,8 +124,8 @@ class Forecasting:
         self._chosen: Forecaster | None = None
         self._from, self._until = 0, 0  # rows of the stream for which it holds
 
-    def over_time(self, series: Series) -> Forecaster:
-        """A model of the series over time, which has learned it."""
+    def over_time(self, series: Series, steps: int) -> Forecaster:
+        """A model of the series over time, which has learned it, and how far off it was up to so many rows ahead."""
         chosen, times = self._chosen, series.as_times(series.times)
         if (
             chosen is None
@@ -134,9 +134,11 @@ class Forecasting:
         ):
             self._chosen = Forecaster(series.y, times)
             self._from, self._until = series.row, series.row + min(series.row, RENEWED)
-            return self._chosen
-        learned = chosen.fresh()
-        learned.learn(series.y, times)
+            learned = self._chosen
+        else:
+            learned = chosen.fresh()
+            learned.learn(series.y, times)
+        learned.calibrate(series.y, times, steps=steps)
         return learned
 
 
@@ -152,7 +154,7 @@ def over_time(forecasting: Forecasting, series: Series, asked: Asked) -> Forecas
     """The forecast of a model over time alone; it may take seconds."""
     times = series.ahead(asked.ahead)
     try:
-        forecast = forecasting.over_time(series).forecast(series.as_times(times))
+        forecast = forecasting.over_time(series, len(times)).forecast(series.as_times(times))
     except ValueError as error:
         raise RefusedError(409, "no_forecast", str(error), "post more rows, then ask again") from None
     return _answer(series, times, forecast, asked, "over time", WITHOUT_INPUTS.format(rows=len(series.y)))

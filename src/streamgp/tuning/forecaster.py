@@ -24,6 +24,10 @@ from streamgp.tuning.spread import Spread
 
 # Past forecasts by which intervals are judged: at most so many, within this last part of the rows, after so many rows.
 ORIGINS, PART, LEARNED = 40, 0.5, 10
+# Forecasts that overlap tell nearly the same: of those that are issued, a row is judged by about so many.
+OVERLAP = 4
+# A row is that of a forecast if their times differ by less than this part of the time between rows.
+SAME = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +163,7 @@ class Forecaster:
         self._recent: Recent | None = None
         self._seen = np.nan  # the time of the last row
         self._last: FloatArray | None = None
+        self._waiting: list[SeriesForecast] = []  # issued, and not yet judged to their ends
         self.spread = Spread(1)
         if chosen.variances is None:
             self.model = TimeGP(chosen.kernel, noise=chosen.noise)
@@ -191,6 +196,7 @@ class Forecaster:
     def _learn(self, y: FloatArray, times: FloatArray, X: FloatArray | None) -> None:
         features, recent = self._featured_now(times, X)
         self.model.learn_many(features, self._within(y), time=times)
+        self._judge_waiting(y, times)
         self._recent = recent
         self._seen = float(times[-1]) if len(times) else self._seen
         if X is not None and len(X):
@@ -232,6 +238,26 @@ class Forecaster:
         step = (at - self._seen) / self.step
         within = prediction._moved(self.chosen.center, 1.0)
         return SeriesForecast(at, within, self.chosen.structure.log, step, self.spread)
+
+    def issue_forecast(self, times: Any, X: Any = None) -> SeriesForecast:
+        """Predict as ``forecast`` does; when targets at these times are learned, the forecast is judged by them.
+
+        Of forecasts that are issued one after the other, those a quarter of their length apart are judged.
+        """
+        ahead = self.forecast(times, X)
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or self._seen >= last.times[(len(last.times) - 1) // OVERLAP] - SAME * self.step:
+            self._waiting.append(ahead)
+        return ahead
+
+    def _judge_waiting(self, y: FloatArray, times: FloatArray) -> None:
+        """Judge the forecasts of some rows by their targets."""
+        for ahead in self._waiting if len(times) else ():
+            row = np.minimum(np.searchsorted(times, ahead.times - SAME * self.step), len(times) - 1)
+            known = np.abs(times[row] - ahead.times) <= SAME * self.step
+            if known.any():
+                self.judge(ahead, np.where(known, y[row], np.nan))
+        self._waiting = [ahead for ahead in self._waiting if not len(times) or ahead.times[-1] > times[-1]]
 
     def judge(self, forecast: SeriesForecast, y: Any) -> None:
         """Take note of how far off a past forecast was: the intervals of those to come are as wide as it takes.

@@ -33,10 +33,10 @@ class Spread:
 
     def add(self, step: FloatArray, z: FloatArray) -> None:
         """Take the standardized errors of a forecast at steps ahead, from 1; NaN: not known."""
-        for k, size in zip(self._rows(step), np.abs(z), strict=True):
-            if not np.isnan(size):
-                self._sizes[k, self._counts[k] % MEMORY] = size
-                self._counts[k] += 1
+        known = ~np.isnan(z)
+        for k, size in zip(self._rows(step[known]), np.abs(z[known]), strict=True):
+            self._sizes[k, self._counts[k] % MEMORY] = size
+            self._counts[k] += 1
 
     def part(self, step: FloatArray, size: FloatArray) -> FloatArray:
         """The probability of an error up to this size at steps ahead."""

@@ -7,26 +7,30 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from streamgp.contract.freerun import Trajectories
-from streamgp.contract.joint import JointPrediction
+from streamgp.contract import inputs
+from streamgp.contract.conditions import TIME
 from streamgp.contract.model import Shape, StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
 from streamgp.contract.snapshot import require
 from streamgp.recipes.naive import RunningMean
 from streamgp.settings import FloatArray, Setting, whole
 from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.wrapper import Wrapper
+from streamgp.wrappers.mapped import Mapped
 
 # Of each step of a forecast that waits for its targets: mean, variance and noise of the model, and both bounds.
 ISSUED = 5
+# Times that differ by less than this part of them are the same.
+SAME = 1e-13
 
 
-class CalibratedForecasts(Wrapper):
+class CalibratedForecasts(Mapped):
     """A stream model whose forecasts have intervals that cover as often as they say, at every step.
 
     Rows are predicted and learned as the model within does. ``issue_forecast`` forecasts the next rows and remembers
     what it predicted; each step is compared with its target when that is learned, by trackers as those of
-    ``Calibrated``, one set for each step. ``forecast`` uses what they have learned and changes nothing.
+    ``Calibrated``, one set for each step. With a kernel over time rows are found by their times. ``forecast`` uses what
+    the trackers have learned and changes nothing; steps beyond ``steps`` have the intervals of the last one. Targets
+    that come late are learned, but judge no forecast.
 
     Example:
         >>> import numpy as np
@@ -42,8 +46,10 @@ class CalibratedForecasts(Wrapper):
     """
 
     _taken: np.ndarray  # (1,) rows so far
-    # Forecasts that wait, each in the place of its origin modulo steps: the row after which it was issued, or -1.
+    # Forecasts that wait, each in the place of its origin modulo steps: the row after which it was issued, or -1, and
+    # for which rows it is: their numbers, or with a kernel over time their times.
     _origins: np.ndarray
+    _due: FloatArray  # (steps, steps)
     _waiting: FloatArray  # (steps, steps, ISSUED, p)
     _judged: FloatArray  # (2, steps) targets that were compared, and those inside
 
@@ -70,44 +76,63 @@ class CalibratedForecasts(Wrapper):
         self._trackers._prepare(Shape(1, self._steps * p, scalar=False, certain=True))
         self._taken = np.array([taken], dtype=np.int64)
         self._origins = np.full(self._steps, -1, dtype=np.int64)
+        self._due = np.full((self._steps, self._steps), -np.inf)
         self._waiting = np.zeros((self._steps, self._steps, ISSUED, p))
         self._judged = np.zeros((2, self._steps))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        own = {"taken": self._taken, "origins": self._origins, "waiting": self._waiting, "judged": self._judged}
+        own = {"taken": self._taken, "origins": self._origins, "due": self._due}
+        own |= {"waiting": self._waiting, "judged": self._judged}
         return own | {f"trackers.{name}": array for name, array in self._trackers._arrays().items()}
 
     def _check_restored(self) -> None:
         require("taken", self._taken, at_least=0)
         require("origins", self._origins, at_least=-1, at_most=int(self._taken[0]))
+        require("due", np.where(np.isinf(self._due), 0.0, self._due))
         require("judged", self._judged, at_least=0)
         self._trackers._check_numbers({name: array[None] for name, array in self._trackers._arrays().items()})
         super()._check_restored()
 
     def reset_memory(self) -> None:
         if self._d is not None:  # what was forecast does not come
-            self._origins[:] = -1
+            self._origins[:], self._due[:] = -1, -np.inf
         super().reset_memory()
 
     # Rows.
 
+    def _by_inputs(self, gradient: FloatArray) -> FloatArray:
+        return gradient
+
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        prediction = self._within._advance(X, Y, report, conditions)
+        rows = self._names_of_rows(len(X), conditions)
+        prediction = super()._advance(X, Y, report, conditions)
         if Y is not None:
-            for t in range(len(X)):
-                if self._taken[0] + t - self._origins.max() >= self._steps:
+            for row, y in zip(rows, Y, strict=True):
+                if self._due.max() < row - SAME * abs(row):
                     break  # no forecast reaches this row
-                self._judge(int(self._taken[0]) + t, Y[t])
+                self._judge(row, y)
         self._taken[0] += len(X)
         return prediction
 
-    def _judge(self, row: int, y: FloatArray) -> None:
-        """Compare the target of a row, (p,), with all forecasts of it: at step k the one issued k rows before."""
+    def _names_of_rows(self, n: int, conditions: FloatArray | None) -> FloatArray:
+        """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
+        if (moment := self._within._moment()) is None:
+            return self._taken[0] + np.arange(float(n))
+        times = np.full(n, np.nan) if conditions is None else conditions[:, TIME].copy()
+        seen = moment
+        for t in range(n):
+            times[t] = seen.one_later if np.isnan(times[t]) else times[t]
+            seen = seen._replace(seen=times[t])
+        return times
+
+    def _judge(self, row: float, y: FloatArray) -> None:
+        """Compare the target of a row, (p,), with the last forecasts of it, at each step one."""
+        of_row = np.abs(self._due - row) <= SAME * abs(row)
+        place = np.argmax(np.where(of_row, self._origins[:, None], -1), axis=0)
         step = np.arange(self._steps)
-        place = (row - step) % self._steps
-        known = (self._origins[place] == row - step) & (row >= step)
+        known = of_row[place, step]
         issued = self._waiting[place, step]  # (steps, ISSUED, p)
         mean, variance, noise, lower, upper = issued.transpose(1, 0, 2)
         compared = known[:, None] & (upper > lower) & ~np.isnan(y)
@@ -116,52 +141,10 @@ class CalibratedForecasts(Wrapper):
         parts = mean, variance, noise, lower, upper, np.where(compared, y, np.nan)
         self._trackers._compare(*(np.ascontiguousarray(part.reshape(1, -1)) for part in parts))
 
-    def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._predict(X, conditions)
-
-    def _derived(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._derived(X, conditions)
-
-    def _uncertain(self, X: FloatArray, P: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        return self._within._uncertain(X, P, conditions)
-
-    def _trajectories(self, count: int, steps: int) -> Trajectories:
-        return self._within._trajectories(count, steps)
-
-    def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
-        return self._within._joint(X, conditions)
-
-    # Late targets are those of the model within: forecasts are not judged by them.
-
-    def _issued_width(self, p: int) -> int:
-        return self._within._issued_width(p)
-
-    def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
-        return self._within._issue(X, conditions)
-
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        self._within._resolve(X, Y, issued, conditions)
-
     # Forecasts.
 
-    def forecast(
-        self,
-        steps: Any,
-        X: Any = None,
-        feedback: Any = (),
-        trajectories: int = 100,
-        seed: int = 0,
-        *,
-        inputs: Any = None,
-    ) -> Prediction:
-        """Predict the next rows after the last one learned, with calibrated intervals; the model does not change.
-
-        The arguments are those of ``StreamModel.forecast``. Steps beyond ``steps`` have the intervals of the last one.
-
-        Returns:
-            One CalibratedPrediction of arrays, (steps,) or (steps, p).
-        """
-        raw = self._raw_forecast(steps, X if inputs is None else inputs, feedback, trajectories, seed)
+    def _forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
+        raw = self._raw_forecast(steps, X, feedback, trajectories, seed)
         return self._shaped(self._calibrated(raw), many=True)
 
     def issue_forecast(
@@ -175,21 +158,27 @@ class CalibratedForecasts(Wrapper):
         prediction = self._calibrated(raw)
         row, n = int(self._taken[0]), min(len(raw.mean), self._steps)
         place = row % self._steps
-        waiting = np.full_like(self._waiting[place], np.nan)
+        due, waiting = np.full(self._steps, -np.inf), np.full_like(self._waiting[place], np.nan)
+        due[:n] = self._rows_ahead(steps)[:n]
         parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
         for k, part in enumerate(parts):
             waiting[:n, k] = part[:n]
-        self._waiting[place], self._origins[place] = np.nan_to_num(waiting, posinf=np.inf, neginf=-np.inf), row
+        self._origins[place], self._due[place] = row, due
+        self._waiting[place] = np.nan_to_num(waiting, posinf=np.inf, neginf=-np.inf)
         return self._shaped(prediction, many=True)
+
+    def _rows_ahead(self, steps: Any) -> FloatArray:
+        """By what the rows of a forecast are known when they come."""
+        moment = self._within._moment()
+        if not isinstance(steps, int | np.integer):
+            return inputs.times(steps, len(steps), many=True)
+        return self._taken[0] + np.arange(float(steps)) if moment is None else moment.next(steps)
 
     def _raw_forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         """What the model within forecasts, (n, p) each."""
         if self._d is None or not self._shape.certain:
             raise ValueError("forecast goes on from the last row and target: learn some rows first")
-        if self._within._moment() is not None and not np.size(feedback) and not self._feeds_itself:
-            raw = self._within.forecast(steps, X)  # in closed form
-        else:
-            raw = self._within.forecast(steps, X, feedback, trajectories, seed)
+        raw = self._within._forecast(steps, X, feedback, trajectories, seed)
         shape = len(raw.mean), self._p or 1
         parts = raw.mean, raw.variance, raw.noise
         return Prediction(*(np.array(np.broadcast_to(np.reshape(part, (shape[0], -1)), shape)) for part in parts))
