@@ -12,8 +12,9 @@ import streamgp as sg
 from streamgp.blas import one_thread
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
+from streamgp.cuda.plain_wrappers import PlainWrappers
 from streamgp.fleet import devices, workers
-from tests.fleet.settings import SHAPES, differences
+from tests.fleet.settings import SHAPES, differences, wrapped_difference
 
 CLOSE = 1e-8
 
@@ -22,7 +23,7 @@ def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
-    return devices.on_gpu(model, size, precision, threads, PlainMemory)
+    return devices.on_gpu(model, size, precision, threads, PlainMemory, PlainWrappers)
 
 
 CPU = devices.engine
@@ -213,10 +214,15 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_
         compare(moved, cores.copy(), 31, 50, 1e-7)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_random_wrappers_tell_what_they_do_on_the_cores(seed):
+    assert wrapped_difference(seed, rows=60, size=5) < CLOSE
+
+
 def test_threads_share_out_wrappers_and_only_the_caller_asks_the_gpu(monkeypatch):
     monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     X, Y = rows(30, 5)
-    fleets = [sg.Fleet(WRAPPED["Standardize"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
+    fleets = [sg.Fleet(WRAPPED["inside out"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
     asking, run = set(), PlainMemory.run
     monkeypatch.setattr(PlainMemory, "run", lambda *given: (asking.add(threading.get_ident()), run(*given))[1])
     for part in (slice(0, 3), slice(3, 4), slice(4, 30)):
