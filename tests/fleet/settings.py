@@ -103,9 +103,10 @@ def random_wrapped(seed: int, rows: int, size: int) -> Setting:
     unit = 10.0 ** rng.uniform(-6.0, 9.0, size) if around != "calibrate" else np.ones(size)
     Y *= unit
     Y += unit * rng.uniform(-100.0, 100.0, size) * (around != "calibrate")
-    Y[:, 0] = Y[0, 0]  # a sensor that stands still, or does so for long
+    Y[:, 0], moves = Y[0, 0], rows * 3 // 4  # a sensor that stands still, or does so for long
+    X[:moves, 0] = X[0, 0]  # where nothing is to be learned all points are equally good, and rounding would choose
     if rng.random() < 0.7:
-        Y[rows * 3 // 4 :, 0] += unit[0] * rng.standard_normal(rows - rows * 3 // 4)
+        Y[moves:, 0] += unit[0] * rng.standard_normal(rows - moves)
     Y[rows // 2 :, 1] *= 30.0  # another level
     Y[rng.integers(0, rows, 4), 2] = [-9999.0, 3.4e38, -9999.0, 1e30] if around != "calibrate" else 50.0
     X[:, 3, 0] = 7.0
@@ -117,12 +118,11 @@ def random_wrapped(seed: int, rows: int, size: int) -> Setting:
 
 
 def wrapped_difference(seed: int, rows: int, size: int) -> float:
-    """The largest one between what a GPU and the cores tell, in units of the targets."""
+    """The largest one between what a GPU and the cores tell, relative to it or to the median target."""
     fleet, X, Y, conditions = random_wrapped(seed, rows, size)
     gpu, cores = (sg.Fleet(**fleet, device=device) for device in ("cuda", "cpu"))
     rng = np.random.default_rng(seed)
-    unit, worst, begin = np.nanstd(Y, axis=0), 0.0, 0
-    unit = np.where(unit > 0.0, unit, 1.0) + np.nanmax(np.abs(Y), axis=0)
+    unit, worst, begin = np.nanmedian(np.abs(Y), axis=0), 0.0, 0
     while begin < rows:
         end = min(rows, begin + int(rng.choice([1, 1, 2, 9])))
         if rng.random() < 0.2:
@@ -152,7 +152,9 @@ def _apart(p: Any, q: Any, unit: np.ndarray) -> float:
         alike = np.isfinite(one) & np.isfinite(other)
         if not np.array_equal(one[~alike], other[~alike], equal_nan=True):
             return np.inf
-        worst = max(worst, float(np.max(np.where(alike, np.abs(one - other) / unit, 0.0), initial=0.0)))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(one - other) / (unit + np.abs(other))
+        worst = max(worst, float(np.max(np.where(alike, apart, 0.0), initial=0.0)))
     return worst
 
 

@@ -73,7 +73,6 @@ class AroundShape(NamedTuple):
         width: inputs.
         outputs: of the models.
         standard: whether there is a Standardize.
-        warmup: its rows.
         screens: whether it screens targets.
         together: whether a row of which one target is refused loses the others, too.
         parts: numbers of a calibrated prediction; 0: there is no Calibrated around it.
@@ -83,7 +82,6 @@ class AroundShape(NamedTuple):
     width: int
     outputs: int
     standard: bool
-    warmup: int
     screens: bool
     together: bool
     parts: int
@@ -93,6 +91,16 @@ class AroundShape(NamedTuple):
     def told(self) -> int:
         """Numbers of a prediction: mean, variance and noise, and those of the calibration."""
         return 3 + self.parts
+
+    @property
+    def for_rows(self) -> AroundShape:
+        """What functions depend on that take rows."""
+        return self._replace(parts=0, at=None)
+
+    @property
+    def for_predictions(self) -> AroundShape:
+        """What functions depend on that give predictions."""
+        return self._replace(width=0, screens=False, together=False)
 
 
 class Thread(NamedTuple):
@@ -117,12 +125,12 @@ class Functions(NamedTuple):
     """What a target runs for one model; its rows are ``count`` many from ``first`` on, ``apart`` from each other.
 
     Args:
-        enter: (s, i, k, first, apart, count, X, Y, given, nobody, conditioned, learned, bound, into, targets, known):
-            screen targets, keep rows of a warm-up, and write rows in standard units.
+        enter: (s, i, k, first, apart, count, X, Y, given, nobody, conditioned, learned, warmup, bound, into, targets,
+            known): screen targets, keep rows of a warm-up, and write rows in standard units.
         leave: (target_shift, target_scale, i, k, first, apart, count, out, own, known, told): predictions in the units
             of the targets.
-        renew: (s, i, k, begin, states, nobody, own, bound, into, targets, given): take units anew, and write the rows
-            so far in them.
+        renew: (s, i, k, begin, states, nobody, own, warmup, bound, into, targets, given): take units anew, and write
+            the rows so far in them.
         calibrate: (plan, counters, buffers, i, first, apart, count, Y, nobody, told): bounds of predictions; then their
             errors count.
     """
@@ -170,7 +178,7 @@ def gpu_numpy(**functions: Function) -> ModuleType:
 
 def build(on: Thread, shape: AroundShape) -> Functions:
     jit, AT = on.jit, shape.at
-    D, P, warmup, screens, together = shape.width, shape.outputs, shape.warmup, shape.screens, shape.together
+    D, P, screens, together = shape.width, shape.outputs, shape.screens, shape.together
     rounding, nan, infinite = float(np.finfo(np.float64).eps), math.nan, math.inf
     bounded = taken_over(on, lanes, ("first_of", "end_of"))
     screening = taken_over(
@@ -219,7 +227,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         s.kept[i, 0] = at + 1
 
     @jit
-    def take_scale(s: Any, i: Any, k: Any, Y: Array, t: Any, r: Any, known: Array) -> None:
+    def take_scale(s: Any, i: Any, k: Any, Y: Array, t: Any, r: Any, warmup: Any, known: Array) -> None:
         """Where targets of the warm-up were all alike, the first that differs tells the scale; row r."""
         for j in range(P):
             y, shift = Y[t, j], s.target_shift[i, j]
@@ -252,6 +260,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         nobody: Array,
         conditioned: Any,
         learned: Any,
+        warmup: Any,
         bound: Any,
         into: Array,
         targets: Array,
@@ -267,7 +276,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         for r in range(count):
             cold = in_units and s.kept[i, 0] < warmup
             if learned and not cold:
-                take_scale(s, i, k, Y, t, r, known)
+                take_scale(s, i, k, Y, t, r, warmup, known)
             write_row(s, i, X[t], Y[t], into, targets, t, bound)
             if learned and cold:
                 keep_row(s, i, X, Y, given, t, conditioned)
@@ -333,6 +342,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
         states: Array,
         nobody: Array,
         own: Array,
+        warmup: Any,
         bound: Any,
         into: Array,
         targets: Array,

@@ -129,6 +129,7 @@ def entering(shape: AroundShape) -> Any:
         step: Any,
         mode: Any,
         conditioned: Any,
+        warmup: Any,
         bound: Any,
         into: Any,
         wanted: Any,
@@ -165,6 +166,7 @@ def entering(shape: AroundShape) -> Any:
             nobody,
             conditioned != 0,
             learned,
+            warmup,
             bound,
             into,
             wanted,
@@ -231,6 +233,7 @@ def renewing(shape: AroundShape) -> Any:
         states: Any,
         nobody: Any,
         own: Any,
+        warmup: Any,
         bound: Any,
         into: Any,
         wanted: Any,
@@ -252,7 +255,7 @@ def renewing(shape: AroundShape) -> Any:
             screen,
             scaled,
         )
-        renew(s, models[k], k, starts[k], states, nobody, own, bound, into, wanted, given)
+        renew(s, models[k], k, starts[k], states, nobody, own, warmup, bound, into, wanted, given)
 
     return compiled()(run)
 

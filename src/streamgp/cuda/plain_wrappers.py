@@ -15,8 +15,8 @@ NOBODY = np.zeros(1, np.int64)
 class PlainWrappers:
     """See wrappers.GpuWrappers."""
 
-    def __init__(self, memory: PlainMemory, shape: AroundShape, plan: np.ndarray) -> None:
-        self._memory, self._shape, self._plan = memory, shape, plan
+    def __init__(self, memory: PlainMemory, shape: AroundShape, warmup: int, plan: np.ndarray) -> None:
+        self._memory, self._shape, self._warmup, self._plan = memory, shape, warmup, plan
         self._functions, self._named = build(plain_thread(), shape), nothing()
 
     def up(self, named: dict[str, np.ndarray]) -> None:
@@ -59,7 +59,8 @@ class PlainWrappers:
         ]
         for k, i in enumerate(models.tolist()):
             self._functions.enter(
-                *(s, i, k, *rows[k], X, Y, conditions, NOBODY, given is not None, learned, bound, into, targets, known)
+                *(s, i, k, *rows[k], X, Y, conditions, NOBODY, given is not None, learned),
+                *(self._warmup, bound, into, targets, known),
             )
         out = self._memory.run(models, starts, into, targets[:, 0], given, mode, step, look, bound)
         told = np.empty((self._shape.told, *Y.shape))
@@ -80,5 +81,5 @@ class PlainWrappers:
         X, Y, given = (np.empty((n, width)) for width in (self._shape.width, p, ROW_TIME + 1))
         states, own = np.zeros((len(models), p, outliers.NUMBERS)), self._memory._own
         for k, i in enumerate(models.tolist()):
-            self._functions.renew(s, i, k, starts[k], states, NOBODY, own, bound, X, Y, given)
+            self._functions.renew(s, i, k, starts[k], states, NOBODY, own, self._warmup, bound, X, Y, given)
         self._memory.run(models, starts, X, Y[:, 0], given, COUNTED, 0, Look(), bound)

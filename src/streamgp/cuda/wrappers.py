@@ -33,11 +33,12 @@ class GpuWrappers:
     Args:
         memory: of the models within.
         shape: of the wrappers.
+        warmup: of Standardize, if there is one.
         plan: of the calibration, if there is one.
     """
 
-    def __init__(self, memory: GpuMemory, shape: AroundShape, plan: np.ndarray) -> None:
-        self._memory, self._shape, self._plan = memory, shape, cuda.to_device(plan)
+    def __init__(self, memory: GpuMemory, shape: AroundShape, warmup: int, plan: np.ndarray) -> None:
+        self._memory, self._shape, self._warmup, self._plan = memory, shape, warmup, cuda.to_device(plan)
         self._nobody = cuda.to_device(np.zeros(1, np.int64))
         self._named: dict[str, Any] = {name: cuda.to_device(array) for name, array in nothing().items()}
         self._inside: Inside | None = None
@@ -126,13 +127,14 @@ class GpuWrappers:
         out, told = rows.out[: 2 * n * p].reshape(2, n * p), inside.told[: shape.told * n * p].reshape(shape.told, n, p)
         found, step, own = memory._found, asked.step, memory._own
         find_beyond[AT_ONCE, AT_ONCE, stream](X, Y, int(asked.mode != PREDICTED), largest, found)
-        entering(shape)[blocks, THREADS, stream](
+        entering(shape.for_rows)[blocks, THREADS, stream](
             *(self._named[name] for name in Standard._fields),
-            *(*which, X, Y, given, self._nobody, found, step, asked.mode, int(asked.conditioned), asked.bound),
+            *(*which, X, Y, given, self._nobody, found, step, asked.mode, int(asked.conditioned)),
+            *(self._warmup, asked.bound),
             *(into, targets, inside.known),
         )
         memory._enqueue(which, There(into, targets.reshape(n * p), given, out), asked)
-        leaving(shape)[blocks, THREADS, stream](
+        leaving(shape.for_predictions)[blocks, THREADS, stream](
             *(self._named["target_shift"], self._named["target_scale"], *which, out, own, inside.known),
             *(self._plan, self._named["counters"], self._named["buffers"], Y, self._nobody, found, step, told),
         )
@@ -149,9 +151,9 @@ class GpuWrappers:
             cuda.device_array((n, width), np.float64) for width in (shape.width, shape.outputs, ROW_TIME + 1)
         )
         states = cuda.to_device(np.zeros((len(models), shape.outputs, outliers.NUMBERS)))
-        renewing(shape)[-(-len(models) // THREADS), THREADS, memory._stream](
+        renewing(shape.for_rows)[-(-len(models) // THREADS), THREADS, memory._stream](
             *(self._named[name] for name in Standard._fields),
-            *(*which, states, self._nobody, memory._own, bound, X, Y, given),
+            *(*which, states, self._nobody, memory._own, self._warmup, bound, X, Y, given),
         )
         out = cuda.device_array((2, n * shape.outputs), np.float64)
         asked = Work(COUNTED, 0, 0, bound, True)

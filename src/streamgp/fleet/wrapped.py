@@ -64,8 +64,8 @@ def fits(model: StreamModel) -> bool:
     return [type(one) for one in around] in ([Standardize], [Calibrated], [Calibrated, Standardize])
 
 
-def shape_of(model: StreamModel) -> tuple[AroundShape, np.ndarray]:
-    """Of the wrappers of a model that is prepared, and the plan of its calibration."""
+def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
+    """Of the wrappers of a model that is prepared, the rows of its warm-up, and the plan of its calibration."""
     parts, at, plan = 0, None, np.zeros(len(Plan._fields))
     standard: Standardize | None = None
     for one in model._family():
@@ -79,13 +79,12 @@ def shape_of(model: StreamModel) -> tuple[AroundShape, np.ndarray]:
         width=model._shape.d or 0,
         outputs=model._shape.p or 1,
         standard=standard is not None,
-        warmup=0 if standard is None else standard._warmup,
         screens=standard is not None and standard._screens,
         together=model._shared,
         parts=parts,
         at=at,
     )
-    return shape, plan
+    return shape, 0 if standard is None else standard._warmup, plan
 
 
 class WrappedEngine(AroundEngine):
@@ -98,7 +97,7 @@ class WrappedEngine(AroundEngine):
         size: how many models there are.
         threads: that run wrappers on the cores at the same time.
         processes: their engine, without models so far.
-        kind: (memory, shape, plan) -> the wrappers.
+        kind: (memory, shape, warmup, plan) -> the wrappers.
     """
 
     checks_rows = True
@@ -109,10 +108,10 @@ class WrappedEngine(AroundEngine):
         size: int,
         threads: int,
         processes: CudaEngine,
-        kind: Callable[[Memory, AroundShape, np.ndarray], Wrappers],
+        kind: Callable[[Memory, AroundShape, int, np.ndarray], Wrappers],
     ) -> None:
-        self._around_shape, plan = shape_of(model)
-        self._wrappers = kind(processes._memory, self._around_shape, plan)
+        self._around_shape, self._warmup, plan = shape_of(model)
+        self._wrappers = kind(processes._memory, self._around_shape, self._warmup, plan)
         self._largest = model._largest
         self._newer_here, self._newer_there, self._waits = True, False, False
         self._kept = np.zeros(0, np.int64)  # rows of each warm-up, while the wrappers are on the GPU
@@ -228,7 +227,7 @@ class WrappedEngine(AroundEngine):
         """Which of the models are in their warm-up."""
         if not self._around_shape.standard:
             return np.zeros(1, bool)
-        return np.asarray(self._kept[rows.models] < self._around_shape.warmup)
+        return np.asarray(self._kept[rows.models] < self._warmup)
 
     def _run(self, rows: Rows, mode: int) -> FloatArray:
         processes, learned = self._processes, mode != PREDICTED
@@ -247,7 +246,7 @@ class WrappedEngine(AroundEngine):
 
     def _count(self, models: np.ndarray) -> None:
         """One more row of each of these models was kept, if it is in its warm-up; renew those that are due."""
-        warmup = self._around_shape.warmup
+        warmup = self._warmup
         cold = models[self._kept[models] < warmup]
         before = self._kept[cold]
         self._kept[cold] += 1
