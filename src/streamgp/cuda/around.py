@@ -35,8 +35,8 @@ COUNTER = np.dtype([(name, np.int64) for name in conformal.COUNTERS.names or ()]
 
 # What calibration reads by name of a model, as on the cores: there it is one record.
 Span = namedtuple("Span", "start blocks rows columns")
-Plan = namedtuple("Plan", conformal.PLAN.names or ())  # type: ignore[misc]
-At = namedtuple("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))  # type: ignore[misc]
+Plan: Any = namedtuple("Plan", conformal.PLAN.names or ())
+At: Any = namedtuple("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))
 Model = namedtuple("Model", "plan counters at")
 
 

@@ -72,7 +72,7 @@ def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
         if isinstance(one, Calibrated):
             record = one._numbers.records[0]
             parts, at = one._parts, At(*(Span(*map(int, record["at"][name])) for name in At._fields))
-            plan = np.array([record["plan"][name] for name in Plan._fields], dtype=float)
+            plan = np.array([float(record["plan"][name]) for name in Plan._fields])
         if isinstance(one, Standardize):
             standard = one
     shape = AroundShape(
