@@ -111,7 +111,9 @@ def on_gpu(asked: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("parts", nargs="*", help="of what a GPU does: kernel, whole, rivals, accuracy, updates")
+    parser.add_argument(
+        "parts", nargs="*", help="of what a GPU does: kernel, whole, wrapped, rivals, accuracy, updates"
+    )
     asked = parser.parse_args()
     if asked.device == "cuda":
         on_gpu(asked.parts)

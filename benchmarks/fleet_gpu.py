@@ -1,6 +1,6 @@
 """A fleet on a GPU: time of kernels and whole calls, accuracy in single precision, JAX and torch on the same work.
 
-    python benchmarks/fleet.py --device cuda [kernel whole rivals accuracy updates]
+    python benchmarks/fleet.py --device cuda [kernel whole wrapped rivals accuracy updates]
 
 adds the part "cuda" to benchmarks/results/fleet.json.
 """
@@ -26,6 +26,7 @@ FUSED = 16  # rows of a launch
 DIFFERENT = 4096  # models with rows of their own; the others repeat them
 PRECISIONS = "single", "double"
 STREAMS, LENGTH, NOISES, NOVELTIES = 250, 4000, (1e-2, 1e-3, 1e-4), (0.01, 0.05)
+WARMUP = 100  # rows of Standardize by default
 UPDATED, UPDATES = 1000, 10_000
 
 
@@ -156,6 +157,34 @@ def clocked(work: Callable[[], object], repeats: int = 40) -> dict[str, float]:
         work()
         times.append(1e3 * (time.perf_counter() - begin))
     return {"median": figures(np.median(times[5:])), "p95": figures(np.quantile(times[5:], 0.95))}
+
+
+def wrapped_calls(m: int = 50) -> dict[str, Any]:
+    return {
+        f"{size:,} models, {precision}": wrapped(precision, size, m)
+        for size in (100_000, 10_000)
+        for precision in PRECISIONS
+    }
+
+
+def wrapped(precision: str, size: int, m: int) -> dict[str, Any]:
+    """fleet.track within Calibrated(Standardize(...)), on the GPU and on the cores around it; milliseconds."""
+    model, found = sg.Calibrated(sg.Standardize(recipe(m))), {}
+    for where, threads in (("on the GPU", 1), ("on the cores, 1 thread", 1), ("on the cores, all threads", None)):
+        fleet = sg.Fleet(model, size=size, device="cuda", precision=precision, threads=threads, pending=1)
+        rng, on_cores = np.random.default_rng(0), "cores" in where
+        rows = np.resize(rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
+        if not on_cores or size < MILLION // 10:
+            begin = time.perf_counter()
+            for _ in range(WARMUP // FUSED + 1):
+                fleet.learn_many(rows, rows[..., 0] + rng.normal(size=(FUSED, 1)))
+            found[f"{where}, warm-up of {WARMUP} rows"] = figures(1e3 * (time.perf_counter() - begin))
+        if on_cores:  # where rows have waited for their targets, the cores run the wrappers
+            fleet.issue(rows[0, :1], ids=[0])
+        X, Y = rows[0], rng.normal(size=size)
+        if not on_cores or size < MILLION // 10:
+            found[where] = clocked(lambda fleet=fleet, X=X, Y=Y: fleet.track(X, Y), 9 if on_cores else 40)
+    return found
 
 
 # What one would write instead: the textbook's alpha, C and Q, full squares, single precision.
@@ -293,5 +322,6 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "updates": updates,
     "kernel": kernels,
     "whole": whole_calls,
+    "wrapped": wrapped_calls,
     "rivals": rivals,
 }

@@ -232,6 +232,16 @@ def whole_on_gpu() -> str:
     )
 
 
+def wrapped_on_gpu() -> str:
+    """Whole calls within wrappers, by where these run; medians and the 95th percentile."""
+    lines = []
+    for name, cell in read("fleet")["cells"]["cuda"]["wrapped"].items():
+        kinds = [kind for kind in cell if isinstance(cell[kind], dict)]
+        times = (f"{number(cell[kind]['median'])} ({number(cell[kind]['p95'])})" for kind in kinds)
+        lines.append([name, *times])
+    return table(["`fleet.track` of one row, ms", *(f"wrappers {kind}" for kind in kinds)], lines)
+
+
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
     cells = read("fleet_prior")["cells"]
@@ -465,6 +475,7 @@ TABLES = {
     "fleets on the cores": on_cores,
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
+    "wrappers on a GPU": wrapped_on_gpu,
     "single precision": single_precision,
     "new sensors": fleet_prior,
     "queries on Spark": spark_speed,

@@ -5,7 +5,7 @@ import pytest
 
 import streamgp as sg
 from streamgp.fleet.devices import no_gpu
-from tests.fleet.settings import differences
+from tests.fleet.settings import differences, wrapped_difference
 from tests.fleet.test_gpu_source import RECIPES, WRAPPED, rows
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
@@ -112,7 +112,12 @@ def test_120_random_settings_are_predicted_as_on_the_cores():
     assert worst == {}
 
 
-@pytest.mark.parametrize("name", ["Standardize", "both"])
+def test_40_random_wrappers_tell_what_they_do_on_the_cores():
+    found = {seed: wrapped_difference(seed, rows=120, size=8) for seed in range(40)}
+    assert {seed: worst for seed, worst in found.items() if not worst < 1e-8} == {}
+
+
+@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both", "inside out"])
 def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name):
     X, Y = rows(60, 30)
     X, Y, time = 1e3 + 50.0 * X, 300.0 - 7.0 * Y, np.arange(60.0)

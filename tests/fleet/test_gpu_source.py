@@ -12,8 +12,9 @@ import streamgp as sg
 from streamgp.blas import one_thread
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
+from streamgp.cuda.plain_wrappers import PlainWrappers
 from streamgp.fleet import devices, workers
-from tests.fleet.settings import SHAPES, differences
+from tests.fleet.settings import SHAPES, differences, wrapped_difference
 
 CLOSE = 1e-8
 
@@ -22,7 +23,7 @@ def plain_engine(device, precision, model, size, threads):
     """In place of the GPU's."""
     if device == "cpu":
         return CPU(device, precision, model, size, threads)
-    return devices.on_gpu(model, size, precision, threads, PlainMemory)
+    return devices.on_gpu(model, size, precision, threads, PlainMemory, PlainWrappers)
 
 
 CPU = devices.engine
@@ -213,10 +214,69 @@ def test_wrappers_around_models_on_a_gpu_do_what_they_do_on_the_cores(name, tmp_
         compare(moved, cores.copy(), 31, 50, 1e-7)
 
 
+@pytest.mark.parametrize("name", ["Standardize", "Calibrated", "both"])
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_wrappers_go_on_where_something_needs_the_cores_between_rows(name, precision):
+    recipe = {
+        "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
+        "Calibrated": WRAPPED["Calibrated"],
+        "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
+    }[name]
+    if precision == "single" and name == "Calibrated":
+        recipe = lambda: sg.Calibrated(sg.SOGP(capacity=8, novelty=0.05), warmup=5)  # noqa: E731
+    X, Y = rows(60, 4)
+    gpu = sg.Fleet(recipe(), size=3, device="cuda", precision=precision)
+    cores, close = sg.Fleet(recipe(), size=3), CLOSE if precision == "double" else 0.05
+
+    def compare(part, **given):
+        p, q = (fleet.track(X[part, : fleet.size], Y[part, : fleet.size], **given) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, atol=close)
+        np.testing.assert_allclose(p.interval(), q.interval(), atol=close)
+        np.testing.assert_array_equal(gpu.rows_seen, cores.rows_seen)
+
+    def refuse(x, y, match):
+        before = gpu.to_bytes()
+        with pytest.raises(ValueError, match=match):
+            gpu.track(x, y)
+        assert gpu.to_bytes() == before
+
+    compare(slice(0, 3))
+    for fleet in (gpu, cores):
+        fleet.replace(1, fleet.model(0))
+        assert fleet.add(1).tolist() == [3]
+    compare(slice(3, 4))
+    wrong = X[4:6].copy()
+    wrong[1, 2] = np.inf  # a row that comes after one that could be learned
+    refuse(wrong, Y[4:6], "model 2: row 1: x has NaN or inf|model 2: .*NaN or inf")
+    p, q = (fleet.predict_many(X[3, [1, 1, 3]], [1, 1, 3]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(p.mean, q.mean, atol=close)
+    ids = [0, 0, 0, 3, 3]
+    p, q = (fleet.track(ids, X[4:9, 0], Y[4:9, 0]) for fleet in (gpu, cores))
+    np.testing.assert_allclose(p.mean, q.mean, atol=close)
+    compare(slice(9, 12), noise=0.2)
+    compare(slice(12, 20))
+    for fleet in (gpu, cores):
+        fleet.remove([0])
+        fleet.replace(0, fleet.model(1))
+        assert fleet.track(X[20, :3]).mean.shape == (3,)  # no target
+    compare(slice(21, 30))
+    refuse(np.full((3, 2), np.nan), Y[0, :3], "model 0: .*NaN or inf")
+    refuse(X[0, :3], [0.0, np.inf, 0.0], "model 1: .*inf")
+    compare(slice(30, 31), noise=0.2)
+    compare(slice(31, 60))
+    np.testing.assert_allclose(gpu.model(2).predict_many(X[0]).mean, cores.model(2).predict_many(X[0]).mean, atol=close)
+    assert sg.Fleet(recipe(), size=0, device="cuda", precision=precision).predict_many(X[:1, :0]).mean.shape == (1, 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_wrappers_tell_what_they_do_on_the_cores(seed):
+    assert wrapped_difference(seed, rows=60, size=5) < CLOSE
+
+
 def test_threads_share_out_wrappers_and_only_the_caller_asks_the_gpu(monkeypatch):
     monkeypatch.setattr(workers, "ROWS_PER_THREAD", 1)
     X, Y = rows(30, 5)
-    fleets = [sg.Fleet(WRAPPED["Standardize"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
+    fleets = [sg.Fleet(WRAPPED["inside out"](), size=5, device="cuda", threads=threads) for threads in (1, 3)]
     asking, run = set(), PlainMemory.run
     monkeypatch.setattr(PlainMemory, "run", lambda *given: (asking.add(threading.get_ident()), run(*given))[1])
     for part in (slice(0, 3), slice(3, 4), slice(4, 30)):

@@ -208,17 +208,20 @@ class GpuMemory:
 
     def _start(self, models: np.ndarray, starts: np.ndarray, n: int, there: There, asked: Work, first: int) -> None:
         """Let the GPU run the rows that are there."""
-        which, every = self._which(models, starts), asked.every
-        self._first_here[0] = first
-        self._copy_up(self._first, self._first_here)
-        if every and self._off.shape[0] < self._looks(len(models), every):
-            self._off = cuda.device_array(self._looks(len(models), every), self._number)
+        which = self._which(models, starts)
+        self._prepare_look(Look(first, asked.every), len(models))
 
         def work() -> None:
             rows = There(there.X[:n], there.Y[:n], there.given[:n], there.out[: 2 * n].reshape(2, n))
             self._enqueue(which, rows, asked)
 
         self._graphs.run((n, asked, there.X.dtype), (*which, there, self._off), work)
+
+    def _prepare_look(self, look: Look, models: int) -> None:
+        self._first_here[0] = look.first
+        self._copy_up(self._first, self._first_here)
+        if look.every and self._off.shape[0] < self._looks(models, look.every):
+            self._off = cuda.device_array(self._looks(models, look.every), self._number)
 
     def _enqueue(self, which: tuple[Any, Any], rows: There, asked: Work) -> None:
         """Check rows and run them: where one cannot be taken, none is. Then look at some of the models."""

@@ -14,11 +14,13 @@ from streamgp.contract.prediction import Prediction
 from streamgp.cuda import exchange
 from streamgp.cuda.exchange import NUMBERS, Exchange
 from streamgp.cuda.plain import PlainMemory
+from streamgp.fleet import wrapped
 from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import CpuEngine, fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, Memory
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
+from streamgp.fleet.wrapped import WrappedEngine, Wrappers
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
@@ -134,18 +136,39 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
     if device == "cpu":
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.memory import GpuMemory
+    from streamgp.cuda.wrappers import GpuWrappers
 
-    return on_gpu(model, size, precision, threads, GpuMemory)
+    return on_gpu(model, size, precision, threads, GpuMemory, GpuWrappers)
 
 
-def on_gpu(model: StreamModel, size: int, precision: str, threads: int | None, kind: Callable[..., Memory]) -> Engine:
-    """An engine for models like this one whose processes are in a memory of this kind."""
+def on_gpu(
+    model: StreamModel,
+    size: int,
+    precision: str,
+    threads: int | None,
+    kind: Callable[..., Memory],
+    around_them: Callable[..., Wrappers] | None = None,
+) -> Engine:
+    """An engine for models like this one whose processes are in a memory of this kind.
+
+    Args:
+        model: prepared, with nothing learned.
+        size: how many models there are.
+        precision: "double" or "single".
+        threads: that run wrappers on the cores.
+        kind: of memory.
+        around_them: the kind of wrappers that are beside them there; None: wrappers are on the cores.
+    """
     *around, process = model._family()
     assert isinstance(process, OnlineGP)
     exchanged = Exchange(process, precision)
     memory = kind(exchanged.shape, exchanged.number, exchanged.shared, exchanged.half_life)
     processes = CudaEngine(process, 0 if around else size, precision, memory, exchanged)
-    return AroundEngine(model, size, threads or cores(), processes) if around else processes
+    if not around:
+        return processes
+    if around_them is None or not wrapped.fits(model):
+        return AroundEngine(model, size, threads or cores(), processes)
+    return WrappedEngine(model, size, threads or cores(), processes, around_them)
 
 
 def stand_in(model: StreamModel, size: int, saved: dict[str, np.ndarray]) -> Engine:

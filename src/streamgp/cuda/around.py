@@ -1,0 +1,419 @@
+"""Standardize and Calibrated around models on a GPU, written for one thread of each model.
+
+The numbers of the wrappers lie as on the cores, with a leading axis for models. What screens, scales and calibrates is
+the source of the cores, compiled for another target (``taken_over``); what stands here puts it in order, and takes the
+units of a warm-up, which the cores do with NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp import arrays
+from streamgp.arrays import block, matrix, vector
+from streamgp.contract import lanes
+from streamgp.contract.checks import LARGEST
+from streamgp.contract.conditions import NOISE, TIME, WEIGHT
+from streamgp.cuda.record import NOISE as LEARNED_WITH
+from streamgp.cuda.record import ROW_NOISE, ROW_TIME, SHARED, UNIT
+from streamgp.wrappers import conformal, outliers, scaling
+from streamgp.wrappers.standardize import FAR, TINY
+
+Array = NDArray
+Function = Callable[..., Any]
+
+OWN_NOISE = LEARNED_WITH - len(SHARED)
+NEVER = 1 << 60  # no row comes so late
+COUNTER = np.dtype([(name, np.int64) for name in conformal.COUNTERS.names or ()], align=True)
+
+# What calibration reads by name of a model, as on the cores: there it is one record.
+Span = namedtuple("Span", "start blocks rows columns")
+Plan: Any = namedtuple("Plan", conformal.PLAN.names or ())
+At: Any = namedtuple("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))
+Model = namedtuple("Model", "plan counters at")
+
+
+class Standard(NamedTuple):
+    """The arrays of Standardize, in its order, (models, ...) each."""
+
+    input_shift: Any
+    input_scale: Any
+    target_shift: Any
+    target_scale: Any
+    rows: Any
+    targets: Any
+    conditions: Any
+    begins: Any
+    kept: Any
+    screen: Any
+    scaled: Any
+
+
+def nothing() -> dict[str, np.ndarray]:
+    """Arrays by name where there is no wrapper whose they would be."""
+    dimensions = Standard(2, 2, 2, 2, 3, 3, 3, 2, 2, 3, 2)
+    whole = "begins", "kept"
+    named = {
+        name: np.zeros((1,) * n, np.int64 if name in whole else np.float64) for name, n in dimensions._asdict().items()
+    }
+    return named | {"counters": np.zeros(1, COUNTER), "buffers": np.zeros((1, 1))}
+
+
+class AroundShape(NamedTuple):
+    """Of wrappers: what their functions are compiled for.
+
+    Args:
+        width: inputs.
+        outputs: of the models.
+        standard: whether there is a Standardize.
+        screens: whether it screens targets.
+        together: whether a row of which one target is refused loses the others, too.
+        parts: numbers of a calibrated prediction; 0: there is no Calibrated around it.
+        at: where the arrays of a calibration lie.
+    """
+
+    width: int
+    outputs: int
+    standard: bool
+    screens: bool
+    together: bool
+    parts: int
+    at: Any
+
+    @property
+    def told(self) -> int:
+        """Numbers of a prediction: mean, variance and noise, and those of the calibration."""
+        return 3 + self.parts
+
+    @property
+    def for_rows(self) -> AroundShape:
+        """What functions depend on that take rows."""
+        return self._replace(parts=0, at=None)
+
+    @property
+    def for_predictions(self) -> AroundShape:
+        """What functions depend on that give predictions."""
+        return self._replace(width=0, screens=False, together=False)
+
+
+class Thread(NamedTuple):
+    """A target with one thread for each model.
+
+    Args:
+        jit: how a function is compiled that others call.
+        numpy: what functions of the cores know as np.
+        vector: as in arrays.py, with the spans below.
+        matrix: likewise.
+        block: likewise.
+    """
+
+    jit: Callable[[Function], Function]
+    numpy: Any
+    vector: Function
+    matrix: Function
+    block: Function
+
+
+class Functions(NamedTuple):
+    """What a target runs for one model; its rows are ``count`` many from ``first`` on, ``apart`` from each other.
+
+    Args:
+        enter: (s, i, k, first, apart, count, X, Y, given, nobody, conditioned, learned, warmup, bound, into, targets,
+            known): screen targets, keep rows of a warm-up, and write rows in standard units.
+        leave: (target_shift, target_scale, i, k, first, apart, count, out, own, known, told): predictions in the units
+            of the targets.
+        renew: (s, i, k, begin, states, nobody, own, warmup, bound, into, targets, given): take units anew, and write
+            the rows so far in them.
+        calibrate: (plan, counters, buffers, i, first, apart, count, Y, nobody, told): bounds of predictions; then their
+            errors count.
+    """
+
+    enter: Function
+    leave: Function
+    renew: Function
+    calibrate: Function
+
+
+def plain_thread() -> Thread:
+    """Plain Python, with functions of arrays that are not compiled."""
+    return Thread(lambda function: function, np, *(_uncompiled(each) for each in (vector, matrix, block)))
+
+
+def _uncompiled(function: Any) -> Function:
+    source = getattr(function, "py_func", function)
+    return FunctionType(source.__code__, vars(arrays) | {"placed": arrays._reshaped}, source.__name__)
+
+
+def taken_over(on: Thread, module: Any, names: Iterable[str], **others: Any) -> dict[str, Any]:
+    """Functions of the cores, compiled for another target; they call each other there.
+
+    Args:
+        on: the target.
+        module: in which they are.
+        names: of the functions.
+        others: what else stands for other things there.
+    """
+    known = vars(module) | {"np": on.numpy} | others
+    for name in names:
+        source = getattr(module, name)
+        source = getattr(source, "py_func", source)
+        known[name] = on.jit(FunctionType(source.__code__, known, name))
+    return {name: known[name] for name in names}
+
+
+def gpu_numpy(**functions: Function) -> ModuleType:
+    """What kernels know as np: functions of numbers, not of arrays."""
+    module = ModuleType("np")
+    names = "exp", "log", "isnan", "isinf", "isfinite", "copysign", "inf", "nan"
+    vars(module).update({name: getattr(math, name) for name in names} | functions)
+    return module
+
+
+def build(on: Thread, shape: AroundShape) -> Functions:
+    jit, AT = on.jit, shape.at
+    D, P, screens, together = shape.width, shape.outputs, shape.screens, shape.together
+    rounding, nan, infinite = float(np.finfo(np.float64).eps), math.nan, math.inf
+    bounded = taken_over(on, lanes, ("first_of", "end_of"))
+    screening = taken_over(
+        on, outliers, ("allowed", "reach", "keep", "extend", "accept", "screen", "strike_out"), **bounded
+    )
+    screen, strike_out = screening["screen"], screening["strike_out"]
+    standard = taken_over(on, scaling, ("standard",))["standard"]
+    refused, in_units = outliers.REFUSED, shape.standard
+
+    @jit
+    def itself(array: Any) -> Any:
+        return array
+
+    compare = taken_over(
+        on,
+        conformal,
+        ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "calibrate"),
+        vector=on.vector,
+        matrix=on.matrix,
+        block=on.block,
+        borrowed=itself,
+        **bounded,
+    )["calibrate"]
+
+    @jit
+    def within(value: Any, bound: Any) -> Any:
+        """Before the units of a stream are known, its numbers may be beyond all that a model takes: as far as any."""
+        if value > bound:
+            return bound
+        if value < -bound:
+            return -bound
+        return value
+
+    @jit
+    def keep_row(s: Any, i: Any, X: Array, Y: Array, given: Array, t: Any, conditioned: Any) -> None:
+        """Keep a row of the warm-up."""
+        at = s.kept[i, 0]
+        for j in range(D):
+            s.rows[i, at, j] = X[t, j]
+        for j in range(P):
+            s.targets[i, at, j] = Y[t, j]
+        for j in range(s.conditions.shape[2]):
+            s.conditions[i, at, j] = nan
+        if conditioned:
+            s.conditions[i, at, TIME] = given[t, ROW_TIME]
+        s.kept[i, 0] = at + 1
+
+    @jit
+    def take_scale(s: Any, i: Any, k: Any, Y: Array, t: Any, r: Any, warmup: Any, known: Array) -> None:
+        """Where targets of the warm-up were all alike, the first that differs tells the scale; row r."""
+        for j in range(P):
+            y, shift = Y[t, j], s.target_shift[i, j]
+            far = abs(y - shift)
+            if s.scaled[i, j] == 0.0 and far > warmup * rounding * max(abs(y), abs(shift)):
+                s.target_scale[i, j] = min(max(far, TINY), FAR)
+                s.scaled[i, j], known[k, j] = 1.0, r + 1
+
+    @jit
+    def write_row(s: Any, i: Any, x: Array, y: Array, into: Array, targets: Array, t: Any, bound: Any) -> None:
+        """Write a row in standard units, if there are any."""
+        for j in range(D):
+            value = standard(x[j], s.input_shift[i, j], s.input_scale[i, j]) if in_units else x[j]
+            into[t, j] = within(value, LARGEST)
+        for j in range(P):
+            value = standard(y[j], s.target_shift[i, j], s.target_scale[i, j]) if in_units else y[j]
+            targets[t, j] = within(value, bound)
+
+    @jit
+    def enter(
+        s: Any,
+        i: Any,
+        k: Any,
+        first: Any,
+        apart: Any,
+        count: Any,
+        X: Array,
+        Y: Array,
+        given: Array,
+        nobody: Array,
+        conditioned: Any,
+        learned: Any,
+        warmup: Any,
+        bound: Any,
+        into: Array,
+        targets: Array,
+        known: Array,
+    ) -> None:
+        learned = learned and in_units
+        if learned and screens:
+            stop = first + apart * (count - 1) + 1
+            screen(nobody, nobody[:0], s.screen[i : i + 1], Y[first:stop:apart], together)
+        for j in range(P):
+            known[k, j] = 0 if not in_units or s.scaled[i, j] > 0.0 else NEVER
+        t = first
+        for r in range(count):
+            cold = in_units and s.kept[i, 0] < warmup
+            if learned and not cold:
+                take_scale(s, i, k, Y, t, r, warmup, known)
+            write_row(s, i, X[t], Y[t], into, targets, t, bound)
+            if learned and cold:
+                keep_row(s, i, X, Y, given, t, conditioned)
+            t += apart
+
+    @jit
+    def leave(
+        target_shift: Array,
+        target_scale: Array,
+        i: Any,
+        k: Any,
+        first: Any,
+        apart: Any,
+        count: Any,
+        out: Array,
+        own: Array,
+        known: Array,
+        told: Array,
+    ) -> None:
+        noise, t = own[i, OWN_NOISE] * (own[i, UNIT] * own[i, UNIT]), first
+        for r in range(count):
+            for j in range(P):
+                mean, variance, shift, scale = out[0, t * P + j], out[1, t * P + j], 0.0, 1.0
+                if in_units:
+                    shift, scale = target_shift[i, j], target_scale[i, j]
+                told[0, t, j] = shift + scale * mean
+                told[1, t, j] = scale * scale * variance
+                told[2, t, j] = scale * scale * noise
+                if r < known[k, j]:  # in no unit nothing can be claimed
+                    told[0, t, j], told[1, t, j], told[2, t, j] = shift, infinite, 0.0
+            t += apart
+
+    @jit
+    def spread(values: Array) -> Any:
+        """Mean and standard deviation of what is not missing, as center_and_spread() of wrappers/standardize.py."""
+        count, largest, first, n = 0, 0.0, 0.0, values.size
+        for r in range(n):
+            if values[r] == values[r]:
+                first = values[r] if count == 0 else first
+                largest = max(largest, abs(values[r]))
+                count += 1
+        largest = largest if largest > 0.0 else 1.0
+        mean, low, high = 0.0, infinite, -infinite
+        for r in range(n):
+            if values[r] == values[r]:
+                z = values[r] / largest  # so that squares neither overflow nor vanish
+                mean, low, high = mean + z, min(low, z), max(high, z)
+        mean /= max(count, 1)
+        if not high - low > count * rounding:
+            return first, 0.0
+        square = 0.0
+        for r in range(n):
+            if values[r] == values[r]:
+                square += (values[r] / largest - mean) * (values[r] / largest - mean)
+        return largest * mean, largest * math.sqrt(square / max(count - 1, 1))
+
+    @jit
+    def renew(
+        s: Any,
+        i: Any,
+        k: Any,
+        begin: Any,
+        states: Array,
+        nobody: Array,
+        own: Array,
+        warmup: Any,
+        bound: Any,
+        into: Array,
+        targets: Array,
+        given: Array,
+    ) -> None:
+        n = s.kept[i, 0]
+        Y = targets[begin : begin + n]
+        for r in range(n):
+            for j in range(P):
+                Y[r, j] = s.targets[i, r, j]
+        if screens:  # among the first targets fill values could not be told when they came
+            screen(nobody, nobody[:0], states[k : k + 1], Y, together)
+            strike_out(nobody, nobody[:0], states[k : k + 1], Y, together)
+        for j in range(D):
+            shift, scale = spread(s.rows[i, :n, j])
+            s.input_shift[i, j], s.input_scale[i, j] = shift, scale if scale > 0.0 else 1.0
+        for j in range(P):
+            shift, scale = spread(Y[:, j])
+            s.target_shift[i, j], s.target_scale[i, j] = shift, scale if scale > 0.0 else 1.0
+            s.scaled[i, j] = 1.0 if scale > 0.0 else 0.0
+            if n == warmup:
+                for r in range(n):
+                    if Y[r, j] != Y[r, j] and s.targets[i, r, j] == s.targets[i, r, j]:
+                        s.screen[i, j, refused] += 1.0
+        noise = own[i, OWN_NOISE] * (own[i, UNIT] * own[i, UNIT])
+        for r in range(n):
+            t = begin + r
+            asked, weight = s.conditions[i, r, NOISE], s.conditions[i, r, WEIGHT]
+            scale = s.target_scale[i, 0]
+            given[t, ROW_NOISE] = noise / (weight if weight == weight else 1.0)
+            if asked == asked:
+                given[t, ROW_NOISE] = asked / (scale * scale)
+            given[t, ROW_TIME] = s.conditions[i, r, TIME]
+            write_row(s, i, s.rows[i, r], Y[r], into, targets, t, bound)
+        if n == warmup:
+            for r in range(n):
+                s.begins[i, r] = 0
+                for j in range(D):
+                    s.rows[i, r, j] = 0.0
+                for j in range(P):
+                    s.targets[i, r, j] = 0.0
+                for j in range(s.conditions.shape[2]):
+                    s.conditions[i, r, j] = 0.0
+
+    @jit
+    def calibrate(
+        plan: Array,
+        counters: Array,
+        buffers: Array,
+        i: Any,
+        first: Any,
+        apart: Any,
+        count: Any,
+        Y: Array,
+        nobody: Array,
+        told: Array,
+    ) -> None:
+        settings = Plan(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7], plan[8])
+        m, stop = Model(settings, counters[i], AT), first + apart * (count - 1) + 1
+        rows = told[:, first:stop:apart]
+        compare(
+            (m,),
+            buffers[i : i + 1],
+            nobody,
+            nobody[:0],
+            rows[0],
+            rows[1],
+            rows[2],
+            Y[first:stop:apart],
+            False,
+            rows[3:],
+        )
+
+    return Functions(enter, leave, renew, calibrate)

@@ -1,0 +1,276 @@
+"""The kernels of wrappers: one thread of a GPU runs the rows of a model."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+from numba.core import types
+
+from streamgp.cuda.around import AroundShape, Functions, Standard, Thread, build, gpu_numpy
+from streamgp.cuda.ptx import FAST, compiled, cuda, intrinsic
+from streamgp.cuda.record import PREDICTED
+
+THREADS = 64  # of a block
+FLOAT = 8  # bytes
+libdevice: Any = importlib.import_module("numba.cuda.libdevice")
+
+
+def _span(builder: Any, span: Any) -> tuple[Any, Any, Any, Any]:
+    start, blocks, rows, columns = (builder.extract_value(span, i) for i in range(4))
+    return start, blocks, rows, columns
+
+
+def _view(context: Any, builder: Any, kind: Any, buffer: Any, start: Any, shape: list[Any]) -> Any:
+    """An array of one or two dimensions in a buffer, which nobody owns."""
+    source = context.make_array(kind.args[0])(context, builder, buffer)
+    view, width = context.make_array(kind.return_type)(context, builder), context.get_constant(types.intp, FLOAT)
+    strides = [width] if len(shape) == 1 else [builder.mul(shape[1], width), width]
+    data = builder.gep(source.data, [start])
+    context.populate_array(view, data=data, shape=shape, strides=strides, itemsize=width, meminfo=None, parent=None)
+    return view._getvalue()
+
+
+@intrinsic
+def vector(_: Any, buffer: Any, at: Any) -> Any:
+    """As in arrays.py: a function that is compiled on its own may not return a new array here."""
+
+    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
+        start, blocks, rows, columns = _span(builder, args[1])
+        size = builder.mul(builder.mul(blocks, rows), columns)
+        return _view(context, builder, kind, args[0], start, [size])
+
+    return types.Array(types.float64, 1, "C")(buffer, at), codegen
+
+
+@intrinsic
+def matrix(_: Any, buffer: Any, at: Any) -> Any:
+    """Likewise."""
+
+    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
+        start, blocks, rows, columns = _span(builder, args[1])
+        return _view(context, builder, kind, args[0], start, [builder.mul(blocks, rows), columns])
+
+    return types.Array(types.float64, 2, "C")(buffer, at), codegen
+
+
+@intrinsic
+def block(_: Any, buffer: Any, at: Any, j: Any) -> Any:
+    """Likewise."""
+
+    def codegen(context: Any, builder: Any, kind: Any, args: Any) -> Any:
+        start, _, rows, columns = _span(builder, args[1])
+        start = builder.add(start, builder.mul(args[2], builder.mul(rows, columns)))
+        return _view(context, builder, kind, args[0], start, [rows, columns])
+
+    return types.Array(types.float64, 2, "C")(buffer, at, types.int64), codegen
+
+
+for name, of in (("vector", vector), ("matrix", matrix), ("block", block)):
+    if hasattr(of, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
+        of._set_uuid(f"streamgp.cuda.gpu_around.{name}")
+
+
+def device(function: Any) -> Any:
+    return cuda.jit(device=True, fastmath=FAST)(function)
+
+
+@device
+def argmax(values: Any) -> Any:
+    best = 0
+    for i in range(values.size):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
+@device
+def nextafter(x: Any, towards: Any) -> Any:
+    return libdevice.nextafter(x, towards)
+
+
+@cache
+def functions(shape: AroundShape) -> Functions:
+    return build(Thread(device, gpu_numpy(argmax=argmax, nextafter=nextafter), vector, matrix, block), shape)
+
+
+@device
+def rows_of(starts: Any, k: Any, step: Any) -> Any:
+    """The first row of the k-th model, how far its rows are apart, and how many there are."""
+    count = starts[k + 1] - starts[k]
+    return (k, step, count) if step > 0 else (starts[k] - starts[0], 1, count)
+
+
+@cache
+def entering(shape: AroundShape) -> Any:
+    """The kernel that brings rows into the units of the models."""
+    enter = functions(shape).enter
+
+    def run(
+        input_shift: Any,
+        input_scale: Any,
+        target_shift: Any,
+        target_scale: Any,
+        rows: Any,
+        targets: Any,
+        conditions: Any,
+        begins: Any,
+        kept: Any,
+        screen: Any,
+        scaled: Any,
+        models: Any,
+        starts: Any,
+        X: Any,
+        Y: Any,
+        given: Any,
+        nobody: Any,
+        found: Any,
+        step: Any,
+        mode: Any,
+        conditioned: Any,
+        warmup: Any,
+        bound: Any,
+        into: Any,
+        wanted: Any,
+        known: Any,
+    ) -> None:
+        k = cuda.grid(1)
+        if k >= models.size or found[0] != 0:
+            return
+        s = Standard(
+            input_shift,
+            input_scale,
+            target_shift,
+            target_scale,
+            rows,
+            targets,
+            conditions,
+            begins,
+            kept,
+            screen,
+            scaled,
+        )
+        first, apart, count = rows_of(starts, k, step)
+        learned = mode != PREDICTED
+        enter(
+            s,
+            models[k],
+            k,
+            first,
+            apart,
+            count,
+            X,
+            Y,
+            given,
+            nobody,
+            conditioned != 0,
+            learned,
+            warmup,
+            bound,
+            into,
+            wanted,
+            known,
+        )
+
+    return compiled()(run)
+
+
+@cache
+def leaving(shape: AroundShape) -> Any:
+    """The kernel that brings predictions into the units of the targets, and calibrates them."""
+    _, leave, _, calibrate = functions(shape)
+    calibrated = shape.parts > 0
+
+    def run(
+        target_shift: Any,
+        target_scale: Any,
+        models: Any,
+        starts: Any,
+        out: Any,
+        own: Any,
+        known: Any,
+        plan: Any,
+        counters: Any,
+        buffers: Any,
+        Y: Any,
+        nobody: Any,
+        found: Any,
+        step: Any,
+        told: Any,
+    ) -> None:
+        k = cuda.grid(1)
+        if k >= models.size or found[0] != 0:
+            return
+        i = models[k]
+        first, apart, count = rows_of(starts, k, step)
+        leave(target_shift, target_scale, i, k, first, apart, count, out, own, known, told)
+        if calibrated:
+            calibrate(plan, counters, buffers, i, first, apart, count, Y, nobody, told)
+
+    return compiled()(run)
+
+
+@cache
+def renewing(shape: AroundShape) -> Any:
+    """The kernel that takes units anew."""
+    renew = functions(shape).renew
+
+    def run(
+        input_shift: Any,
+        input_scale: Any,
+        target_shift: Any,
+        target_scale: Any,
+        rows: Any,
+        targets: Any,
+        conditions: Any,
+        begins: Any,
+        kept: Any,
+        screen: Any,
+        scaled: Any,
+        models: Any,
+        starts: Any,
+        states: Any,
+        nobody: Any,
+        own: Any,
+        warmup: Any,
+        bound: Any,
+        into: Any,
+        wanted: Any,
+        given: Any,
+    ) -> None:
+        k = cuda.grid(1)
+        if k >= models.size:
+            return
+        s = Standard(
+            input_shift,
+            input_scale,
+            target_shift,
+            target_scale,
+            rows,
+            targets,
+            conditions,
+            begins,
+            kept,
+            screen,
+            scaled,
+        )
+        renew(s, models[k], k, starts[k], states, nobody, own, warmup, bound, into, wanted, given)
+
+    return compiled()(run)
+
+
+def _find_beyond(X: Any, Y: Any, learned: Any, largest: Any, found: Any) -> None:
+    """Set found[0] where an input is no number within the largest, or a target is beyond it."""
+    first, step = cuda.grid(1), cuda.gridsize(1)
+    for i in range(first, X.shape[0], step):
+        fine = True
+        for j in range(Y.shape[1]):
+            fine = fine and (learned == 0 or not abs(Y[i, j]) > largest)
+        for j in range(X.shape[1]):
+            fine = fine and abs(X[i, j]) <= largest
+        if not fine:
+            found[0] = 1
+
+
+find_beyond = compiled(fastmath=False)(_find_beyond)

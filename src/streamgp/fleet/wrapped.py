@@ -1,0 +1,298 @@
+"""WrappedEngine: wrappers and processes on a GPU, as long as nothing is asked that only the cores do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from streamgp.contract.conditions import WEIGHT
+from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import CalibratedPrediction, Prediction
+from streamgp.cuda.around import COUNTER, AroundShape, At, Plan, Span
+from streamgp.cuda.record import COUNTED, PREDICTED, Look, UnfitError
+from streamgp.fleet.around import AroundEngine
+from streamgp.fleet.cuda import CudaEngine, Memory
+from streamgp.fleet.rows import Rows
+from streamgp.settings import FloatArray
+from streamgp.wrappers import outliers
+from streamgp.wrappers.calibrated import Calibrated
+from streamgp.wrappers.standardize import Standardize, _power_above
+
+UNFIT = "inputs must be finite, and targets finite or missing"
+
+
+class Wrappers(Protocol):
+    """The numbers of wrappers, and what runs rows through them and the models within."""
+
+    def up(self, named: dict[str, np.ndarray]) -> None:
+        """Take over the arrays of all models by name."""
+
+    def down(self, names: tuple[str, ...], which: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Arrays of these names, of some models or of all."""
+
+    def write(self, which: np.ndarray, named: dict[str, np.ndarray]) -> None:
+        """Replace the numbers of some models."""
+
+    def run(
+        self,
+        models: np.ndarray,
+        starts: np.ndarray,
+        X: np.ndarray,
+        Y: np.ndarray,
+        given: np.ndarray | None,
+        mode: int,
+        step: int,
+        look: Look,
+        largest: float,
+        bound: float,
+    ) -> np.ndarray:
+        """As Memory.run(), with targets (n, p); predictions are (numbers of one, n, p).
+
+        Rows with a number beyond the largest are refused; the models within see none beyond the bound. A model in its
+        warm-up has one row at most.
+        """
+
+    def renew(self, models: np.ndarray, counts: np.ndarray, bound: float) -> None:
+        """Take the units of models from their rows so far, and let them learn these, having learned nothing."""
+
+
+def fits(model: StreamModel) -> bool:
+    """Whether a GPU runs the wrappers of models like this one, too; otherwise the cores do."""
+    *around, _ = model._family()
+    return [type(one) for one in around] in ([Standardize], [Calibrated], [Calibrated, Standardize])
+
+
+def shape_of(model: StreamModel) -> tuple[AroundShape, int, np.ndarray]:
+    """Of the wrappers of a model that is prepared, the rows of its warm-up, and the plan of its calibration."""
+    parts, at, plan = 0, None, np.zeros(len(Plan._fields))
+    standard: Standardize | None = None
+    for one in model._family():
+        if isinstance(one, Calibrated):
+            record = one._numbers.records[0]
+            parts, at = one._parts, At(*(Span(*map(int, record["at"][name])) for name in At._fields))
+            plan = np.array([float(record["plan"][name]) for name in Plan._fields])
+        if isinstance(one, Standardize):
+            standard = one
+    shape = AroundShape(
+        width=model._shape.d or 0,
+        outputs=model._shape.p or 1,
+        standard=standard is not None,
+        screens=standard is not None and standard._screens,
+        together=model._shared,
+        parts=parts,
+        at=at,
+    )
+    return shape, 0 if standard is None else standard._warmup, plan
+
+
+class WrappedEngine(AroundEngine):
+    """Keeps the wrappers of all models where they were used last, mostly on the GPU.
+
+    Rows that wait for their targets, and rows with a noise of their own, go through the wrappers on the cores.
+
+    Args:
+        model: of the recipe, prepared for the shape of the rows, with nothing learned.
+        size: how many models there are.
+        threads: that run wrappers on the cores at the same time.
+        processes: their engine, without models so far.
+        kind: (memory, shape, warmup, plan) -> the wrappers.
+    """
+
+    checks_rows = True
+
+    def __init__(
+        self,
+        model: StreamModel,
+        size: int,
+        threads: int,
+        processes: CudaEngine,
+        kind: Callable[[Memory, AroundShape, int, np.ndarray], Wrappers],
+    ) -> None:
+        self._around_shape, self._warmup, plan = shape_of(model)
+        self._wrappers = kind(processes._memory, self._around_shape, self._warmup, plan)
+        self._largest = model._largest
+        self._newer_here, self._newer_there, self._waits = True, False, False
+        self._kept = np.zeros(0, np.int64)  # rows of each warm-up, while the wrappers are on the GPU
+        super().__init__(model, size, threads, processes)
+
+    # Where the wrappers are.
+
+    def _bring_here(self) -> None:
+        """Have the present numbers on the cores, where they may be changed now."""
+        if self._newer_there:
+            mine = _numbers(self._model)
+            for name, array in self._wrappers.down(tuple(mine)).items():
+                mine[name][...] = array
+        self._newer_here, self._newer_there = True, False
+
+    def _bring_there(self) -> None:
+        if self._newer_here:
+            mine = _numbers(self._model)
+            self._wrappers.up({name: _dense(array) for name, array in mine.items()})
+            if "kept" in mine:
+                self._kept = mine["kept"][:, 0].copy()
+        self._newer_here, self._newer_there = False, True
+
+    def _on(self, rows: Rows) -> Any:
+        self._bring_here()
+        return super()._on(rows)
+
+    def _named(self) -> dict[str, np.ndarray]:
+        self._bring_here()
+        return super()._named()
+
+    def add(self, count: int) -> None:
+        self._bring_here()
+        super().add(count)
+
+    def keep(self, which: np.ndarray) -> None:
+        self._bring_here()
+        super().keep(which)
+
+    def take(self, i: int, model: StreamModel) -> None:
+        if not self._newer_there:
+            super().take(i, model)
+            return
+        mine = _numbers(model)
+        for name, array in self._wrappers.down(tuple(mine), np.array([i])).items():
+            mine[name][...] = array
+        *_, process = model._family()
+        self._processes.take(i, process)
+
+    def put(self, i: int, model: StreamModel) -> None:
+        if not self._newer_there:
+            super().put(i, model)
+            return
+        mine = _numbers(model)
+        self._wrappers.write(np.array([i]), {name: _dense(array) for name, array in mine.items()})
+        if "kept" in mine:
+            self._kept[i] = mine["kept"][0, 0]
+        *_, process = model._family()
+        self._processes.put(i, process)
+
+    def _fill_values(self) -> dict[str, Any]:
+        if not self._newer_there:
+            return super()._fill_values()
+        if not self._around_shape.standard:
+            return {}
+        screen = self._wrappers.down(("screen",))["screen"]
+        return {"fill_values": screen[:, :, outliers.REFUSED].sum(axis=1).astype(np.int64)}
+
+    # Rows.
+
+    def _goes_there(self, rows: Rows) -> bool:
+        plain = rows.conditions is None or bool(np.isnan(rows.conditions[:, WEIGHT:]).all())
+        return plain and not self._waits
+
+    def advance(self, rows: Rows, report: bool) -> Prediction | None:
+        if not self._goes_there(rows):
+            found = super().advance(self._checked(rows), report)
+            return None if found is None else _as_came(found, rows)
+        self._bring_there()
+        cold = self._cold(rows)
+        if not cold.any():
+            return self._prediction(self._run(rows, COUNTED))
+        self._checked(rows)
+        n, p = len(rows.X), self._around_shape.outputs
+        told: FloatArray = np.empty((self._around_shape.told, n, p))
+        for part, where in _one_by_one(rows):
+            told[:, where] = self._run(part, COUNTED)
+            self._count(part.models)
+        return self._prediction(told) if report else None
+
+    def predict(self, rows: Rows) -> Prediction:
+        if not self._goes_there(rows):
+            return _as_came(super().predict(self._checked(rows)), rows)
+        self._bring_there()
+        return self._prediction(self._run(rows, PREDICTED))
+
+    def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
+        self._waits = True
+        return super().issue(rows)
+
+    def resolve(self, rows: Rows, kept: FloatArray, newest: np.ndarray, unchanged: np.ndarray) -> None:
+        self._waits = True
+        super().resolve(rows, kept, newest, unchanged)
+
+    def _checked(self, rows: Rows) -> Rows:
+        """The rows, grouped, if all of them can be taken."""
+        wild = rows.Y is not None and (np.isinf(rows.Y).any() or (np.abs(rows.Y) > self._largest).any())
+        if wild or not np.isfinite(rows.X).all() or (np.abs(rows.X) > self._largest).any():
+            raise UnfitError(UNFIT)
+        return rows.grouped()
+
+    def _cold(self, rows: Rows) -> np.ndarray:
+        """Which of the models are in their warm-up."""
+        if not self._around_shape.standard:
+            return np.zeros(1, bool)
+        return np.asarray(self._kept[rows.models] < self._warmup)
+
+    def _run(self, rows: Rows, mode: int) -> FloatArray:
+        processes, learned = self._processes, mode != PREDICTED
+        Y = np.full((len(rows.X), self._around_shape.outputs), np.nan) if rows.Y is None else rows.Y
+        given = processes._given(rows) if learned else None
+        look = processes._look(len(rows.models), len(rows.X)) if learned else Look()
+        try:
+            told = self._wrappers.run(
+                *(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self._largest, processes.bound)
+            )
+        except UnfitError:
+            raise UnfitError(UNFIT) from None
+        if learned:
+            processes._mend(rows.models, look)
+        return told
+
+    def _count(self, models: np.ndarray) -> None:
+        """One more row of each of these models was kept, if it is in its warm-up; renew those that are due."""
+        warmup = self._warmup
+        cold = models[self._kept[models] < warmup]
+        before = self._kept[cold]
+        self._kept[cold] += 1
+        due = cold[before + 1 == np.minimum(warmup, _power_above(before))]
+        if len(due):
+            self._processes.begin_again(due)
+            self._wrappers.renew(due, self._kept[due], self._processes.bound)
+
+    def _prediction(self, told: FloatArray) -> Prediction:
+        raw, parts = Prediction(told[0], told[1], told[2]), told[3:]
+        if not len(parts):
+            return raw
+        lower, upper, variance, noise = parts[:4]
+        level = self._model._level  # type: ignore[attr-defined]
+        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, level, raw, parts[4:])
+
+
+def _numbers(model: StreamModel) -> dict[str, np.ndarray]:
+    """What the wrappers of a model hold, by name, (models, ...) each."""
+    named: dict[str, np.ndarray] = {}
+    for one in model._family():
+        if isinstance(one, Standardize):
+            named |= one._stacked
+        elif isinstance(one, Calibrated):
+            named |= {"counters": one._numbers.records["counters"], "buffers": one._numbers.buffers}
+    return named
+
+
+def _dense(array: np.ndarray) -> np.ndarray:
+    """An array of its own kind, or of counters as a GPU has them."""
+    return np.ascontiguousarray(array).astype(COUNTER) if array.dtype.names else array
+
+
+def _one_by_one(rows: Rows) -> Iterator[tuple[Rows, Any]]:
+    """The first row of every model, then the second, ..., and where they are among all."""
+    if not rows.step:
+        yield from rows.turns()
+        return
+    starts = np.arange(rows.step + 1)
+    for begin in range(0, len(rows.X), rows.step):
+        where = slice(begin, begin + rows.step)
+        yield Rows(rows.models, starts, *rows._at(where)), where
+
+
+def _as_came(prediction: Prediction, rows: Rows) -> Prediction:
+    """Predictions of grouped rows, arranged as they came."""
+    if not rows.step:
+        return prediction
+    return prediction[np.arange(len(rows.X)).reshape(rows.step, -1).T.ravel()]
