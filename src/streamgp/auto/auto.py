@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamgp.auto import clock
+from streamgp.auto import clock, leaps
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
@@ -149,6 +150,7 @@ class Auto(Quick):
         else:  # rows have come, but no target
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
         self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
+        self._leaps = leaps.begin(p)
         for output in self._outputs:
             output._prepare(Shape(d + TICK, 1, scalar=False, certain=True))
 
@@ -156,7 +158,7 @@ class Auto(Quick):
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._screens | {"clock": self._clock}
+        return self._screens | {"clock": self._clock, "leaps": self._leaps}
 
     @property
     def _screens(self) -> dict[str, np.ndarray]:
@@ -167,6 +169,7 @@ class Auto(Quick):
         for state in self._screens.values():
             outliers.check(state)
         clock.check(self._clock)
+        leaps.check(self._leaps)
         super()._check_restored()
 
     def _moment(self) -> Moment | None:
@@ -187,9 +190,10 @@ class Auto(Quick):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         ticks = clock.advanced(self._clock, clock.times_of(conditions, len(X)))
-        X, conditions = np.hstack([self._believed(X), ticks]), self._within_conditions(conditions)
+        believed, conditions = self._believed(X), self._within_conditions(conditions)
+        X, broken = np.hstack([believed, ticks]), _rows_changed(X, believed)
         predictions = [
-            output._advance(X, _column(Y, j), report, _of_output(conditions, j))
+            output.advance_beside(broken, X, _column(Y, j), report, _of_output(conditions, j))
             for j, output in enumerate(self._outputs)
         ]
         known = [one for one in predictions if one is not None]
@@ -201,7 +205,9 @@ class Auto(Quick):
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         if Y is None:
             return self._outputs[0]._row(self._upcoming(X, None), None)
-        return self._outputs[0]._row(np.hstack([self._believed(X), clock.advanced(self._clock, ONE_LATER)]), Y)
+        believed = self._believed(X)
+        rows = np.hstack([believed, clock.advanced(self._clock, ONE_LATER)])
+        return self._outputs[0].row_of(rows, Y, learned=believed is X)
 
     def _told(self) -> Prediction:
         return self._outputs[0]._told()
@@ -209,7 +215,7 @@ class Auto(Quick):
     def _screened(self, Y: FloatArray) -> FloatArray:
         if not self._common["screen"]:
             return Y
-        return outliers.doubted(self._doubts, outliers.screened(self._screen, Y, False))
+        return leaps.doubted(self._leaps, outliers.doubted(self._doubts, outliers.screened(self._screen, Y, False)))
 
     def _believed(self, X: FloatArray) -> FloatArray:
         """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""
@@ -266,14 +272,15 @@ class Auto(Quick):
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         each, times = issued.reshape(len(X), -1, len(self._outputs)), clock.times_of(conditions, len(X))
-        own = each[:, 0, 0]
-        X, known = self._believed(X), not np.isnan(times).all()
+        own, believed = each[:, 0, 0], self._believed(X)
+        X, learned, known = believed, believed is X, not np.isnan(times).all()
         clock.advanced(self._clock, own if known else times)
         # With a horizon the conditions are those of the target, which may come at another time than was expected.
         arrived = times if self._ahead else np.full(len(X), np.nan)
         X, conditions = np.column_stack([X, arrived, own]), self._within_conditions(conditions)
         for j, output in enumerate(self._outputs):
-            output._resolve(X, Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j]), _of_output(conditions, j))
+            target, kept = Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j])
+            output._resolve(X, target, kept, _of_output(conditions, j), learned=learned)
 
     def _note_target(self, y: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
@@ -309,7 +316,9 @@ class Auto(Quick):
     @property
     def health(self) -> Health:
         return super().health._replace(
-            fill_values=0 if self._d is None else sum(map(outliers.refused, self._screens.values()))
+            fill_values=0
+            if self._d is None
+            else sum(map(outliers.refused, self._screens.values())) + leaps.refused(self._leaps)
         )
 
     @property
@@ -371,6 +380,11 @@ class _Outputs(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
             output.record(values[:, j : j + 1], targets[:, j : j + 1])
+
+
+def _rows_changed(X: FloatArray, believed: FloatArray) -> NDArray[np.intp]:
+    """Rows in which an input was taken for a broken reading."""
+    return np.flatnonzero((believed != X).any(axis=1)) if believed is not X else np.empty(0, dtype=np.intp)
 
 
 def _column(Y: FloatArray | None, j: int) -> FloatArray | None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.contract import freerun
 from streamgp.contract.conditions import part
@@ -157,6 +158,43 @@ class Past(Lagged):
             self._bridge(targets[stop - 1], parts[-1].mean[-1])
         return joined(parts) if report else None
 
+    # A row with a broken input is not learned: its target belongs to inputs that nobody knows. It is still known.
+
+    def advance_beside(
+        self,
+        broken: NDArray[np.intp],
+        X: FloatArray,
+        Y: FloatArray | None,
+        report: bool,
+        conditions: FloatArray | None,
+    ) -> Prediction | None:
+        """Predict and learn rows, of which those with these numbers are not learned."""
+        if Y is None or not len(broken):
+            return self._advance(X, Y, report, conditions)
+        parts: list[Any] = []
+        for start, stop in pairwise(sorted({0, *(broken + 1).tolist(), len(X)})):
+            targets = Y[start:stop].copy()
+            if stop - 1 in broken:
+                targets[-1] = np.nan
+            parts.append(self._advance(X[start:stop], targets, report, part(conditions, start, stop)))
+            if stop - 1 in broken:
+                self._note_unlearned(X[stop - 1], Y[stop - 1])
+        return joined(parts) if report else None
+
+    def row_of(self, X: FloatArray, Y: FloatArray, *, learned: bool) -> Row:
+        """The same for one row."""
+        row = self._row(X, Y if learned else np.full_like(Y, np.nan))
+        if not learned:
+            self._note_unlearned(X[0], Y[0])
+        return row
+
+    def _note_unlearned(self, x: FloatArray, y: FloatArray) -> None:
+        """The target of the last row, (p,), stands among the lags and the values of seasons."""
+        if not np.isnan(y).any():
+            self._recall(y)
+            if self._room:
+                self._keep_targets(x[-TICK : 1 - TICK], y)
+
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         row = super()._row(X, Y)
         if Y is not None:
@@ -197,14 +235,22 @@ class Past(Lagged):
         prediction, issued = self._within._issue(within, conditions)
         return prediction, np.concatenate([within[:, X.shape[1] - TICK :], issued], axis=1)
 
-    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+    def _resolve(
+        self,
+        X: FloatArray,
+        Y: FloatArray,
+        issued: FloatArray,
+        conditions: FloatArray | None,
+        *,
+        learned: bool = True,
+    ) -> None:
         """Learn a late target; the last but one column of X is the target's time, or NaN: it is the one expected."""
         own, width = X.shape[1] - TICK, self._issued_columns
         seen = np.concatenate([X[:, :own], issued[:, :width]], axis=1)
         clock = self._layout(X.shape[1]).clock
         if not np.isnan(X[0, own]):
             seen[:, clock] = X[:, own]
-        self._within._resolve(seen, Y, issued[:, width:], conditions)
+        self._within._resolve(seen, Y if learned else np.full_like(Y, np.nan), issued[:, width:], conditions)
         self._rows += len(X)
         if not np.isnan(Y).all():
             self._note_target(Y[0])

@@ -1,0 +1,74 @@
+"""Leaps: targets that come out of the range of all before them by a step larger than any before.
+
+Where a stream is smooth, a broken reading can be hundreds of its errors away and still too near to the range of the
+targets for ``wrappers/outliers.py``, which knows only how wide that range is. Such a target is doubted, too. As there,
+few targets prove little, the third within a few rows is believed, and so are all of them where they are common.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamgp.contract.snapshot import require
+from streamgp.settings import FloatArray
+from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD
+
+STEPS = 3.0  # of the largest so far, beyond which a step is a leap; chosen on CHOSEN_ON of benchmarks/auto_ahead.py
+# The state of one output: the last target that was believed, the lowest and the highest of them, the largest step from
+# one to the next, how many steps there were, how many targets were doubted, and the evidence that these are real.
+LAST, LOWEST, HIGHEST, STEP, COUNT, REFUSED, EVIDENCE = range(7)
+NUMBERS = EVIDENCE + 1
+
+
+def begin(p: int) -> FloatArray:
+    """The state of p outputs before the first target."""
+    state = np.zeros((p, NUMBERS))
+    state[:, [LAST, LOWEST, HIGHEST]] = np.nan
+    return state
+
+
+def check(state: FloatArray) -> None:
+    """Refuse a state that no targets lead to."""
+    require("leaps", state[~np.isnan(state)])
+    require("leaps", state[:, STEP:], at_least=0)
+
+
+def refused(state: FloatArray) -> int:
+    """How many targets were doubted."""
+    return int(state[:, REFUSED].sum())
+
+
+def doubted(states: FloatArray, Y: FloatArray) -> FloatArray:
+    """Targets, (n, p), in order, NaN in place of those that are doubted."""
+    left = Y
+    for j, state in enumerate(states):
+        numbers = state.tolist()
+        for t, y in enumerate(Y[:, j].tolist()):
+            if y == y and not _believed(numbers, y):
+                left = Y.copy() if left is Y else left
+                left[t, j] = np.nan
+        state[:] = numbers
+    return left
+
+
+def _believed(state: list[float], y: float) -> bool:
+    """Whether a target is no leap, or one that is to be believed."""
+    last, lowest, highest, largest, count, _, _ = state
+    if last != last:
+        state[LAST] = state[LOWEST] = state[HIGHEST] = y
+        return True
+    step = abs(y - last)
+    leaps = not lowest <= y <= highest and largest > 0.0 and count >= FEWEST
+    if leaps and step > (STEPS + (FEW_DOUBTED / count) ** 3) * largest:
+        state[EVIDENCE] += 1.0
+        if state[EVIDENCE] <= THIRD and state[REFUSED] <= SOME + COMMON * count:
+            state[REFUSED] += 1.0
+            return False
+        state[EVIDENCE] = 0.0
+    else:
+        state[EVIDENCE] *= FADING
+    if step > 0.0:  # a sensor that repeats a number proves nothing
+        state[COUNT] += 1.0
+    state[LAST], state[STEP] = y, max(largest, step)
+    state[LOWEST], state[HIGHEST] = min(lowest, y), max(highest, y)
+    return True
