@@ -294,6 +294,19 @@ def test_broken_readings_are_met_alike_row_by_row_at_once_and_after_loading(late
     np.testing.assert_allclose(one_by_one[3:], at_once[3:], rtol=1e-8)
 
 
+def test_a_row_with_a_broken_input_is_not_learned_but_its_target_is_a_lag():
+    X, y = plant(200)
+    X[150, 0] = 1e6
+    model, other = small(), small()
+    model.learn_many(X[:151], y[:151])
+    y[150] += 0.3
+    other.learn_many(X[:151], y[:151])
+    lags = [one._outputs[0]._past[-1, 0] for one in (model, other)]
+    assert lags[1] - lags[0] == pytest.approx(0.3)
+    assert model.weights == other.weights
+    assert model.errors == other.errors
+
+
 def test_screening_can_be_switched_off():
     X, y = plant(200)
     y[150] = 1e3

@@ -215,7 +215,8 @@ class Auto(Quick):
     def _screened(self, Y: FloatArray) -> FloatArray:
         if not self._common["screen"]:
             return Y
-        return leaps.doubted(self._leaps, outliers.doubted(self._doubts, outliers.screened(self._screen, Y, False)))
+        screened = outliers.screened(self._screen, Y, False)
+        return leaps.doubted(self._leaps, screened, outliers.doubted(self._doubts, screened))
 
     def _believed(self, X: FloatArray) -> FloatArray:
         """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""

@@ -38,14 +38,22 @@ def refused(state: FloatArray) -> int:
     return int(state[:, REFUSED].sum())
 
 
-def doubted(states: FloatArray, Y: FloatArray) -> FloatArray:
-    """Targets, (n, p), in order, NaN in place of those that are doubted."""
-    left = Y
+def doubted(states: FloatArray, Y: FloatArray, believed: FloatArray) -> FloatArray:
+    """Targets, (n, p), in order, NaN in place of those that are doubted.
+
+    Args:
+        states: (p, NUMBERS), which go on.
+        Y: targets, NaN where missing.
+        believed: the same, NaN also where another rule doubts one; it counts when the third is to be believed.
+    """
+    left = believed
     for j, state in enumerate(states):
         numbers = state.tolist()
-        for t, y in enumerate(Y[:, j].tolist()):
-            if y == y and not _believed(numbers, y):
-                left = Y.copy() if left is Y else left
+        for t, (y, other) in enumerate(zip(Y[:, j].tolist(), believed[:, j].tolist(), strict=True)):
+            if other != other:
+                numbers[EVIDENCE] += 1.0 if y == y else 0.0
+            elif not _believed(numbers, y):
+                left = believed.copy() if left is believed else left
                 left[t, j] = np.nan
         state[:] = numbers
     return left
