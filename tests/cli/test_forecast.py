@@ -157,10 +157,12 @@ def _wait_for(path, lines):
 
 
 def test_what_cannot_be_forecast_is_refused(tmp_path):
-    source = table(tmp_path / "a.csv", rows_of(5))
-    few = streamgp("forecast", source, "--target", "load", "--ahead", "6h")
-    assert few.exit_code == 3
-    assert "fewer than 10 rows with a number in 'load'" in few.stderr
+    same_time = [[rows_of(1)[0][0], *row[1:]] for row in rows_of(30)]
+    for rows in (same_time, rows_of(5)):
+        source = table(tmp_path / "a.csv", rows)
+        few = streamgp("forecast", source, "--target", "load", "--ahead", "6h")
+        assert few.exit_code == 3
+        assert "fewer than 10 rows with a number in 'load' and times of their own" in few.stderr
     for options, code, words in (
         (["--target", "lode", "--ahead", "6h"], 3, "there is no column 'lode'"),
         (["--target", "load", "--ahead", "soon"], 2, "ahead must be a length of time"),

@@ -369,7 +369,7 @@ def forecast_table(
 
         def begin() -> Issued | None:
             """The first forecast, of all rows so far, if these are enough."""
-            if sum(np.count_nonzero(~np.isnan(y)) for _, y, _ in taken) < LEAST_ROWS:
+            if np.count_nonzero(~np.isnan(in_order(taken)[1])) < LEAST_ROWS:
                 return None
             compile_for_commands()
             readings.sort(taken)
@@ -403,7 +403,10 @@ def forecast_table(
         reader.close()
         writer.close()
     if issued is None:
-        raise RowsError(f"{source} has fewer than {LEAST_ROWS} rows with a number in {target!r}; a forecast needs more")
+        raise RowsError(
+            f"{source} has fewer than {LEAST_ROWS} rows with a number in {target!r} and times of their own; a forecast "
+            "needs more"
+        )
     return issued
 
 

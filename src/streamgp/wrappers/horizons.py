@@ -119,12 +119,10 @@ class CalibratedForecasts(Mapped):
     def _names_of_rows(self, n: int, conditions: FloatArray | None) -> FloatArray:
         """By what forecasts know the rows that come next: their numbers, or with a kernel over time their times."""
         if (moment := self._within._moment()) is None:
-            return self._taken[0] + np.arange(float(n))
+            return np.asarray(self._taken[0] + np.arange(float(n)))
         times = np.full(n, np.nan) if conditions is None else conditions[:, TIME].copy()
-        seen = moment
-        for t in range(n):
-            times[t] = seen.one_later if np.isnan(times[t]) else times[t]
-            seen = seen._replace(seen=times[t])
+        for t in np.flatnonzero(np.isnan(times)):
+            times[t] = (moment if t == 0 else moment._replace(seen=times[t - 1])).one_later
         return times
 
     def _judge(self, row: float, y: FloatArray) -> None:
@@ -172,7 +170,7 @@ class CalibratedForecasts(Mapped):
         moment = self._within._moment()
         if not isinstance(steps, int | np.integer):
             return inputs.times(steps, len(steps), many=True)
-        return self._taken[0] + np.arange(float(steps)) if moment is None else moment.next(steps)
+        return np.asarray(self._taken[0] + np.arange(float(steps)) if moment is None else moment.next(steps))
 
     def _raw_forecast(self, steps: Any, X: Any, feedback: Any, trajectories: int, seed: int) -> Prediction:
         """What the model within forecasts, (n, p) each."""
