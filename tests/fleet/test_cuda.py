@@ -6,7 +6,7 @@ import pytest
 import streamgp as sg
 from streamgp.fleet.devices import no_gpu
 from tests.fleet.settings import differences, wrapped_difference
-from tests.fleet.test_gpu_source import RECIPES, WRAPPED, rows
+from tests.fleet.test_gpu_source import RECIPES, SEVERAL, WRAPPED, rows, several
 
 pytestmark = pytest.mark.skipif(bool(no_gpu()), reason=f"no GPU: {no_gpu()}")
 
@@ -23,6 +23,20 @@ def test_a_gpu_predicts_what_the_cores_do(name):
         gpu.predict_many(X[0, ids], ids).mean, cores.predict_many(X[0, ids], ids).mean, atol=1e-8
     )
     np.testing.assert_allclose(gpu.to("cpu").predict_many(X[0]).mean, cores.predict_many(X[0]).mean, atol=1e-8)
+    assert gpu.broken().tolist() == []
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_outputs_are_predicted_as_on_the_cores(name):
+    X, Y = several(120, 40)
+    gpu, cores = (sg.Fleet(SEVERAL[name](), size=40, device=device) for device in ("cuda", "cpu"))
+    for part in (slice(0, 1), slice(1, 3), slice(3, 4), slice(4, 5), slice(5, 120)):
+        p, q = (fleet.track(X[part], Y[part]) for fleet in (gpu, cores))
+        np.testing.assert_allclose(p.mean, q.mean, atol=1e-8, rtol=1e-8)
+        np.testing.assert_allclose(p.interval(), q.interval(), atol=1e-8, rtol=1e-8)
+    with pytest.raises(ValueError, match="model 7: .*missing"):
+        gpu.track(X[0], np.where(np.arange(40)[:, None] == 7, [0.0, np.nan, 0.0], 0.0))
+    np.testing.assert_allclose(gpu.to("cpu").predict_many(X[0]).mean, cores.predict_many(X[0]).mean, atol=1e-7)
     assert gpu.broken().tolist() == []
 
 

@@ -135,6 +135,56 @@ def test_each_model_has_hyperparameters_of_its_own(make, tmp_path):
     np.testing.assert_array_equal(gpu.predict_many(X[0, 2:]).noise, cores.predict_many(X[0, 2:]).noise)
 
 
+SEVERAL = {name: RECIPES[name] for name in ("KRLST", "SOGP", "SOGP, every row, KL", "ISSGPR", "Fourier, forgetting")}
+SEVERAL |= {
+    "Standardize": lambda: sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12),
+    "both": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8, novelty=0.05), warmup=12), warmup=5),
+}
+
+
+def several(n, size):
+    """Rows with three targets of different sizes."""
+    X, Y = rows(n, size)
+    return X, np.stack([Y, 3.0 * np.cos(X[..., 1]) + 0.0 * Y, X[..., 0] - 20.0 * Y], axis=-1)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_outputs_share_a_covariance(name, tmp_path):
+    X, Y = several(60, 2)
+    gpu, cores = (sg.Fleet(SEVERAL[name](), size=2, device=device) for device in ("cuda", "cpu"))
+
+    def compare(there, here, part, close=CLOSE):
+        p, q = (fleet.track(X[part], Y[part]) for fleet in (there, here))
+        assert p.mean.shape == q.mean.shape == Y[part].shape
+        np.testing.assert_allclose(p.mean, q.mean, atol=close, rtol=close)
+        np.testing.assert_allclose(p.std, q.std, atol=close, rtol=close)
+        np.testing.assert_allclose(p.interval(), q.interval(), atol=close, rtol=close)
+
+    compare(gpu, cores, slice(0, 1))
+    compare(gpu, cores, slice(1, 40))
+    before, partly = gpu.to_bytes(), Y[40].copy()
+    partly[1, 2] = np.nan if np.isfinite(partly[1, 0]) else 0.0
+    with pytest.raises(ValueError, match="model 1: .*missing"):
+        gpu.track(X[40], partly)
+    assert gpu.to_bytes() == before
+    for fleet in (gpu, cores):
+        fleet.replace(0, fleet.model(1))
+    gpu.save(tmp_path / "fleet.sgp")
+    for moved in (gpu.to("cpu"), gpu.to("cpu").to("cuda"), sg.load(tmp_path / "fleet.sgp")):
+        compare(moved, cores.copy(), slice(40, 60), 1e-7)
+    assert gpu.broken().tolist() == []
+
+
+def test_several_outputs_that_broke_are_made_anew():
+    X, Y = several(60, 2)
+    fleet = sg.Fleet(sg.SOGP(capacity=8, novelty=0.05), size=2, device="cuda")
+    fleet.learn_many(X, Y)
+    before, at = fleet.predict_many(X[:1]), fleet._engine._exchange.shape.at["L"]
+    fleet._engine._memory._records[1, at : at + 9] *= 1.06
+    assert fleet.refresh().tolist() == [1]
+    np.testing.assert_allclose(fleet.predict_many(X[:1]).mean, before.mean, atol=0.5)
+
+
 def test_a_fleet_on_a_gpu_is_tuned_as_on_the_cores():
     X, Y = rows(12, 3)
     gpu, cores = (sg.Fleet(sg.KRLST(capacity=6), size=3, device=device) for device in ("cuda", "cpu"))
@@ -561,8 +611,9 @@ def test_what_only_the_cores_can_do_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match="time goes backwards"):
         late.learn_many(X, Y, time=np.arange(5.0))
     assert late.to_bytes() == before
-    with pytest.raises(ValueError, match="models of one output; got 2"):
-        sg.Fleet(krlst(), size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
+    separate = sg.KRLST(capacity=8, outputs="separate")
+    with pytest.raises(ValueError, match=r"only if they share one covariance .*; got 2 separate ones"):
+        sg.Fleet(separate, size=2, device="cuda").learn_many(X, np.stack([Y, Y], axis=-1))
 
 
 def test_models_too_large_for_the_shared_memory_of_a_gpu_are_refused():

@@ -165,15 +165,16 @@ class Exchange:
     def __init__(self, model: OnlineGP, precision: str) -> None:
         assert model._d is not None
         self._model, self._precision, self.number = model, precision, NUMBERS[precision]
-        parts, d, size = model._features, model._d, np.dtype(self.number).itemsize
+        parts, d, p, size = model._features, model._d, model._shape.p or 1, np.dtype(self.number).itemsize
         self._kernel, self._forms, self.half_life = parts.kernel, model._factored, float(model._forgetting.half_life)
         self.shape: BasisShape | SpectralShape
         if isinstance(parts, Fourier):
-            self.shape = SpectralShape(parts.features, d, size)
+            self.shape = SpectralShape(parts.features, d, size, p)
         else:
             assert parts.kernel is not None
             program = parts.kernel.program(d, 1)
-            self.shape = BasisShape(model._budget.capacity, d, int(program.operations[0, 0]), model._budget.evict, size)
+            kernel, evict = int(program.operations[0, 0]), model._budget.evict
+            self.shape = BasisShape(model._budget.capacity, d, kernel, evict, size, p)
         self.least_noise = least_noise(model, precision)
         self._own = self._own_of(model)
         self._own_scales = self._own[SCALES : SCALES + d]
@@ -266,15 +267,20 @@ class Exchange:
         if n:
             origin[:d] = np.median(state.basis[:n], axis=0)
         self._put_basis(record, (state.basis[:n] - origin[:d]) / scales, inverse.T)
-        self._put_weights(record, _symmetric(state.covariance[0], n), state.mu[:n, 0])
+        self._put_weights(record, _symmetric(state.covariance[0], n), state.mu[:n])
         if shape.scored:
             self._put_variances(record, unit * unit * state.weight_variance[0, :n])
         return kept
 
     def _put_weights(self, record: np.ndarray, S: FloatArray, mu: FloatArray) -> None:
-        at, n = self.shape.at, len(mu)
-        record[at["W"] + self._places[:n, :n]] = S
-        record[at["beta"] : at["beta"] + n] = mu
+        n = len(mu)
+        record[self.shape.at["W"] + self._places[:n, :n]] = S
+        self._betas(record)[:, :n] = mu.T
+
+    def _betas(self, record: np.ndarray) -> np.ndarray:
+        """Of each output, (p, coordinates)."""
+        at, shape = self.shape.at["beta"], (self.shape.outputs, self.shape.coordinates)
+        return record[at : at + shape[0] * shape[1]].reshape(shape)
 
     def _put_basis(self, record: np.ndarray, points: FloatArray, L: FloatArray) -> None:
         (basis, rows), n = self._basis(record), len(points)
@@ -323,15 +329,14 @@ class Exchange:
         state.basis[:n] = points * own[SCALES : SCALES + d] + origin[:d]
         state.prior[:n], state.factor[:n, :n] = unit * unit * np.diag(found.K), unit * found.R
         state.inverse_diagonal[:n] = np.einsum("ij,ij->i", found.inverse, found.inverse) / (unit * unit)
-        state.covariance[0, :n, :n], state.mu[:n, 0] = np.tril(found.S), found.mu
+        state.covariance[0, :n, :n], state.mu[:n] = np.tril(found.S), found.mu
         if shape.scored:
             state.weight_variance[0] = 0.0
             state.weight_variance[0, :n] = found.weight_variance / (unit * unit)
 
     def _weights(self, f: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """W and beta."""
-        at = self.shape.at
-        return f[at["W"] + self._places[:n, :n]], f[at["beta"] : at["beta"] + n]
+        """W, and beta of each output in columns."""
+        return f[self.shape.at["W"] + self._places[:n, :n]], self._betas(f)[:, :n].T
 
     def _root(self, f: FloatArray, points: FloatArray, trusted: bool) -> Root:
         """The posterior of a record in the coordinates of the triangle R."""
@@ -352,16 +357,16 @@ class Exchange:
         """Covariance and mean of the weights of Fourier features."""
         n = self.shape.points
         if not self._forms:
-            return _symmetric(state.covariance[0], n), state.mu[:, 0]
+            return _symmetric(state.covariance[0], n), state.mu
         root = solve_triangular(np.triu(state.covariance[0]), np.eye(n))
-        return state.noise[0] * root @ root.T, root @ state.mu[:, 0]
+        return state.noise[0] * root @ root.T, root @ state.mu
 
     def _write_moments(self, state: Any, S: FloatArray, mu: FloatArray) -> None:
         if not self._forms:
-            state.covariance[0], state.mu[:, 0] = np.tril(S), mu
+            state.covariance[0], state.mu[:] = np.tril(S), mu
             return
         R = cholesky(state.noise[0] * np.linalg.inv(S))
-        state.covariance[0], state.mu[:, 0] = R, R @ mu
+        state.covariance[0], state.mu[:] = R, R @ mu
 
     # Repairs.
 

@@ -14,7 +14,7 @@ import numpy as np
 from streamgp.contract.checks import LARGEST
 from streamgp.cuda import row as conditions
 from streamgp.cuda.lanes import WARP, WIDE, gpu_lanes
-from streamgp.cuda.ptx import compiled, cuda, fetch, fetched, put_back
+from streamgp.cuda.ptx import cached_kernel, cuda, fetch, fetched, put_back
 from streamgp.cuda.record import (
     CHANGE,
     COUNTED,
@@ -63,8 +63,9 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
     threads, each, zero, one, MOST, OWN, COUNTED_, ALL, MINE, TARGETS, PER_TARGET = map(
         U, (lanes, WIDE // shape.bytes, 0, 1, most, has_own, counted, len(SHARED), OWN_PARAMETERS, UNIT, PER_UNIT)
     )
+    OUTPUTS, MEANS_AT, TARGETS_AT = map(U, (shape.outputs, scratch["means"], scratch["targets"]))
 
-    @compiled(max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
+    @cached_kernel(max_registers=SINGLE_REGISTERS if shape.bytes == 4 else None)
     def run(
         records: Any,
         origins: Any,
@@ -96,7 +97,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
         # What else the first row needs is read while the record comes, all of it before a thread waits for any of it.
         # Behind the origin stands the time of the last learned row, where that counts.
         t, apart = (block, U(step)) if step > 0 else (U(starts[block]) - shift, one)
-        left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t]
+        left, unfit, y = U(starts[block + one]) - U(starts[block]), found[zero], Y[t * OUTPUTS]
         PLACED = U(origins.shape[1])
         j = me
         while j < MOST:
@@ -127,12 +128,19 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
         changed, learned = False, False
         while left > zero:
             target = mode != PREDICTED and y == y
+            o = me + one
+            while o < OUTPUTS:  # those of the first output stay with their threads
+                f[TARGETS_AT + o] = number(Y[t * OUTPUTS + o] * own[PER_TARGET])
+                o += threads
             if conditioned and me == zero:  # the others need it after they have predicted
                 meet(parameters, own, given[t, ROW_NOISE], given[t, ROW_TIME], origin, D, half_life, target)
             changed = place(f, x, origin, own, target, mine) or changed
             mean, variance, square, known = predict(f, parameters, shared)
             if me == zero:
-                out[0, t], out[1, t] = mean * own[TARGETS], variance * (own[TARGETS] * own[TARGETS])
+                at, total = t * OUTPUTS, variance * (own[TARGETS] * own[TARGETS])
+                out[0, at], out[1, at] = mean * own[TARGETS], total
+                for o in range(one, OUTPUTS):
+                    out[0, at + o], out[1, at + o] = f[MEANS_AT + o] * own[TARGETS], total
             if mode != PREDICTED:
                 if target:
                     learned = True
@@ -144,7 +152,7 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
                     mine[ROWS] += 1
             t, left = t + apart, left - one
             if left > zero:
-                y, j = Y[t], me
+                y, j = Y[t * OUTPUTS], me
                 while j < D:
                     x[j] = X[t, j]
                     j += threads
@@ -171,7 +179,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     off = shape.build(gpu_lanes(lanes, number, scratch["meeting"])).off
     N, CLEAR, CLEARED, threads, each = map(U, (shape.numbers, *shape.cleared, lanes, WIDE // shape.bytes))
 
-    @compiled()
+    @cached_kernel()
     def look(
         records: Any, counts: Any, models: Any, parameters: Any, first: Any, every: Any, off_by: Any, found: Any
     ) -> None:
@@ -201,7 +209,7 @@ def inspection(shape: BasisShape | SpectralShape, number: type) -> Any:
     return look
 
 
-@compiled(fastmath=False)
+@cached_kernel(fastmath=False)
 def gather(target: Any, source: Any, which: Any) -> None:
     """Row i of target is row which[i] of source."""
     for i in range(cuda.blockIdx.x, target.shape[0], cuda.gridDim.x):
@@ -209,7 +217,7 @@ def gather(target: Any, source: Any, which: Any) -> None:
             target[i, j] = source[which[i], j]
 
 
-@compiled(fastmath=False)
+@cached_kernel(fastmath=False)
 def scatter(target: Any, source: Any, which: Any) -> None:
     """Row which[i] of target is row i of source; one row stands for all."""
     for i in range(cuda.blockIdx.x, which.shape[0], cuda.gridDim.x):
@@ -218,13 +226,16 @@ def scatter(target: Any, source: Any, which: Any) -> None:
             target[which[i], j] = source[row, j]
 
 
-@compiled(fastmath=False)
+@cached_kernel(fastmath=False)
 def find_unfit(X: Any, Y: Any, learned: Any, bound: Any, found: Any) -> None:
-    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound."""
+    """Set found[0] where an input is no number within LARGEST, or a target is beyond the bound or alone missing."""
     first, step = cuda.grid(1), cuda.gridsize(1)
-    largest = LARGEST
+    largest, outputs = LARGEST, Y.shape[0] // X.shape[0]
     for i in range(first, X.shape[0], step):
-        fine = learned == 0 or not abs(Y[i]) > bound
+        fine, begin = True, i * outputs
+        if learned != 0:
+            for o in range(begin, begin + outputs):
+                fine = fine and not abs(Y[o]) > bound and (Y[o] == Y[o]) == (Y[begin] == Y[begin])
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:

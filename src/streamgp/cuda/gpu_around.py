@@ -9,7 +9,7 @@ from typing import Any
 from numba.core import types
 
 from streamgp.cuda.around import AroundShape, Functions, Standard, Thread, build, gpu_numpy
-from streamgp.cuda.ptx import FAST, compiled, cuda, intrinsic
+from streamgp.cuda.ptx import FAST, cached_kernel, cuda, intrinsic
 from streamgp.cuda.record import PREDICTED
 
 THREADS = 64  # of a block
@@ -173,7 +173,7 @@ def entering(shape: AroundShape) -> Any:
             known,
         )
 
-    return compiled()(run)
+    return cached_kernel()(run)
 
 
 @cache
@@ -208,7 +208,7 @@ def leaving(shape: AroundShape) -> Any:
         if calibrated:
             calibrate(plan, counters, buffers, i, first, apart, count, Y, nobody, told)
 
-    return compiled()(run)
+    return cached_kernel()(run)
 
 
 @cache
@@ -257,20 +257,21 @@ def renewing(shape: AroundShape) -> Any:
         )
         renew(s, models[k], k, starts[k], states, nobody, own, warmup, bound, into, wanted, given)
 
-    return compiled()(run)
+    return cached_kernel()(run)
 
 
 def _find_beyond(X: Any, Y: Any, learned: Any, largest: Any, found: Any) -> None:
-    """Set found[0] where an input is no number within the largest, or a target is beyond it."""
+    """Set found[0] where an input is no number within the largest, or a target is beyond it or alone missing."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     for i in range(first, X.shape[0], step):
         fine = True
         for j in range(Y.shape[1]):
-            fine = fine and (learned == 0 or not abs(Y[i, j]) > largest)
+            alone = (Y[i, j] == Y[i, j]) != (Y[i, 0] == Y[i, 0])  # outputs that share a covariance come together
+            fine = fine and (learned == 0 or not (abs(Y[i, j]) > largest or alone))
         for j in range(X.shape[1]):
             fine = fine and abs(X[i, j]) <= largest
         if not fine:
             found[0] = 1
 
 
-find_beyond = compiled(fastmath=False)(_find_beyond)
+find_beyond = cached_kernel(fastmath=False)(_find_beyond)

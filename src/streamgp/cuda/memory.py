@@ -153,7 +153,9 @@ class GpuMemory:
 
     def pinned(self, rows: int, number: type) -> Here:
         """Room for rows in pinned memory, for a user to fill: run() takes them from there without a copy."""
-        X, Y = (cuda.pinned_array(shape, number) for shape in ((rows, self._shape.width), (rows,)))
+        X, Y = (
+            cuda.pinned_array(shape, number) for shape in ((rows, self._shape.width), (rows * self._shape.outputs,))
+        )
         for array in (X, Y):
             self._given[array.ctypes.data] = weakref.ref(array)
         return Here(X, Y)
@@ -174,7 +176,7 @@ class GpuMemory:
         if given is not None:
             there.given[: len(X)].copy_to_device(np.ascontiguousarray(given), stream=self._stream)
         self._start(models, starts, len(X), there, Work(mode, step, look.every, bound, given is not None), look.first)
-        numbers = 2 * len(X)
+        numbers = 2 * len(X) * self._shape.outputs
         out = np.empty(numbers) if self._blocks.lent >= BLOCKS else self._blocks.take(numbers)
         driver.cuMemcpyDtoHAsync(out.ctypes.data, _address(there.out), out.nbytes, int(self._stream.handle))
         self._finish()
@@ -212,7 +214,8 @@ class GpuMemory:
         self._prepare_look(Look(first, asked.every), len(models))
 
         def work() -> None:
-            rows = There(there.X[:n], there.Y[:n], there.given[:n], there.out[: 2 * n].reshape(2, n))
+            m = n * self._shape.outputs
+            rows = There(there.X[:n], there.Y[:m], there.given[:n], there.out[: 2 * m].reshape(2, m))
             self._enqueue(which, rows, asked)
 
         self._graphs.run((n, asked, there.X.dtype), (*which, there, self._off), work)
@@ -282,10 +285,11 @@ class GpuMemory:
         edges = np.linspace(0, n, min(PARTS, n // AT_ONCE + 1) + 1).astype(int).tolist()
         parts = [slice(*pair) for pair in itertools.pairwise(edges)]
         work = map if len(parts) == 1 else self._pool.map
-        for part in work(lambda part: _stage(here, part, X, Y), parts):
+        p, flat = self._shape.outputs, None if Y is None else Y.reshape(-1)
+        for part in work(lambda part: _stage(here, part, X, flat, p), parts):
             self._copy_up(there.X, here.X[part], part.start * self._shape.width)
             if Y is not None:
-                self._copy_up(there.Y, here.Y[part], part.start)
+                self._copy_up(there.Y, here.Y[p * part.start : p * part.stop], p * part.start)
         return there
 
     def _copy_up(self, target: Any, source: np.ndarray, begin: int = 0) -> None:
@@ -301,9 +305,10 @@ class GpuMemory:
     def _room_on_the_gpu(self, rows: int, number: Any) -> There:
         room = self._there.get(number)
         if room is None or room.X.shape[0] < rows:
-            X, Y = (cuda.device_array(shape, number) for shape in ((rows, self._shape.width), (rows,)))
+            targets = rows * self._shape.outputs
+            X, Y = (cuda.device_array(shape, number) for shape in ((rows, self._shape.width), (targets,)))
             given = cuda.device_array((rows, ROW_TIME + 1), np.float64)
-            self._there[number] = room = There(X, Y, given, cuda.device_array(2 * rows, np.float64))
+            self._there[number] = room = There(X, Y, given, cuda.device_array(2 * targets, np.float64))
         return room
 
     def _which(self, models: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
@@ -408,11 +413,12 @@ def _shown(memory: np.ndarray) -> np.ndarray:
     return np.frombuffer(memory.data, np.float64)
 
 
-def _stage(here: Here, part: slice, X: np.ndarray, Y: np.ndarray | None) -> slice:
-    """Copy a part of the rows into pinned memory; which part."""
+def _stage(here: Here, part: slice, X: np.ndarray, Y: np.ndarray | None, outputs: int) -> slice:
+    """Copy a part of the rows into pinned memory, with so many targets each, one after the other; which part."""
     here.X[part] = X[part]
     if Y is not None:
-        here.Y[part] = Y[part]
+        targets = slice(outputs * part.start, outputs * part.stop)
+        here.Y[targets] = Y[targets]
     return part
 
 

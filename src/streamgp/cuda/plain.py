@@ -94,10 +94,13 @@ class PlainMemory:
         look: Look,
         bound: float,
     ) -> np.ndarray:
-        targets = np.full(len(X), np.nan) if mode == PREDICTED or Y is None else Y
-        if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > bound).any():
+        n, p = len(X), self._shape.outputs
+        targets = np.full(n * p, np.nan) if mode == PREDICTED or Y is None else Y.reshape(n * p)
+        missing = np.isnan(targets).reshape(n, p)
+        alone = bool((missing != missing[:, :1]).any())
+        if not (np.abs(X) <= LARGEST).all() or (np.abs(targets) > bound).any() or alone:
             raise UnfitError
-        out, d = np.empty((2, len(X))), self._shape.width
+        out, d, p, scratch = np.empty((2, n * p)), self._shape.width, p, self._shape.scratch
         for j, model in enumerate(models.tolist()):
             f, counts, origin, own = self._fetched(model), self._counts[model], self._origins[model], self._own[model]
             parameters: np.ndarray = np.concatenate([self._shared[: len(SHARED)], own[:OWN_PARAMETERS]]).astype(
@@ -106,17 +109,20 @@ class PlainMemory:
             unit = own[UNIT]
             rows = range(starts[j], starts[j + 1]) if step == 0 else range(j, len(X), step)
             for t in rows:
-                learned = not np.isnan(targets[t])
+                learned = not np.isnan(targets[t * p])
+                f[scratch["targets"] : scratch["targets"] + p] = targets[t * p : t * p + p] * own[PER_UNIT]
                 if given is not None:
                     noise, time = given[t, ROW_NOISE], given[t, ROW_TIME]
                     self._meet(parameters, own, noise, time, origin, d, self._half_life, learned)
                 self._rows.place(f, X[t], origin, own, learned, counts)
                 mean, variance, square, known = self._rows.predict(f, parameters, self._shared)
-                out[:, t] = mean * unit, variance * (unit * unit)
+                out[0, t * p : t * p + p] = f[scratch["means"] : scratch["means"] + p] * unit
+                out[:, t * p] = mean * unit, variance * (unit * unit)
+                out[1, t * p : t * p + p] = variance * (unit * unit)
                 if mode == PREDICTED:
                     continue
                 if learned:
-                    y = self._number(targets[t] * own[PER_UNIT])
+                    y = self._number(targets[t * p] * own[PER_UNIT])
                     self._rows.learn(f, parameters, y, mean, square, known, counts)
                 else:
                     counts[CHANGE] = 0

@@ -44,10 +44,12 @@ class PlainWrappers:
         look: Look,
         largest: float,
         bound: float,
-    ) -> np.ndarray:
+        report: bool,
+    ) -> np.ndarray | None:
         learned = mode != PREDICTED
         beyond = ~np.isfinite(X).all() or (np.abs(X) > largest).any()
-        if beyond or (learned and (np.isinf(Y).any() or (np.abs(Y) > largest).any())):
+        alone = (np.isnan(Y) != np.isnan(Y[:, :1])).any()
+        if beyond or (learned and (alone or np.isinf(Y).any() or (np.abs(Y) > largest).any())):
             raise UnfitError
         s, Y = self._standard(), Y.copy()
         into, targets = np.empty_like(X), np.empty_like(Y)
@@ -62,7 +64,7 @@ class PlainWrappers:
                 *(s, i, k, *rows[k], X, Y, conditions, NOBODY, given is not None, learned),
                 *(self._warmup, bound, into, targets, known),
             )
-        out = self._memory.run(models, starts, into, targets[:, 0], given, mode, step, look, bound)
+        out = self._memory.run(models, starts, into, targets, given, mode, step, look, bound)
         told = np.empty((self._shape.told, *Y.shape))
         for k, i in enumerate(models.tolist()):
             own = self._memory._own
@@ -70,7 +72,7 @@ class PlainWrappers:
             if self._shape.parts:
                 counters = self._named["counters"].view(np.recarray)
                 self._functions.calibrate(self._plan, counters, self._named["buffers"], i, *rows[k], Y, NOBODY, told)
-        return told
+        return told if report else None
 
     def renew(self, models: np.ndarray, counts: np.ndarray, bound: float) -> None:
         s, starts = (
@@ -82,4 +84,4 @@ class PlainWrappers:
         states, own = np.zeros((len(models), p, outliers.NUMBERS)), self._memory._own
         for k, i in enumerate(models.tolist()):
             self._functions.renew(s, i, k, starts[k], states, NOBODY, own, self._warmup, bound, X, Y, given)
-        self._memory.run(models, starts, X, Y[:, 0], given, COUNTED, 0, Look(), bound)
+        self._memory.run(models, starts, X, Y, given, COUNTED, 0, Look(), bound)

@@ -33,7 +33,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.py"))
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 
 
-def compiled(*, fastmath: Any = FAST, **options: Any) -> Callable[[Callable[..., None]], Any]:
+def cached_kernel(*, fastmath: Any = FAST, **options: Any) -> Callable[[Callable[..., None]], Any]:
     """Compile a kernel when it is first launched; it stays on disk until a source of kernels changes."""
 
     def decorated(function: Callable[..., None]) -> Any:

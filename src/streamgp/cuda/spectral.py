@@ -34,11 +34,13 @@ class SpectralShape(NamedTuple):
         frequencies: half as many as weights.
         width: inputs.
         bytes: of a number.
+        outputs: which share W; one beta stands behind the other.
     """
 
     frequencies: int
     width: int
     bytes: int
+    outputs: int = 1
 
     def build(self, on: Lanes) -> Rows:
         return build(on, self)
@@ -57,7 +59,7 @@ class SpectralShape(NamedTuple):
     def at(self) -> dict[str, int]:
         """Where the parts of a record begin."""
         beta = covariance.numbers(self.coordinates)
-        end = rounded_up(beta + self.coordinates, LINE // self.bytes)
+        end = rounded_up(beta + self.coordinates * self.outputs, LINE // self.bytes)
         return {"W": 0, "beta": beta, "end": end}
 
     @property
@@ -65,7 +67,9 @@ class SpectralShape(NamedTuple):
         """Where what does not outlive a row lies, behind a record."""
         N, wide = self.coordinates, WIDE // self.bytes
         starts, at = {}, self.at["end"]
-        for name, size in {"phi": 2 * N, "h": 2 * N, "x": self.width, "meeting": 3 * (self.points // WARP + 1)}.items():
+        sizes = {"phi": 2 * N, "h": 2 * N, "means": self.outputs, "targets": self.outputs, "x": self.width}
+        sizes |= {"meeting": 3 * (self.points // WARP + 1)}
+        for name, size in sizes.items():
             starts[name] = at = rounded_up(at, wide)
             at += size
         return starts | {"end": at}
@@ -89,7 +93,7 @@ class SpectralShape(NamedTuple):
 def build(on: Lanes, shape: SpectralShape) -> Rows:
     """The functions that predict and learn a row of one model, and look at it; see whitened.build."""
     T, U, scratch = on.number, on.index, shape.scratch
-    D, N, width, lanes, u0, BETA, PHI, H, SEEN, OMEGA = map(
+    D, N, width, lanes, u0, u1, BETA, PHI, H, SEEN, OMEGA, MEANS, TARGETS, OUTPUTS = map(
         U,
         (
             shape.frequencies,
@@ -97,11 +101,15 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
             shape.width,
             on.lanes,
             0,
+            1,
             shape.at["beta"],
             scratch["phi"],
             scratch["h"],
             scratch["x"],
             len(SHARED),
+            scratch["means"],
+            scratch["targets"],
+            shape.outputs,
         ),
     )
     _, write_twice, times, learn_w, _ = covariance.build(on, shape.coordinates, shape.at["W"], scratch["h"])
@@ -150,6 +158,16 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
             known += phi * h
             i += lanes
         square, mean, known = total(f, square, mean, known)
+        for o in range(u1, OUTPUTS):
+            other = zero
+            i = lane()
+            while i < N:
+                other += f[PHI + i] * f[BETA + o * N + i]
+                i += lanes
+            other, _, _ = total(f, other, zero, zero)
+            if lane() == u0:
+                f[MEANS + o] = other
+            sync()
         return mean, min(max(known, zero), parameters[KAPPA]), square, known
 
     @jit
@@ -169,6 +187,9 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
                 h = scale * f[H + i] + fresh * f[PHI + i]
                 write_twice(f, H, i, h)
                 f[BETA + i] = mean_scale * f[BETA + i] + h * (e * gain)
+                for o in range(u1, OUTPUTS):
+                    other = f[TARGETS + o] - mean_scale * f[MEANS + o]
+                    f[BETA + o * N + i] = mean_scale * f[BETA + o * N + i] + h * (other * gain)
                 i += lanes
             sync()
             learn_w(f, scale, fresh, gain)
@@ -181,6 +202,8 @@ def build(on: Lanes, shape: SpectralShape) -> Rows:
         i = lane()
         while i < N:
             strange += (f[BETA + i] - f[BETA + i]) + (f[i] - f[i])
+            for o in range(u1, OUTPUTS):
+                strange += f[BETA + o * N + i] - f[BETA + o * N + i]
             i += lanes
         strange, _, _ = total(f, strange, zero, zero)
         return strange

@@ -10,7 +10,7 @@ import numpy as np
 from streamgp.cuda.around import COUNTER, AroundShape, Standard, nothing
 from streamgp.cuda.gpu import AT_ONCE, gather, scatter
 from streamgp.cuda.gpu_around import THREADS, entering, find_beyond, leaving, renewing
-from streamgp.cuda.memory import Blocks, GpuMemory, There, Work, _address, _shown
+from streamgp.cuda.memory import BLOCKS, Blocks, GpuMemory, There, Work, _address, _shown
 from streamgp.cuda.ptx import cuda, driver
 from streamgp.cuda.record import COUNTED, PREDICTED, ROW_TIME, Look
 from streamgp.wrappers import outliers
@@ -87,9 +87,10 @@ class GpuWrappers:
         look: Look,
         largest: float,
         bound: float,
-    ) -> np.ndarray:
+        report: bool,
+    ) -> np.ndarray | None:
         memory, n, shape = self._memory, len(X), self._shape
-        there, inside = memory._upload(X, Y[:, 0]), self._room(n, len(models))
+        there, inside = memory._upload(X, Y), self._room(n, len(models))
         if given is not None:
             inside.rows.given[:n].copy_to_device(np.ascontiguousarray(given), stream=memory._stream)
         which, asked = memory._which(models, starts), Work(mode, step, look.every, bound, given is not None)
@@ -99,7 +100,11 @@ class GpuWrappers:
             (*which, there, inside, memory._off),
             lambda: self._enqueue(which, n, there, inside, asked, min(largest, LARGEST)),
         )
-        out = self._blocks.take(shape.told * n * shape.outputs)
+        if not report:
+            memory._finish()
+            return None
+        numbers = shape.told * n * shape.outputs
+        out = np.empty(numbers) if self._blocks.lent >= BLOCKS else self._blocks.take(numbers)
         driver.cuMemcpyDtoHAsync(out.ctypes.data, _address(inside.told), out.nbytes, int(memory._stream.handle))
         memory._finish()
         return out.reshape(shape.told, n, shape.outputs)

@@ -72,7 +72,7 @@ class Memory(Protocol):
         look: Look,
         bound: float,
     ) -> np.ndarray:
-        """Predict rows, and learn them unless they are only PREDICTED; means and variances, (2, n).
+        """Predict rows, and learn them unless they are only PREDICTED; targets are (n, p), predictions (2, n * p).
 
         Rows of a model follow each other from its start on, or are ``step`` apart where that is not 0. What they have
         of their own, (n, 2), is in the order of record.py. Targets beyond the bound are refused.
@@ -132,9 +132,13 @@ class CudaEngine:
     """
 
     def __init__(self, model: OnlineGP, size: int, precision: str, memory: Memory, exchange: Exchange) -> None:
-        if model._shape.p != 1:
-            raise ValueError(f'device="cuda" runs models of one output; got {model._shape.p}. Use device="cpu"')
+        if model._shape.p != 1 and not model._shared:
+            raise ValueError(
+                f'device="cuda" runs several outputs only if they share one covariance (outputs="shared"); got '
+                f'{model._shape.p} separate ones. Use device="cpu"'
+            )
         self._model, self._memory, self._exchange = model, memory, exchange
+        self._outputs = exchange.shape.outputs
         self._single = precision == "single"
         self._turn = 0  # of those models whose numbers are looked at after a call
         self._own: FloatArray = np.empty((0, len(exchange.blank.own)))  # as the memory has it
@@ -149,7 +153,7 @@ class CudaEngine:
         return self._learn(rows, COUNTED, report)
 
     def _learn(self, rows: Rows, mode: int, report: bool) -> Prediction | None:
-        Y = np.full(len(rows.X), np.nan) if rows.Y is None else rows.Y[:, 0]
+        Y = np.full((len(rows.X), self._outputs), np.nan) if rows.Y is None else rows.Y
         look = self._look(len(rows.models), len(rows.X))
         out = self._run(rows, Y, mode, look)
         self._mend(rows.models, look)
@@ -227,7 +231,7 @@ class CudaEngine:
         self._learn(rows._replace(X=np.ascontiguousarray(kept)), LEARNED, False)
 
     def _prediction(self, rows: Rows, out: np.ndarray) -> Prediction:
-        mean, variance = out[0][:, None], out[1][:, None]
+        mean, variance = out.reshape(2, -1, self._outputs)
         noise = self._noise[0] if self._alike else rows.each(self._noise)[:, None]
         return Prediction(mean, variance, np.broadcast_to(noise, mean.shape))
 

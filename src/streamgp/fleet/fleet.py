@@ -416,7 +416,8 @@ class Fleet(Models):
             dtype: ``numpy.float32`` takes half the time to come to the GPU.
 
         Returns:
-            X of shape (rows, size, d) and Y of shape (rows, size), in pinned memory on ``device="cuda"``.
+            X of shape (rows, size, d) and Y of shape (rows, size), with p numbers more for several outputs, in
+            pinned memory on ``device="cuda"``.
         """
         if self._engine is None or self._shape.d is None:
             raise ValueError("the fleet has seen no rows yet, and does not know how many inputs they have")
@@ -426,8 +427,9 @@ class Fleet(Models):
         if isinstance(self._engine, CudaEngine):
             X, Y = self._engine.pinned(n, number)
         else:
-            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n, number)
-        return X.reshape(*shape, self._shape.d), Y.reshape(shape)
+            X, Y = np.zeros((n, self._shape.d), number), np.zeros(n * (self._shape.p or 1), number)
+        several = () if self._shape.scalar else (self._shape.p or 1,)
+        return X.reshape(*shape, self._shape.d), Y.reshape(*shape, *several)
 
     def _there(
         self, X: Any, Y: Any, ids: Any, *, learned: bool, given: tuple[Any, Any] = (None, None)
@@ -437,6 +439,10 @@ class Fleet(Models):
             raise TypeError(
                 'X is on a GPU, and this fleet is not: build it with device="cuda" and a bare recipe, or hand over '
                 "NumPy arrays"
+            )
+        if (self._shape.p or 1) > 1:
+            raise ValueError(
+                f"rows on a GPU have one target, and this fleet has {self._shape.p} outputs; hand over NumPy arrays"
             )
         if ids is not None:
             raise ValueError(

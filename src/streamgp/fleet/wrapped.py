@@ -47,8 +47,9 @@ class Wrappers(Protocol):
         look: Look,
         largest: float,
         bound: float,
-    ) -> np.ndarray:
-        """As Memory.run(), with targets (n, p); predictions are (numbers of one, n, p).
+        report: bool,
+    ) -> np.ndarray | None:
+        """As Memory.run(), with targets (n, p); predictions, if they are asked for, are (numbers of one, n, p).
 
         Rows with a number beyond the largest are refused; the models within see none beyond the bound. A model in its
         warm-up has one row at most.
@@ -188,25 +189,30 @@ class WrappedEngine(AroundEngine):
 
     def advance(self, rows: Rows, report: bool) -> Prediction | None:
         if not self._goes_there(rows):
-            found = super().advance(self._checked(rows), report)
+            self._refuse_unfit(rows)
+            found = super().advance(rows.grouped(), report)
             return None if found is None else _as_came(found, rows)
         self._bring_there()
-        cold = self._cold(rows)
-        if not cold.any():
-            return self._prediction(self._run(rows, COUNTED))
-        self._checked(rows)
+        if not self._cold(rows).any():
+            return self._prediction(self._run(rows, COUNTED, report))
+        self._refuse_unfit(rows)
         n, p = len(rows.X), self._around_shape.outputs
-        told: FloatArray = np.empty((self._around_shape.told, n, p))
+        told: FloatArray = np.empty((self._around_shape.told if report else 0, n, p))
         for part, where in _one_by_one(rows):
-            told[:, where] = self._run(part, COUNTED)
+            found = self._run(part, COUNTED, report)
+            if found is not None:
+                told[:, where] = found
             self._count(part.models)
-        return self._prediction(told) if report else None
+        return self._prediction(told if report else None)
 
     def predict(self, rows: Rows) -> Prediction:
         if not self._goes_there(rows):
-            return _as_came(super().predict(self._checked(rows)), rows)
+            self._refuse_unfit(rows)
+            return _as_came(super().predict(rows.grouped()), rows)
         self._bring_there()
-        return self._prediction(self._run(rows, PREDICTED))
+        prediction = self._prediction(self._run(rows, PREDICTED, True))
+        assert prediction is not None
+        return prediction
 
     def issue(self, rows: Rows) -> tuple[Prediction, FloatArray]:
         self._waits = True
@@ -216,12 +222,14 @@ class WrappedEngine(AroundEngine):
         self._waits = True
         super().resolve(rows, kept, newest, unchanged)
 
-    def _checked(self, rows: Rows) -> Rows:
-        """The rows, grouped, if all of them can be taken."""
-        wild = rows.Y is not None and (np.isinf(rows.Y).any() or (np.abs(rows.Y) > self._largest).any())
+    def _refuse_unfit(self, rows: Rows) -> None:
+        """Refuse rows before any of them is taken, where they are taken one after the other."""
+        missing = None if rows.Y is None else np.isnan(rows.Y)
+        wild = missing is not None and bool(
+            np.isinf(rows.Y).any() or (np.abs(rows.Y) > self._largest).any() or (missing != missing[:, :1]).any()
+        )
         if wild or not np.isfinite(rows.X).all() or (np.abs(rows.X) > self._largest).any():
             raise UnfitError(UNFIT)
-        return rows.grouped()
 
     def _cold(self, rows: Rows) -> np.ndarray:
         """Which of the models are in their warm-up."""
@@ -229,14 +237,15 @@ class WrappedEngine(AroundEngine):
             return np.zeros(1, bool)
         return np.asarray(self._kept[rows.models] < self._warmup)
 
-    def _run(self, rows: Rows, mode: int) -> FloatArray:
+    def _run(self, rows: Rows, mode: int, report: bool) -> FloatArray | None:
         processes, learned = self._processes, mode != PREDICTED
         Y = np.full((len(rows.X), self._around_shape.outputs), np.nan) if rows.Y is None else rows.Y
         given = processes._given(rows) if learned else None
         look = processes._look(len(rows.models), len(rows.X)) if learned else Look()
         try:
             told = self._wrappers.run(
-                *(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self._largest, processes.bound)
+                *(rows.models, rows.starts, rows.X, Y, given, mode, rows.step, look, self._largest, processes.bound),
+                report,
             )
         except UnfitError:
             raise UnfitError(UNFIT) from None
@@ -255,7 +264,9 @@ class WrappedEngine(AroundEngine):
             self._processes.begin_again(due)
             self._wrappers.renew(due, self._kept[due], self._processes.bound)
 
-    def _prediction(self, told: FloatArray) -> Prediction:
+    def _prediction(self, told: FloatArray | None) -> Prediction | None:
+        if told is None:
+            return None
         raw, parts = Prediction(told[0], told[1], told[2]), told[3:]
         if not len(parts):
             return raw
