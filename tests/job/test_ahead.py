@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from streamgp import compiled
 from streamgp.job import Pipeline
-from streamgp.job.ahead import needed
+from streamgp.job.ahead import needed, of_commands
 from streamgp.tables.columns import Column, Schema
 
 ELSEWHERE = {  # what these models compile for themselves
@@ -83,3 +84,23 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
     schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))
     with pytest.raises(ValueError, match="capasity"):
         Pipeline(schema, model="KRLST", settings={"capasity": 3})
+
+
+FIRST = """
+from streamgp import compile_once
+from streamgp.job import Pipeline
+from streamgp.tables.columns import Column, Schema
+
+def fill(names):
+    print(*names)
+    raise SystemExit
+
+compile_once.fill = fill
+Pipeline(Schema((Column("x", "number"), Column("y", "number")), "y", ("x",)))
+"""
+
+
+def test_a_first_run_compiles_all_that_commands_need_at_once(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}  # which holds nothing
+    done = subprocess.run([sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True)
+    assert set(done.stdout.split()) == {f"{f.py_func.__module__}:{f.py_func.__name__}" for f in of_commands()}
