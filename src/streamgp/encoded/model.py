@@ -182,8 +182,8 @@ class Encoded(Mapped):
     # What can be read.
 
     @property
-    def inner(self) -> StreamModel | list[StreamModel]:
-        """Copies of the models within, to read what only models of their kind have; in standard units."""
+    def inner(self) -> Any:
+        """A copy of the model within, or a list of them, to read what only models of their kind have; in standard units."""
         copies = [model.copy() for model in self._each()]
         return copies if self._several else copies[0]
 
