@@ -41,7 +41,7 @@ class StreamPyfunc(PythonModel):
     def load_context(self, context: Any) -> None:
         """Load the file that was saved."""
         path = context.artifacts["model"]
-        self.model = Pipeline.load(path) if self.kind == RUN else load(path)
+        self.model: Any = Pipeline.load(path) if self.kind == RUN else load(path)
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Predict rows, each as the next one.

@@ -182,8 +182,8 @@ class Encoded(Mapped):
     # What can be read.
 
     @property
-    def inner(self) -> StreamModel | list[StreamModel]:
-        """Copies of the models within, to read what only models of their kind have; in standard units."""
+    def inner(self) -> Any:
+        """Copies of the models within, one or a list, to read what only models of their kind have; in standard units."""
         copies = [model.copy() for model in self._each()]
         return copies if self._several else copies[0]
 
