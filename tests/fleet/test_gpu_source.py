@@ -12,8 +12,8 @@ import streamgp as sg
 from streamgp.blas import one_thread
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
-from streamgp.cuda.plain_wrappers import PlainWrappers
 from streamgp.fleet import devices, workers
+from streamgp.fleet.plain_wrappers import PlainWrappers
 from tests.fleet.settings import SHAPES, differences, wrapped_difference
 
 CLOSE = 1e-8
@@ -348,9 +348,9 @@ KEYS = """
 import hashlib
 import numpy as np
 from numba.core.serialize import dumps
-from streamgp.cuda.around import AroundShape, At, Span
+from streamgp.fleet.wrapping import AroundShape, At, Span
 from streamgp.cuda.gpu import inspection, kernel
-from streamgp.cuda.gpu_around import entering, leaving, renewing
+from streamgp.fleet.gpu_wrapping import entering, leaving, renewing
 from streamgp.cuda.whitened import BasisShape
 wrappers = AroundShape(8, 1, True, True, False, 31, At(*(Span(i, 1, 1, 1) for i in range(len(At._fields)))))
 made = [of(wrappers) for of in (entering, leaving, renewing)]
