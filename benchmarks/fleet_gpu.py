@@ -169,21 +169,22 @@ def wrapped_calls(m: int = 50) -> dict[str, Any]:
 
 def wrapped(precision: str, size: int, m: int) -> dict[str, Any]:
     """fleet.track within Calibrated(Standardize(...)), on the GPU and on the cores around it; milliseconds."""
-    model, found = sg.Calibrated(sg.Standardize(recipe(m))), {}
-    for where, threads in (("on the GPU", 1), ("on the cores, 1 thread", 1), ("on the cores, all threads", None)):
-        fleet = sg.Fleet(model, size=size, device="cuda", precision=precision, threads=threads, pending=1)
-        rng, on_cores = np.random.default_rng(0), "cores" in where
-        rows = np.resize(rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, size, D))
-        if not on_cores or size < MILLION // 10:
+    model, found = sg.Calibrated(sg.Standardize(recipe(m), warmup=WARMUP)), {}
+    places = {"on the GPU": None} | ({} if size > MILLION // 100 else {"on the cores, 1 thread": 1})
+    for where, threads in places.items():
+        for models in (100, size):  # the small one compiles what is missing
+            rng = np.random.default_rng(0)
+            fleet = sg.Fleet(model, size=models, device="cuda", precision=precision, threads=threads, pending=1)
+            rows = np.resize(rng.normal(size=(FUSED, DIFFERENT, D)), (FUSED, models, D))
+            if threads is not None:  # where rows have waited for their targets, the cores run the wrappers
+                fleet.issue(rows[0, :1], ids=[0])
             begin = time.perf_counter()
             for _ in range(WARMUP // FUSED + 1):
                 fleet.learn_many(rows, rows[..., 0] + rng.normal(size=(FUSED, 1)))
-            found[f"{where}, warm-up of {WARMUP} rows"] = figures(1e3 * (time.perf_counter() - begin))
-        if on_cores:  # where rows have waited for their targets, the cores run the wrappers
-            fleet.issue(rows[0, :1], ids=[0])
+            taken = time.perf_counter() - begin
+        found[f"warm-up {where}, all of it"] = figures(1e3 * taken)
         X, Y = rows[0], rng.normal(size=size)
-        if not on_cores or size < MILLION // 10:
-            found[where] = clocked(lambda fleet=fleet, X=X, Y=Y: fleet.track(X, Y), 9 if on_cores else 40)
+        found[where] = clocked(lambda fleet=fleet, X=X, Y=Y: fleet.track(X, Y), 40 if threads is None else 12)
     return found
 
 

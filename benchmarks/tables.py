@@ -233,13 +233,20 @@ def whole_on_gpu() -> str:
 
 
 def wrapped_on_gpu() -> str:
-    """Whole calls within wrappers, by where these run; medians and the 95th percentile."""
+    """Whole calls within wrappers, by where these run, medians and the 95th percentile; and all of the warm-up."""
+    cells = read("fleet")["cells"]["cuda"]["wrapped"]
+    kinds = list(dict.fromkeys(kind for cell in cells.values() for kind in cell))
     lines = []
-    for name, cell in read("fleet")["cells"]["cuda"]["wrapped"].items():
-        kinds = [kind for kind in cell if isinstance(cell[kind], dict)]
-        times = (f"{number(cell[kind]['median'])} ({number(cell[kind]['p95'])})" for kind in kinds)
-        lines.append([name, *times])
-    return table(["`fleet.track` of one row, ms", *(f"wrappers {kind}" for kind in kinds)], lines)
+    for name, cell in cells.items():
+        shown = []
+        for kind in kinds:
+            one = cell.get(kind)
+            both = isinstance(one, dict)
+            shown.append(
+                "-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" if both else number(one)
+            )
+        lines.append([name, *shown])
+    return table(["wrappers around fleets on a GPU, ms", *kinds], lines)
 
 
 def fleet_prior() -> str:

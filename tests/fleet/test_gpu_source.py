@@ -12,8 +12,8 @@ import streamgp as sg
 from streamgp.blas import one_thread
 from streamgp.cuda.exchange import refuse_large
 from streamgp.cuda.plain import PlainMemory
-from streamgp.cuda.plain_wrappers import PlainWrappers
 from streamgp.fleet import devices, workers
+from streamgp.fleet.plain_wrappers import PlainWrappers
 from tests.fleet.settings import SHAPES, differences, wrapped_difference
 
 CLOSE = 1e-8
@@ -348,13 +348,18 @@ KEYS = """
 import hashlib
 import numpy as np
 from numba.core.serialize import dumps
+from streamgp.fleet.wrapping import AroundShape, At, Span
 from streamgp.cuda.gpu import inspection, kernel
+from streamgp.fleet.gpu_wrapping import entering, leaving, renewing
 from streamgp.cuda.whitened import BasisShape
+wrappers = AroundShape(8, 1, True, True, False, 31, At(*(Span(i, 1, 1, 1) for i in range(len(At._fields)))))
+made = [of(wrappers) for of in (entering, leaving, renewing)]
 for bytes_, number in ((4, np.float32), (8, np.float64)):
     shape = BasisShape(50, 8, 1, 0, bytes_)
-    for made in (kernel(shape, number, False), kernel(shape, number, True), inspection(shape, number)):
-        held = tuple(cell.cell_contents for cell in made.py_func.__closure__)
-        print(hashlib.sha256(dumps(held)).hexdigest())
+    made += [kernel(shape, number, False), kernel(shape, number, True), inspection(shape, number)]
+for one in made:
+    held = tuple(cell.cell_contents for cell in one.py_func.__closure__)
+    print(hashlib.sha256(dumps(held)).hexdigest())
 """
 
 
@@ -371,7 +376,7 @@ def test_kernels_are_found_on_disk_by_the_same_keys_in_every_process():
         ).stdout
         for seed in ("1", "2")
     ]
-    assert len(found[0].split()) == 6
+    assert len(found[0].split()) == 9
     assert found[0] == found[1]
 
 

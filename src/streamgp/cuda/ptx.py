@@ -29,7 +29,9 @@ ADDRESS = ir.IntType(64)
 # As on the cores: NaN and inf stay what they are. A dict, whose order is the same in every process: kernels are found
 # on disk by what they are made of.
 FAST = dict.fromkeys(("reassoc", "contract", "arcp"), True)
-SOURCES = sorted(Path(__file__).parent.glob("*.py"))
+SOURCES = sorted(path for folder in ("cuda", "fleet") for path in (Path(__file__).parents[1] / folder).glob("*.py"))
+    path for folder in ("cuda", "fleet") for path in Path(__file__).parents[1].joinpath(folder).glob("*.py")
+)
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 
 

@@ -136,7 +136,7 @@ def engine(device: str, precision: str, model: StreamModel, size: int, threads: 
     if device == "cpu":
         return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
     from streamgp.cuda.memory import GpuMemory
-    from streamgp.cuda.wrappers import GpuWrappers
+    from streamgp.fleet.gpu_wrappers import GpuWrappers
 
     return on_gpu(model, size, precision, threads, GpuMemory, GpuWrappers)
 

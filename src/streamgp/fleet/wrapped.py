@@ -10,11 +10,11 @@ import numpy as np
 from streamgp.contract.conditions import WEIGHT
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction
-from streamgp.cuda.around import COUNTER, AroundShape, At, Plan, Span
 from streamgp.cuda.record import COUNTED, PREDICTED, Look, UnfitError
 from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cuda import CudaEngine, Memory
 from streamgp.fleet.rows import Rows
+from streamgp.fleet.wrapping import COUNTER, AroundShape, At, Plan, Span
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
 from streamgp.wrappers.calibrated import Calibrated

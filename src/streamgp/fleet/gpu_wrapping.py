@@ -8,9 +8,9 @@ from typing import Any
 
 from numba.core import types
 
-from streamgp.cuda.around import AroundShape, Functions, Standard, Thread, build, gpu_numpy
 from streamgp.cuda.ptx import FAST, cached_kernel, cuda, intrinsic
 from streamgp.cuda.record import PREDICTED
+from streamgp.fleet.wrapping import AroundShape, Functions, Standard, Thread, build, gpu_numpy
 
 THREADS = 64  # of a block
 FLOAT = 8  # bytes
@@ -69,7 +69,7 @@ def block(_: Any, buffer: Any, at: Any, j: Any) -> Any:
 
 for name, of in (("vector", vector), ("matrix", matrix), ("block", block)):
     if hasattr(of, "_set_uuid"):  # otherwise it would be another one in every process, and so would its kernels
-        of._set_uuid(f"streamgp.cuda.gpu_around.{name}")
+        of._set_uuid(f"streamgp.fleet.gpu_wrapping.{name}")
 
 
 def device(function: Any) -> Any:

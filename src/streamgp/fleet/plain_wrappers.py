@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.cuda.around import AroundShape, Standard, build, nothing, plain_thread
 from streamgp.cuda.plain import PlainMemory
 from streamgp.cuda.record import COUNTED, PREDICTED, ROW_TIME, Look, UnfitError
+from streamgp.fleet.wrapping import AroundShape, Standard, build, nothing, plain_thread
 from streamgp.wrappers import outliers
 
 NOBODY = np.zeros(1, np.int64)
 
 
 class PlainWrappers:
-    """See wrappers.GpuWrappers."""
+    """See gpu_wrappers.GpuWrappers."""
 
     def __init__(self, memory: PlainMemory, shape: AroundShape, warmup: int, plan: np.ndarray) -> None:
         self._memory, self._shape, self._warmup, self._plan = memory, shape, warmup, plan

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.cuda.around import COUNTER, AroundShape, Standard, nothing
 from streamgp.cuda.gpu import AT_ONCE, gather, scatter
-from streamgp.cuda.gpu_around import THREADS, entering, find_beyond, leaving, renewing
 from streamgp.cuda.memory import BLOCKS, Blocks, GpuMemory, There, Work, _address, _shown
 from streamgp.cuda.ptx import cuda, driver
 from streamgp.cuda.record import COUNTED, PREDICTED, ROW_TIME, Look
+from streamgp.fleet.gpu_wrapping import THREADS, entering, find_beyond, leaving, renewing
+from streamgp.fleet.wrapping import COUNTER, AroundShape, Standard, nothing
 from streamgp.wrappers import outliers
 
 RENEWED_AT_ONCE = 1 << 16  # models
