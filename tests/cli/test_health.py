@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from streamgp.auto.auto import Auto
 from streamgp.contract.model import Health
 from streamgp.job import Job, Pipeline
 from streamgp.wrappers.calibrated import Calibrated
@@ -28,6 +29,13 @@ def test_repairs_are_in_the_summary_the_report_and_json(tmp_path, monkeypatch):
     health = json.loads(last)["summary"]["health"]
     assert (health["repairs"], health["skipped_rows"], health["diverged"]) == (3, 3, [])
     assert health["capped_directions"] == 1200  # a part of forgetting, and no repair
+
+
+def test_of_auto_the_summary_asks_for_no_setting(tmp_path, monkeypatch):
+    monkeypatch.setattr(Auto, "health", Health(unresolved_rows=45))
+    done = streamgp("run", table(tmp_path / "a.csv"), "--target", "y", *TWO)
+    assert "numerical repairs: 45 (45 unresolved rows); in single members of auto" in done.stderr
+    assert "raise noise" not in done.stderr
 
 
 def test_a_run_without_repairs_says_nothing_of_them_but_in_json(tmp_path):

@@ -19,6 +19,7 @@ from streamgp.cli.settings import with_options
 from streamgp.contract.model import REPAIRS
 from streamgp.job import Block, Observer, Summary
 from streamgp.job.recorder import Recorder
+from streamgp.job.request import AUTO
 from streamgp.job.scores import as_table
 from streamgp.job.verdict import verdict
 
@@ -151,9 +152,10 @@ def sentences(summary: Summary) -> list[str]:
     health = pipeline.model.health
     if health.repairs:
         kinds = ", ".join(f"{getattr(health, k)} {k.replace('_', ' ')}" for k in REPAIRS if getattr(health, k))
-        lines.append(
-            f"numerical repairs: {health.repairs} ({kinds}); if predictions look wrong, raise noise or novelty"
-        )
+        advice = "if predictions look wrong, raise noise or novelty"
+        if pipeline.request.model == AUTO:
+            advice = "in single members of auto, whose weights go by their errors"
+        lines.append(f"numerical repairs: {health.repairs} ({kinds}); {advice}")
     if pipeline.diverged:
         why = "weight 0" if len(pipeline.weights) > 1 else "errors beyond measure; try --model auto, or a smaller step"
         lines.append(f"diverged: {', '.join(pipeline.diverged)} ({why})")
