@@ -183,7 +183,7 @@ class Encoded(Mapped):
 
     @property
     def inner(self) -> Any:
-        """Copies of the models within, one or a list, to read what only models of their kind have; in standard units."""
+        """Copies of the models within, one or a list, to read what only their kind has; in standard units."""
         copies = [model.copy() for model in self._each()]
         return copies if self._several else copies[0]
 
