@@ -10,6 +10,7 @@ import pytest
 from river import checks, compose, conf, datasets, evaluate, metrics, preprocessing, proba, stream
 
 import streamgp as sg
+from streamgp.adapters.given import fresh
 from streamgp.adapters.river import StreamClassifier, StreamRegressor
 
 RECENT = tuple(map(int, version("river").split(".")[:2])) >= (0, 22)  # 0.21 has fewer checks of its own
@@ -43,7 +44,7 @@ def test_no_check_of_river_is_left_out():
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_it_equals_the_native_model_to_the_last_bit(name):
     regressor = REGRESSORS[name]()
-    native = regressor._fresh()
+    native = fresh(regressor.model)
     for x, row, y in zip(X[:, ORDER], ROWS, Y, strict=True):
         expected = native.predict_one(x)
         assert regressor.predict_one(row) == expected.mean

@@ -168,6 +168,31 @@ def test_a_target_that_one_output_refuses_is_learned_by_none(rows):
     assert model.to_bytes() == before
 
 
+def test_a_late_target_that_one_output_refuses_is_learned_by_none():
+    model = sg.Delayed(sg.Encoded(encoder(), model=[sg.KRLST(capacity=8), sg.KRLST(capacity=8)]))
+    model.learn_many(np.eye(3), np.eye(3)[:, :2])
+    model.issue([0.5, 0.0, 0.0])
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="beyond 1e\\+150"):
+        model.resolve(3, [1.0, 1e200])
+    assert model.to_bytes() == before
+
+
+def test_late_targets_within_encoded_are_judged_by_what_was_predicted():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    # Of two rows that wait, the first is judged by what was predicted before the second was learned.
+    late = sg.Delayed(sg.Encoded(encoder(), model=sg.Calibrated(sg.KRLST(capacity=8))))
+    inner = sg.Delayed(sg.Calibrated(sg.Encoded(encoder(), model=sg.KRLST(capacity=8))))
+    for model in (late, inner):
+        for t in range(0, 60, 2):
+            model.issue(X[t])
+            model.issue(X[t + 1])
+            model.resolve(t + 1, y[t + 1])
+            model.resolve(t, y[t])
+    np.testing.assert_allclose(late.predict_one(X[0]).upper, inner.predict_one(X[0]).upper, rtol=1e-9)
+
+
 def encoder(inputs=3, seed=0):
     weights = 0.3 * np.random.default_rng(seed).normal(size=12 * (inputs + 6))
     return sg.TrainedEncoder("gru", inputs=inputs, depth=3, units=4, weights=weights)

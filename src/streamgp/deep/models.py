@@ -207,7 +207,7 @@ class DeepKernelGP(DeepModel):
             exact = copy.deepcopy(self._network).double()
             E = embed(exact, replace(windows, rows=windows.rows.double())).cpu().numpy()
         Y = windows.targets.cpu().numpy()
-        for j, (kernel, one) in enumerate(zip(kernels, result._models, strict=True)):
+        for j, (kernel, one) in enumerate(zip(kernels, result._each(), strict=True)):
             assert isinstance(one, OnlineGP)
             place(one, E, Y[:, j : j + 1], spread_points(kernel, E, capacity) if basis else None)
         result._window[:] = self._last

@@ -138,6 +138,10 @@ class Encoded(Mapped):
         for y in () if Y is None else Y:
             self._last_y[:] = np.where(np.isnan(y), self._last_y, y)
 
+    def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
+        self._within._refuse_unfit(X[:0], self._targets(X, Y), many=False)  # likewise
+        super()._resolve(X, Y, issued, conditions)
+
     def _refuses_noise(self, p: int) -> str:
         return SHARED_UNITS if self._shared and p > 1 else super()._refuses_noise(p)
 
@@ -183,7 +187,7 @@ class Encoded(Mapped):
 
     @property
     def inner(self) -> Any:
-        """Copies of the models within, one or a list, to read what only models of their kind have; in standard units."""
+        """Copies of the models within, one or a list, to read what only their kind has; in standard units."""
         copies = [model.copy() for model in self._each()]
         return copies if self._several else copies[0]
 
