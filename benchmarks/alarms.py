@@ -1,6 +1,6 @@
 """sg.Alarms: false alarms on clean series, planted faults in real tables, how soon changes are told, and a fleet.
 
-    python benchmarks/alarms.py [--jobs 16] [--sample]
+    python benchmarks/alarms.py [--jobs 16] [--sample] [--parts clean faults fleet changes]
 
 A planted fault is a target that is usual, but wrong for its inputs. How large it is was decided before any was planted:
 it lies between the 5% and the 95% quantile of the targets so far, and at least SIZE root mean squared errors of the
@@ -11,8 +11,8 @@ that none, or one, of the table's own rows is beyond it, and how many errors of 
 least fault.
 
 Writes benchmarks/results/alarms.json and the tables in docs/alarms.md; with --render only the tables, from the file;
-with --sample it measures a tenth and writes nothing. Needs NumPy, SciPy, Numba and safetensors, and the data that
-STREAMGP_DATA names (docs/data.md).
+with --sample it measures a tenth and writes nothing; with --parts these only, and the others stay as they are. Needs
+NumPy, SciPy, Numba and safetensors, and the data that STREAMGP_DATA names (docs/data.md).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from datetime import date
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -42,6 +43,7 @@ from calibration import STREAMS, replaced, with_lags  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "alarms.json"
 PAGE = ROOT / "docs" / "alarms.md"
+PARTS_OF_ALL = ("clean", "faults", "fleet", "changes")
 HOW = ("given inputs", "without inputs")
 BESIDE = ("limit in hindsight, none wrong", "one wrong", "own errors as large", "other alarms")
 RATES = (1e-2, 1e-3, 1e-4)
@@ -164,7 +166,7 @@ def change(shift: float) -> dict[str, Any]:
     return {"shift": shift, "delays": delays, "false": dict(false)}
 
 
-def measured(jobs: int, sample: bool) -> dict[str, Any]:
+def measured(jobs: int, sample: bool, parts: list[str]) -> dict[str, Any]:
     prefixes = series()
     if sample:
         prefixes = dict(list(prefixes.items())[::10])
@@ -175,13 +177,15 @@ def measured(jobs: int, sample: bool) -> dict[str, Any]:
         *(("changes", change, (shift,)) for shift in (SHIFTS[-1:] if sample else SHIFTS)),
     ]
     sg.Alarms(of_series()), sg.DriftAware(of_series()), sg.Auto()  # compiled once, before there are many processes
-    found: dict[str, Any] = {"clean": [], "faults": [], "changes": [], "fleet": []}
+    work = [one for one in work if one[0] in parts]
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) | {part: [] for part in parts}
     with ProcessPoolExecutor(jobs) as pool:
         for name, one in [(name, pool.submit(call, *args)) for name, call, args in work]:
             found[name].append(one.result())
             print(name, found[name][-1], flush=True)
     versions = {name: version(name) for name in ("numpy", "scipy", "numba")} | {"streamgp": sg.__version__}
-    return found | {"machine": f"{platform.machine()}, {platform.system()}", "versions": versions}
+    dates = found.get("dates", {}) | dict.fromkeys(parts, f"{date.today()}")
+    return found | {"dates": dates, "machine": f"{platform.machine()}, {platform.system()}", "versions": versions}
 
 
 def ratio(results: list[dict[str, Any]], rate: float, kinds: Iterable[str]) -> float:
@@ -210,9 +214,11 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             continue
         shares = (f"{one[how]['found'] / one['faults']:.0%}" for how in HOW)
         given = one["given inputs"]
-        hindsight = (f"{count / one['faults']:.0%}" for count in given["hindsight"])
-        large = f"{given['as large']} of {one['rows'] - AFTER:,}"
-        found.append([*cells, *shares, *hindsight, large, str(given["others"])])
+        beside = ["-"] * 3  # results from before these were measured
+        if "hindsight" in given:
+            beside = [f"{count / one['faults']:.0%}" for count in given["hindsight"]]
+            beside.append(f"{given['as large']} of {one['rows'] - AFTER:,}")
+        found.append([*cells, *shares, *beside, str(given["others"])])
     sensors = []
     for one in results["fleet"]:
         allowed = one["rate"] * one["ticks"]
@@ -244,10 +250,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--parts", nargs="+", choices=PARTS_OF_ALL, default=list(PARTS_OF_ALL))
     parser.add_argument("--render", action="store_true")
     args = parser.parse_args()
     if not args.render:
-        results = measured(args.jobs, args.sample)
+        results = measured(args.jobs, args.sample, args.parts)
         print(*tables(results).values(), sep="\n\n")
     if not args.render and not args.sample:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

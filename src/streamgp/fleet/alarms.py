@@ -148,7 +148,7 @@ class Watch:
         surprise.count_together(Z, kept, named["counts"], named["progress"])
         self._note(models, rows, kinds.reshape(-1, p), nats.reshape(-1, p), Y, prediction, time)
         # Of k discoveries the least one may be k times as probable as a single one (Benjamini and Hochberg).
-        limit = limit_of(allowed * max(np.count_nonzero(kinds == surprise.SPIKE), 1))
+        limit = limit_of(allowed * max(int(np.count_nonzero(kinds == surprise.SPIKE)), 1))
         return np.array([nats, kinds]).reshape(2, -1, p), limit
 
     def _budget(self, judged: int, time: FloatArray | None) -> float:
