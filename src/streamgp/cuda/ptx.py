@@ -30,8 +30,6 @@ ADDRESS = ir.IntType(64)
 # on disk by what they are made of.
 FAST = dict.fromkeys(("reassoc", "contract", "arcp"), True)
 SOURCES = sorted(path for folder in ("cuda", "fleet") for path in (Path(__file__).parents[1] / folder).glob("*.py"))
-    path for folder in ("cuda", "fleet") for path in Path(__file__).parents[1].joinpath(folder).glob("*.py")
-)
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
 
 
