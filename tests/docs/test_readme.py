@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -40,6 +41,10 @@ def swept():
     page = (ROOT / "docs" / "numerics.md").read_text()
     settings = int(re.search(r"\| \| of (\d+) settings \|", page)[1])
     good = int(re.search(r"\| mean within 1e-6 of the targets' size \| (\d+) \|", page)[1])
+    lines = (ROOT / "tests" / "precision" / "results" / "sweep.jsonl").read_text().splitlines()
+    results = [json.loads(line) for line in lines]
+    assert (len(results), sum(result["error"] <= 1e-6 for result in results)) == (settings, good)
+    assert not any(result["silent"] or result["not_finite"] for result in results)
     return settings, good
 
 
