@@ -337,3 +337,13 @@ def test_the_zero_of_the_target_has_no_meaning(offset):
 def test_a_constant_target_is_predicted(value):
     X, _ = rows(150)
     np.testing.assert_allclose(sg.Auto(warmup=100).track(X, np.full(150, value)).mean[1:], value, rtol=1e-12)
+
+
+def test_targets_may_come_out_of_order():
+    X, y = rows(200)
+    model, tickets, errors = sg.Delayed(sg.Auto(warmup=100)), {}, []
+    for i in range(200):
+        tickets[i] = model.issue(X[i]).ticket
+        if i % 5 == 4:
+            errors += [y[j] - model.resolve(tickets.pop(j), y[j]).mean for j in (i, i - 2, i - 4, i - 1, i - 3)]
+    assert np.std(errors[100:]) < 0.5 * np.std(y)

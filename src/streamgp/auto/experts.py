@@ -309,7 +309,8 @@ class Experts(Staged):
         if self._past and len(known):
             before = np.cumprod(np.all(rows.X[:, lags] == 0.0, axis=1)).astype(bool)
             rows.X[before, lags] = known[0]
-            rows.X[np.ix_(before, self._layout.values)] = known[0]
+            for season_before in self._layout.values:
+                rows.X[before, season_before] = known[0]
 
     # Changes of the stream.
 
@@ -455,6 +456,8 @@ class Experts(Staged):
         self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
     ) -> list[tuple[str, StreamModel]]:
         """Members that have learned these rows; nothing of this model changes."""
+        if names and self._is_over_time(names):  # late targets came in another order
+            rows = rows.sorted_by(self._layout.clock)
         members = list(self._tuned(names, begin, known, rows) if names else self._lines(len(rows.Y)))
         for _, member in members:
             member.learn_many(rows.X, rows.Y[:, 0], time=rows.time)
@@ -465,7 +468,7 @@ class Experts(Staged):
     ) -> Iterator[tuple[str, StreamModel]]:
         """Gaussian processes of a generation that see the same, with the hyperparameters of their families."""
         processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
-        if processes[names[0]][0].label == over_time.LABEL:
+        if self._is_over_time(names):
             yield from self._built_over_time(names, X, y)
             return
         if processes[names[0]][0].label.startswith(LOGARITHM):
@@ -487,6 +490,10 @@ class Experts(Staged):
                 batch = found[robust]
                 model = model if batch is None else search.tuned(model, batch)
             yield name, self._seeing(view, model, len(y))
+
+    def _is_over_time(self, names: Sequence[str]) -> bool:
+        """Whether members that are built together are over time."""
+        return names[0] in self._over_time()
 
     def _built_over_time(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
         """Experts over time; none where too little is known."""

@@ -61,7 +61,14 @@ class Timed(Quick, Mapped):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        return self._within._advance(self._inputs(X), Y, report, self._at(X, conditions))
+        at = self._at(X, conditions)
+        moment = self._within._moment()
+        latest = np.maximum.accumulate(at[:, TIME] if moment is None else np.fmax(at[:, TIME], moment.learned))
+        late = at[:, TIME] < latest
+        if late.any():
+            at[:, TIME] = latest
+            Y = None if Y is None else np.where(late[:, None], np.nan, Y)
+        return self._within._advance(self._inputs(X), Y, report, at)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)
