@@ -139,8 +139,8 @@ def kernel(shape: BasisShape | SpectralShape, number: type, conditioned: bool) -
             if me == zero:
                 at, total = t * OUTPUTS, variance * (own[TARGETS] * own[TARGETS])
                 out[0, at], out[1, at] = mean * own[TARGETS], total
-                for o in range(one, OUTPUTS):
-                    out[0, at + o], out[1, at + o] = f[MEANS_AT + o] * own[TARGETS], total
+                for other in range(one, OUTPUTS):
+                    out[0, at + other], out[1, at + other] = f[MEANS_AT + other] * own[TARGETS], total
             if mode != PREDICTED:
                 if target:
                     learned = True

@@ -199,9 +199,9 @@ class WrappedEngine(AroundEngine):
         n, p = len(rows.X), self._around_shape.outputs
         told: FloatArray = np.empty((self._around_shape.told if report else 0, n, p))
         for part, where in _one_by_one(rows):
-            found = self._run(part, COUNTED, report)
-            if found is not None:
-                told[:, where] = found
+            of_part = self._run(part, COUNTED, report)
+            if of_part is not None:
+                told[:, where] = of_part
             self._count(part.models)
         return self._prediction(told if report else None)
 
@@ -224,10 +224,9 @@ class WrappedEngine(AroundEngine):
 
     def _refuse_unfit(self, rows: Rows) -> None:
         """Refuse rows before any of them is taken, where they are taken one after the other."""
-        missing = None if rows.Y is None else np.isnan(rows.Y)
-        wild = missing is not None and bool(
-            np.isinf(rows.Y).any() or (np.abs(rows.Y) > self._largest).any() or (missing != missing[:, :1]).any()
-        )
+        Y = np.zeros((1, 1)) if rows.Y is None else rows.Y
+        missing = np.isnan(Y)
+        wild = np.isinf(Y).any() or (np.abs(Y) > self._largest).any() or (missing != missing[:, :1]).any()
         if wild or not np.isfinite(rows.X).all() or (np.abs(rows.X) > self._largest).any():
             raise UnfitError(UNFIT)
 

@@ -35,8 +35,9 @@ COUNTER = np.dtype([(name, np.int64) for name in conformal.COUNTERS.names or ()]
 
 # What calibration reads by name of a model, as on the cores: there it is one record.
 Span = namedtuple("Span", "start blocks rows columns")
-Plan: Any = namedtuple("Plan", conformal.PLAN.names or ())
-At: Any = namedtuple("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))
+made: Any = namedtuple  # of names that are known elsewhere
+Plan = made("Plan", conformal.PLAN.names)
+At = made("At", (*conformal.LAYOUT.state, *conformal.LAYOUT.work))
 Model = namedtuple("Model", "plan counters at")
 
 
