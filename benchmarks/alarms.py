@@ -133,7 +133,7 @@ def faults(table: str) -> dict[str, Any]:
 def fleet() -> dict[str, Any]:
     """False alarms of simulated sensors, each with its own scale and heavy tails, by parts of the time."""
     rng = np.random.default_rng(0)
-    sensors = sg.Fleet(sg.ISSGPR(features=10), size=SENSORS, alarms=FLEET_RATE)
+    sensors = sg.Fleet(sg.ISSGPR(features=10), size=SENSORS, alarms=FLEET_RATE, discount_spikes=False)
     scale, counts = 0.1 * np.exp(0.5 * rng.standard_normal(SENSORS)), np.zeros(PARTS)
     for t in range(WARMUP + TICKS):
         X = rng.uniform(-2, 2, (SENSORS, 1))
