@@ -78,7 +78,7 @@ def load(path: str | Path, **parts: Any) -> Any:
 
 
 def _check_shape(shape: Shape, model: Saved, numbers: int) -> None:
-    """The columns, outputs and size, or units of a reservoir, of a model that holds so many numbers."""
+    """The columns, outputs and size, or units of a reservoir, of a model that holds this many numbers."""
     d, p, scalar, certain = shape
     least = 0 if getattr(model, "_without_inputs", False) else 1
     whole = type(d) is int and least <= d <= numbers and type(p) is int and 1 <= p <= numbers

@@ -131,7 +131,7 @@ class Auto(Quick):
         return Past(experts, lags=past, ahead=self._ahead, seasons=self._seasons)
 
     def lags_for(self, d: int) -> int:
-        """Return how many past targets experts may use beside so many columns."""
+        """Return how many past targets experts may use beside this many columns."""
         if self._lags is not None:
             return self._lags
         few = DEFAULT_LAGS if not d or self._ahead else FEW_LAGS

@@ -58,5 +58,5 @@ class Job(Generic[Result]):
 
 
 def has_room(jobs: int) -> bool:
-    """Whether the thread may have so many more jobs."""
+    """Whether the thread may have this many more jobs."""
     return len(_thread().unfinished) + jobs <= MOST_JOBS

@@ -70,7 +70,7 @@ class Budget(NamedTuple):
         return cls(time, next(sizes for least, sizes in LADDER.items() if time >= least))
 
     def left(self, others: list[StreamModel]) -> float:
-        """Microseconds that are left for Gaussian processes beside so many other members."""
+        """Microseconds that are left for Gaussian processes beside this many other members."""
         return self.microseconds - AROUND - PAIR * len(others) ** 2 - sum(cost(member) for member in others)
 
 

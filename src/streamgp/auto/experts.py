@@ -47,7 +47,7 @@ from streamgp.wrappers.standardize import Standardize, center_and_spread
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
-# After so many times the warm-up: how many Gaussian processes stay at most, and how often the budget they may take.
+# After this many times the warm-up: how many Gaussian processes stay at most, and how often the budget they may take.
 MOST_PROCESSES, MOST_TIME = {1: 8, 2: 6, 4: 4}, {1: 3.0, 2: 2.0, 4: 1.0}
 # A new generation joins after as many rows as an early tuning needs, and is judged after three times as many.
 JUDGED = 3
@@ -56,7 +56,7 @@ FADING = 0.97  # discount per row of the errors of the previous value, the unit 
 # A new generation stays for the time being if its error is at most 1.1 times that of the others; it is reported as a
 # change of the stream if it is at most 0.9 times. As shares of the sum of both:
 TOLERATED, REPORTED = share(1.1, 1.0), share(0.9, 1.0)
-REACH = 3.0  # a prediction is at most so many of the largest steps from the last target, or near the range of all
+REACH = 3.0  # a prediction is at most this many of the largest steps from the last target, or near the range of all
 RETUNED = 4  # members of a later generation that are tuned again
 # An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
 FAR_OUT, FEW = 10.0, 0.02
@@ -634,7 +634,7 @@ class Experts(Staged):
         return stay + [name for name in order if name in logarithmic and errors.get(name, np.inf) < least]
 
     def _affordable(self, committee: Committee, order: list[str], times: int) -> list[str]:
-        """Of processes, the best first, at least one and what the budget pays for after so many times the warm-up."""
+        """Of processes, the best first, at least one and what the budget pays for after this many times the warm-up."""
         members = dict(zip(self.names, committee._models, strict=True))
         left = MOST_TIME[times] * self._budget.left([model for name, model in members.items() if name not in order])
         stay: list[str] = []
@@ -703,7 +703,7 @@ class Experts(Staged):
 
 
 def views(own: int, lags: int) -> list[View]:
-    """What experts see of so many columns and past targets."""
+    """What experts see of this many columns and past targets."""
     columns = list(range(own))
     level = [View("", columns, False), View("change", columns, True)] if columns else []
     recent = list(range(own + lags))

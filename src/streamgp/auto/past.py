@@ -21,7 +21,7 @@ from streamgp.wrappers.wrapper import joined
 
 TICK = 2  # columns that say when a row came: its time, and the time between rows
 HARMONICS = 3  # of each season
-PERIODS = 2  # a value of a season ago is sought so many seasons back
+PERIODS = 2  # a value of a season ago is sought this many seasons back
 
 
 class Layout(NamedTuple):

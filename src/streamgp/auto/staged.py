@@ -251,7 +251,7 @@ class Staged(Quick):
         return twin
 
     def _rows_between(self, start: int, stop: int) -> Rows:
-        """Rows that came after so many, as far as they are kept, oldest first."""
+        """Rows that came after this many, as far as they are kept, oldest first."""
         d, p, start = self._d or 0, self._p or 1, max(start, int(self._seen[0]) - self._room)
         kept = self._kept[np.arange(start, stop) % self._room]
         X, time, targets, missed = kept[:, :d], kept[:, d], kept[:, d + 1 : d + 1 + p], kept[:, d + 1 + p :]
@@ -371,7 +371,7 @@ def innermost(model: StreamModel) -> StreamModel:
 
 
 def first_rows(n: int, least: int = FEWEST) -> int:
-    """Of n rows, how many what changes after them is built from; at least so many, where there are as many."""
+    """Of n rows, how many what changes after them is built from; at least this many, if there are."""
     return min(n, max(least, int(BUILT_FROM * n)))
 
 

@@ -23,7 +23,7 @@ WIDEST = (1e-6, 1e6)
 # Further starts lie within a factor e^2 of the first in nineteen cases of twenty.
 SPREAD = 1.0
 # From a start with too little noise the gradient is huge, and an early step would leap to the maximum at which all data
-# are noise. So the first stages, of so many iterations each, may change a hyperparameter by no more than a factor e,
+# are noise. So the first stages, of this many iterations each, may change a hyperparameter by no more than a factor e,
 # then e^2, e^4; the last stage is free. (kin40k, 1000 rows, noise 0.01: log evidence -560 with stages, -1402 without.)
 STRIDES = (1.0, 2.0, 4.0, np.inf)
 STAGE = 10

@@ -83,7 +83,7 @@ class Provided(Saved):
         self._advance(X, Y, False, conditions)
 
     def _expect_late(self, rows: int, pending: int) -> None:
-        """Be told, before the first row, that targets come so many rows late, or up to so many in any order."""
+        """Be told, before the first row, that targets come this many rows late, or up to this many in any order."""
         for child in self._children().values():
             child._expect_late(rows, pending)
 

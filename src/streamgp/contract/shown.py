@@ -171,7 +171,7 @@ def rows_axis(origin: Origin | None, n: int, time: Any = None) -> tuple[Any, str
 
 
 def drawn_on(ax: Any, count: int) -> list[Any]:
-    """Axes to draw so many outputs on."""
+    """Axes to draw this many outputs on."""
     if ax is not None:
         given = np.ravel(np.asarray(ax, dtype=object)).tolist()
         if len(given) != count:

@@ -115,7 +115,7 @@ class GpuMemory:
         self._grow(len(which), which)
 
     def _grow(self, size: int, which: np.ndarray) -> None:
-        """Make room for so many, the first of which are these of the present ones."""
+        """Make room for this many, the first of which are these of the present ones."""
         chosen = cuda.to_device(which)
         arrays = []
         for array in self._arrays:
@@ -414,7 +414,7 @@ def _shown(memory: np.ndarray) -> np.ndarray:
 
 
 def _stage(here: Here, part: slice, X: np.ndarray, Y: np.ndarray | None, outputs: int) -> slice:
-    """Copy a part of the rows into pinned memory, with so many targets each, one after the other; which part."""
+    """Copy a part of the rows into pinned memory, with this many targets each, one after the other; which part."""
     here.X[part] = X[part]
     if Y is not None:
         targets = slice(outputs * part.start, outputs * part.stop)

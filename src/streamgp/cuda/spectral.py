@@ -81,7 +81,7 @@ class SpectralShape(NamedTuple):
 
     @property
     def absorbed(self) -> int:
-        """Of those, so many change when a row is absorbed: all."""
+        """Of those, this many change when a row is absorbed: all."""
         return self.numbers
 
     @property

@@ -128,7 +128,7 @@ class BasisShape(NamedTuple):
 
     @property
     def absorbed(self) -> int:
-        """Of those, so many at the beginning change when a row is absorbed."""
+        """Of those, this many at the beginning change when a row is absorbed."""
         return self.at["basis"]
 
     @property

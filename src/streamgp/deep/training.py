@@ -26,11 +26,11 @@ class Training(Part):
         method: "semi-stochastic" (Algorithm 2: mini-batches follow a gradient of the whole likelihood that is renewed
             only now and then), "alternating" (Algorithm 1: renewed at every mini-batch) or "full" (one step for all
             rows). A plain network has no kernel to renew: "full" or mini-batches.
-        epochs: at most so many passes through the data.
+        epochs: at most this many passes through the data.
         batch: windows in a mini-batch.
         refresh: when the semi-stochastic method renews the kernel matrix: after such a part of an epoch (0.1: ten times
             in an epoch, whose time is then linear in the rows; 1.0: once, as in the paper, which diverges when an epoch
-            has many mini-batches), or, a whole number, after so many mini-batches.
+            has many mini-batches), or, a whole number, after this many mini-batches.
         kernel_steps: steps on the hyperparameters at each renewal.
         rate: learning rate of Adam for the network.
         kernel_rate: learning rate of Adam for the hyperparameters; None: the same.

@@ -30,7 +30,7 @@ class KLMS(Filter):
     """Kernel least mean squares: every row becomes a term with the coefficient step * error [vanvaerenbergh2016 3.2.1].
 
     A full filter drops its oldest term for each new one. On smooth streams much longer than the capacity that can make
-    the error grow without bound: QKLMS, KNLMS or NORMA do not need so many terms.
+    the error grow without bound: QKLMS, KNLMS or NORMA do not need this many terms.
 
     Example:
         >>> from streamgp.filters import KLMS

@@ -52,7 +52,7 @@ def discoveries(p_values: FloatArray, level: float) -> np.ndarray:
 
 
 def level_of(allowed: float) -> float:
-    """The level at which there are so many discoveries on average while nothing is abnormal.
+    """The level at which there are this many discoveries on average while nothing is abnormal.
 
     Of many independent p-values there are level / (1 - level)^2 [Finner and Roters 2002]: where there is one, there may
     be more.
@@ -152,7 +152,7 @@ class Watch:
         return np.array([nats, kinds]).reshape(2, -1, p), limit
 
     def _budget(self, judged: int, time: FloatArray | None) -> float:
-        """Alarms that so many rows may raise on average."""
+        """Alarms that this many rows may raise on average."""
         per_row, per_second = self._rate
         if not per_second:
             return per_row * judged / len(self._named["units"])

@@ -45,7 +45,7 @@ class Desk:
         self._asked.put(None)
 
     def serve(self, threads: int) -> None:
-        """Do what is asked for until so many threads have left."""
+        """Do what is asked for until this many threads have left."""
         try:
             while threads:
                 asked = self._asked.get()

@@ -163,7 +163,7 @@ class CpuEngine:
         self._restack()
 
     def _allot(self, room: int) -> None:
-        """Make room for so many models; those there are stay."""
+        """Make room for this many models; those there are stay."""
         before, self._stack = self._stack, [_zeros(blank, room) for blank in stack_of(self._blank)]
         for places, old in zip(self._stack, before, strict=False):
             places[: self.size] = old[: self.size]
@@ -269,7 +269,7 @@ class CpuEngine:
 
 
 def _zeros(blank: np.ndarray, size: int) -> np.ndarray:
-    """Zeros for so many models, of the kind of an array of one."""
+    """Zeros for this many models, of the kind of an array of one."""
     return np.zeros((size, *blank.shape[1:]), blank.dtype).view(type(blank))
 
 

@@ -46,7 +46,7 @@ def tuned(
     models: int,
     score: Callable[[FloatArray, FloatArray, dict[str, FloatArray]], FloatArray],
 ) -> tuple[Prior, dict[str, FloatArray]]:
-    """The prior of all models, learned from at most so many of them, and the hyperparameters of each model.
+    """The prior of all models, learned from at most this many of them, and the hyperparameters of each model.
 
     Args:
         tried: the candidates.

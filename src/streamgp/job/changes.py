@@ -3,8 +3,8 @@
 A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. Its
 median error in each block, in units of that of the run's model, is ranked among the blocks before. While the stream
 stays the same, ranks are as good as drawn at random; after a change the model adapts, the reference does not, and small
-p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence, of which
-so much comes up by chance once in as many blocks. Noise that grows counts for both, and is no change.
+p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By chance
+it exceeds e at most once in e blocks. Noise that grows counts for both, and is no change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 100  # rows whose median errors are compared: errors of neighbors are al
 FEWEST = 5  # blocks that the reference has learned before it is compared
 KEPT = 512  # blocks among which errors are ranked
 ENOUGH = 1e3  # evidence of a change
-CLEAR = 1.2  # and the reference errs so many times as much as before
+CLEAR = 1.2  # and the error of the reference has grown by this factor
 CURVED = 12  # most inputs whose squares and products are inputs of the reference
 MOST_INPUTS = 200  # with more there is no reference
 MOST_CHANGES = 100  # that are kept

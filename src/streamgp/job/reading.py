@@ -89,7 +89,7 @@ class ReadableRun:
         return next(one for one in self.model._family() if isinstance(one, Staged))
 
     def is_calm(self, rows: int) -> bool:
-        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        """Whether this many more rows are learned without anything being built, tuned or learned again."""
         look = self.screening.next_look(self.rows)
         return self._staged._next_change() > self._staged.rows_seen + rows and not 0 < look <= rows
 

@@ -29,7 +29,7 @@ class Times:
         self._last = np.full(room, np.nan)  # at the number of the row modulo room
         self._rows = np.zeros(1, dtype=np.int64)
         self._marked = np.empty((0, 2))  # row and time
-        self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, every so many rows
+        self._anchors, self._every = np.empty((0, 2)), np.ones(1, dtype=np.int64)  # row and time, at regular intervals
         self._dated = np.zeros(1)  # whether these are dates, in seconds since 1970, and not other numbers
 
     def add(self, texts: Sequence[str] | None, n: int) -> FloatArray:

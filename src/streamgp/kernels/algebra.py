@@ -39,7 +39,7 @@ class Kernel(Part, abc.ABC):
         """The program in postfix order: (operation, number of lengthscales, of factors, of hyperparameters)."""
 
     def program(self, width: int, depth: int = 1) -> Program:
-        """Bind to inputs of so many numbers, depth * d for windows."""
+        """Bind to inputs of this many numbers, depth * d for windows."""
         operations, first = [], 0
         for operation, scales, factors, parameters in self.steps(width, depth):
             operations.append((operation, first, scales, depth, factors))

@@ -39,7 +39,7 @@ class Program(NamedTuple):
         return most
 
     def scratch(self, points: int, width: int) -> int:
-        """Length of the work array for a dictionary of so many points."""
+        """Length of the work array for a dictionary of this many points."""
         return self.stack() * points + 2 * width
 
 
@@ -71,7 +71,7 @@ def projection(a: Array, b: Array, first: int, d: int, loadings: Array, factors:
 
 @compiled
 def factor_distance(a: Array, b: Array, end: int, count: int, d: int, loadings: Array, factors: int) -> float:
-    """(a - b)' Lambda Lambda' (a - b), summed over the lags in so many numbers: what factors add to a distance."""
+    """(a - b)' Lambda Lambda' (a - b), summed over the lags in this many numbers: what factors add to a distance."""
     r2 = 0.0
     for first in range(end - count, end, d):
         for f in range(factors):

@@ -23,7 +23,7 @@ COORDINATES = {DECAY: 1, HARMONIC: 2, MATERN32: 2, MATERN52: 3, TREND: 2}
 
 KEPT = 0.999  # of the variance of a periodic kernel: harmonics beyond are left out
 MOST_HARMONICS = 500
-# A trend starts anywhere: its level and its slope have so many standard deviations of what it does within its span.
+# A trend starts anywhere: its level and its slope have this many standard deviations of what it does within its span.
 WIDE = 10.0
 SECONDS = {86400.0: "day", 604800.0: "week", 3600.0: "hour", 31557600.0: "year", 31536000.0: "year"}
 

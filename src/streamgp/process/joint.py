@@ -200,7 +200,7 @@ class Draws(Trajectories):
     Args:
         model: the process.
         count: number of trajectories.
-        steps: room for so many rows.
+        steps: room for this many rows.
     """
 
     def __init__(self, model: Started, count: int, steps: int) -> None:

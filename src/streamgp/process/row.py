@@ -19,7 +19,7 @@ Array = NDArray
 LEARNED, HALVINGS, SEEN, SPACING = range(4)
 AT, ELAPSED, STEPPED, FRESH, PRIOR = range(5)
 
-# After so many half-lives without a row nothing is left of what was known, and 2 to this power is still a number.
+# After this many half-lives without a row nothing is left of what was known, and 2 to this power is still a number.
 MOST_HALVINGS = 100.0
 LN2 = math.log(2.0)
 

@@ -125,7 +125,7 @@ class Forecasting:
         self._from, self._until = 0, 0  # rows of the stream for which it holds
 
     def over_time(self, series: Series, steps: int) -> Forecaster:
-        """A model of the series over time, which has learned it, and how far off it was up to so many rows ahead."""
+        """A model of the series over time, which has learned it, and how far off it was up to this many rows ahead."""
         chosen, times = self._chosen, series.as_times(series.times)
         if (
             chosen is None

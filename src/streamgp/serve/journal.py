@@ -211,7 +211,7 @@ class Journal:
         return (found[0][0], found[0][1]) if found else None
 
     def ops(self, stream: int, after: int, most: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Ops after a position with their numbers, at most so many at a time."""
+        """Ops after a position with their numbers, at most this many at a time."""
         query = "SELECT seq, body FROM ops WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"
         while rows := self.read(query, stream, after, most):
             yield rows

@@ -192,7 +192,7 @@ class Learner:
         return outcomes
 
     def is_calm(self, rows: int) -> bool:
-        """Whether so many more rows are learned without anything being built, tuned or learned again."""
+        """Whether this many more rows are learned without anything being built, tuned or learned again."""
         return self.young is None and self.pipeline is not None and self.pipeline.is_calm(rows)
 
     def _refuse_misspelled(self, rows: list[Row]) -> None:

@@ -29,7 +29,7 @@ from streamgp.tables.source import (
 LOOK = 1000  # rows on which it is decided what the columns are
 MOST_COLUMNS = 5000  # of a table
 DELIMITERS = (",", ";", "\t", "|")
-# R writes tables whose rows begin with a name for which the header has none; so many rows are looked at.
+# R writes tables whose rows begin with a name for which the header has none; this many rows are looked at.
 ROW_NAME, ROW_NAMES = "row name", 3
 ROWS = 1000  # of a Parquet file at once
 MOST_OPEN_LINES = 1000  # a quote that is open for longer was never meant to be closed

@@ -22,9 +22,9 @@ from streamgp.tuning.inputs import InputFeatures, Recent
 from streamgp.tuning.series import CALENDAR, Chosen, choose
 from streamgp.tuning.spread import Spread
 
-# Past forecasts by which intervals are judged: at most so many, within this last part of the rows, after so many rows.
+# Past forecasts by which intervals are judged: at most this many, within this last part of the rows, after this many rows.
 ORIGINS, PART, LEARNED = 40, 0.5, 10
-# Forecasts that overlap tell nearly the same: of those that are issued, a row is judged by about so many.
+# Forecasts that overlap tell nearly the same: of those that are issued, a row is judged by about this many.
 OVERLAP = 4
 # A row is that of a forecast if their times differ by less than this part of the time between rows.
 SAME = 0.01

@@ -16,7 +16,7 @@ from streamgp.tuning.time import Series, TimeEvidence
 POINTS = np.linspace(-2.5, 2.5, 6)[:, None]
 # Along the shortest season a line and a curve may differ by these harmonics, with the weights of Periodic of length 1.
 HARMONICS = (1, 2)
-# At most so many features: with more inputs they do not differ along the season, then they are lines only.
+# At most this many features: with more inputs they do not differ along the season, then they are lines only.
 MOST = 140
 # The median of the prior of all variances together, for targets of variance 1.
 INPUTS = 0.4

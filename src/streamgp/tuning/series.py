@@ -29,7 +29,7 @@ DIFFUSE = 2.0 * float(np.log(WIDE))
 # By how much the logarithm of the evidence has to grow for one more season or a trend.
 WORTH = 2.0
 # Seasons are sought up to this part of the series, where the autocorrelation of its differences is at least so large
-# (in standard deviations of white noise), and at most so many of them are tried.
+# (in standard deviations of white noise), and at most this many of them are tried.
 REPEATS, LEAST, TRIED = 2.5, 2.0, 3
 # A peak is the highest within this part of its lag. Of peaks that reach this part of the highest, the first to try is
 # the shortest; others may be its multiples, unless they are higher.
@@ -37,7 +37,7 @@ AROUND, ALIKE, HIGHER = 8, 0.8, 1.02
 MOST_SEASONS = 2
 # A day, a week, a year in seconds; a season that is found within this part of one, or a row of it, is that.
 CALENDAR, NEAR = (86400.0, 604800.0, 31557600.0), 0.02
-# Rows with gaps are tuned on the longest stretch without any if it has so many rows, else on so many of the last.
+# Rows with gaps are tuned on the longest stretch without any if it has this many rows, else on this many of the last.
 STRETCH, IRREGULAR = 200, 300
 # Iterations for the hyperparameters of kernel, noise and inputs together, from what was found without inputs.
 BESIDE = 12

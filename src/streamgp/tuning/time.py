@@ -31,7 +31,7 @@ Named = tuple[str, LeafKernel, str, float]  # full name, leaf, name within it, v
 
 
 class Series:
-    """The last rows of a series that have their targets, at most so many, and how far they are apart."""
+    """The last rows of a series that have their targets, at most this many, and how far they are apart."""
 
     def __init__(self, times: FloatArray, Y: FloatArray, rows: int) -> None:
         known = np.flatnonzero(~np.any(np.isnan(Y), axis=1))[-rows:]

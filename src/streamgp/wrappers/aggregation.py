@@ -33,7 +33,7 @@ FORGETTING = (0.9999, 0.999, 0.99)  # of the regressions
 VOICES = len(DISCOUNTS) + 1 + len(FORGETTING)
 PREDICTION, UNIT, FIRST = range(3)  # what is kept of a row beside the members' means; the voices come last
 SPOKEN = FIRST + VOICES
-# Of a row that waits for its target: the numbers and means of so many members, and what was predicted.
+# Of a row that waits for its target: the numbers and means of this many members, and what was predicted.
 ROOM = 48
 ISSUED = 2 * ROOM + SPOKEN
 # A mean beyond this is no prediction: its square would not be a number.

@@ -35,7 +35,7 @@ from streamgp.wrappers.aggregation import (
 from streamgp.wrappers.panel import Panels
 from streamgp.wrappers.wrapper import Composite
 
-# A new member has so many rows on which its squared errors were so many times those of the best.
+# A new member has this many rows on which its squared errors were this many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
 NOT_KNOWN = np.full(1, np.nan)  # a target
 

@@ -30,10 +30,10 @@ RELATIVE, ABSOLUTE = range(2)
 
 # The mean of the root of |z| of a standard Gaussian z, 2^(1/4) gamma(3/4) / sqrt(pi).
 MEAN_ROOT = 0.8222089612166868
-# At the start the scale of the errors is the square of the mean of their roots over about so many rows: neither a few
+# At the start the scale of the errors is the square of the mean of their roots over about this many rows: neither a few
 # errors of nearly 0 nor a wild one decide it. After n errors bounds lie e^(1 / n) times as far out: it is not certain.
 START = 10.0
-# The model's own interval, which no error has placed, begins so many average losses behind.
+# The model's own interval, which no error has placed, begins this many average losses behind.
 OWN_LOSS = 10.0
 # Steps begin at this over the number of rows and shrink to a tracker's own rate.
 FIRST_STEP = 3.0
@@ -45,21 +45,21 @@ CAUTION = 40.0
 FARTHEST = 20.0
 # How far the log of every error in a row must be from that of the bound for it to follow them at once.
 GROSS = 1.0
-# Before so many rows errors are often small for a while, and no bound follows them at once.
+# Before this many rows errors are often small for a while, and no bound follows them at once.
 SETTLED = 100.0
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
-# One row counts at most as so many average losses.
+# One row counts at most as this many average losses.
 WORST = 100.0
 # By how much the steps of quantiles beyond a bound are longer than suits a Gaussian: errors have heavier tails.
 OUTER_GAIN = 3.0
-# So many rows the quantiles at the start count for.
+# This many rows the quantiles at the start count for.
 FIRST_ROWS = 10.0
 # No error moves a quantile farther, in units of the bound, or in the log where it lies beyond the bound.
 LONGEST_STEP = 0.5
-# Errors beyond a bound that the tails at the start count for; one counts at most as so many times their mean.
+# Errors beyond a bound that the tails at the start count for; one counts at most as this many times their mean.
 TAIL_START, TAIL_WORST = 20.0, 20.0
-# Quantiles and tails beyond a bound have a memory so many times as long.
+# Quantiles and tails beyond a bound have a memory this many times as long.
 TAIL_MEMORY = 10.0
 # The heaviest tail: its variance is finite.
 HEAVIEST = 0.45

@@ -222,7 +222,7 @@ def lag_columns(past: FloatArray, lags: int, n: int) -> FloatArray:
     """The lags of n rows, (n, lags * p), newest first; those before the first target repeat the oldest, or are 0.
 
     Args:
-        past: (lags + n - 1 or more, p) targets in order, of which row t sees so many from t on.
+        past: (lags + n - 1 or more, p) targets in order, of which row t sees this many from t on.
         lags: how many.
         n: rows.
     """

@@ -37,13 +37,13 @@ FEWEST = 8  # accepted targets before which none is refused
 # How many times the width of the range a target may lie beyond it, once many are known and while there are n:
 # FAR + (FEW / n)^3. At n = 8, 20, 50, 100 and 500 this is about 400 000, 27 000, 1 700, 240 and 22.
 FAR, FEW = 20.0, 600.0
-# So many targets in a row make a new level. A number that is repeated exactly is more likely a fill value: it counts a
-# tenth, and not at all if it is so many widths away that no stream would get there.
+# This many targets in a row make a new level. A number that is repeated exactly is more likely a fill value: it counts a
+# tenth, and not at all if it is this many widths away, where no stream gets.
 LEVEL, REPEATED, ABSURD = 10.0, 0.1, 1e6
 # The same for doubts, FAR and FEW: at n = 20, 50, 100 and 500 this is about 1 000, 65, 9 and 1.
 DOUBTED, FEW_DOUBTED = 1.0, 200.0
 # Doubted targets that are believed: the third, where what speaks for them fades by this factor with every other target;
-# and any, where more than so many and so large a share were doubted.
+# and any, where more than this many, and more than this share, were doubted.
 THIRD, FADING = 2.5, 0.95
 SOME, COMMON = 10.0, 0.01
 # A width that rounding could have made, relative to the numbers themselves, is none.

@@ -154,7 +154,7 @@ class Panels:
             start = stop
 
     def _panel(self, seats: list[Seat], first: int, before: int) -> Panel:
-        """Lay the numbers of members of one kind side by side; so many members and inputs come before theirs."""
+        """Lay the numbers of members of one kind side by side; this many members and inputs come before theirs."""
         k, process = len(seats), seats[0].process
         records, buffers = (
             _side_by_side([getattr(seat.process._numbers, name) for seat in seats]) for name in ("records", "buffers")

@@ -36,7 +36,7 @@ class Log(NamedTuple):
 
     @classmethod
     def blank(cls, depth: int, width: int, model: StreamModel) -> Log:
-        """A log of a model that has learned nothing yet, for rows of so many numbers."""
+        """A log of a model that has learned nothing yet, for rows of this many numbers."""
         numbers = Numbers(LAYOUT, {"places": 2 * depth, "width": width}, {})
         numbers.state.log_start[:] = -np.inf
         return cls(depth, numbers, (model.copy(), model.copy()))
@@ -62,7 +62,7 @@ class Log(NamedTuple):
         return Order(*self.rows[-1, -2:].tolist()) if len(self.rows) else self.start
 
     def skipped(self, rows: int) -> int:
-        """How many of the next rows will have left the log after so many; the rest fills it."""
+        """How many of the next rows will have left the log after this many; the rest fills it."""
         return max(rows // self.depth - 2, 0) * self.depth
 
     def appended(self, row: FloatArray, model: StreamModel) -> Log:
@@ -108,7 +108,7 @@ class Log(NamedTuple):
         return self._replace(states=(model.copy(), model.copy()))
 
     def check_restored(self, inputs: int) -> None:
-        """Refuse what no rows of so many inputs lead to."""
+        """Refuse what no rows of this many inputs lead to."""
         if not 0 <= (n := self.numbers.count("logged")) < 2 * self.depth:
             raise SnapshotError(f"the snapshot has {n} rows to learn again; there is room for {2 * self.depth - 1}")
         require("rows to learn again", self.rows[:, :inputs])

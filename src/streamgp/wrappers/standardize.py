@@ -196,7 +196,7 @@ class Standardize(StackableWrapper, Mapped):
         return self.frozen and (self._observes != "numbers" or bool(np.all(self._known_scale > 0.0)))
 
     def _without_fill_values(self, targets: FloatArray, counts: np.ndarray) -> FloatArray:
-        """Targets of models, so many of each; among the first ones fill values could not be told when they came."""
+        """Targets of models, this many of each; among the first ones fill values could not be told when they came."""
         if not self._screens:
             return targets
         lanes = Lanes(np.arange(len(counts)), np.concatenate([[0], np.cumsum(counts)]))
@@ -294,7 +294,7 @@ class Standardize(StackableWrapper, Mapped):
         return np.array([len(X)]) if self._lanes is ALONE else np.diff(self._lanes.starts)
 
     def _of(self, models: np.ndarray, counts: np.ndarray) -> Standardize:
-        """This one for some of its models, which have so many rows each."""
+        """This one for some of its models, which have this many rows each."""
         if self._lanes is ALONE:
             return self
         return self._on(Lanes(models, np.concatenate([[0], np.cumsum(counts)])))

@@ -45,13 +45,13 @@ PAID, MOST_PAID = 0.3, math.log(10.0)
 # A spike of more than twice the surprise that makes one is not counted among the scores: it is broken, and no tail.
 BROKEN = 2.0
 
-# The tail: this share of the scores, or so many of them as long as they are few, at most a fifth.
+# The tail: this share of the scores, or this many of them as long as they are few, at most a fifth.
 TAIL, FEWEST, MOST_TAIL = 0.05, 30.0, 0.2
 # Of the fit [Zhang and Stephens 2009]: points at which the likelihood is taken, and the spread of their prior.
 POINTS, SPREAD = 20, 3.0
-# The prior of the shape, worth so many scores: between that of Gaussian and that of heavy-tailed errors.
+# The prior of the shape, worth this many scores: between that of Gaussian and that of heavy-tailed errors.
 PRIOR_SHAPE, PRIOR_ROWS = 0.1, 10.0
-# The tail is fitted anew after a sixteenth of the rows that count, and at the latest after so many rows.
+# The tail is fitted anew after a sixteenth of the rows that count, and at the latest after this many rows.
 FIT_AFTER, FIT_AT_LATEST = 16.0, 64.0
 
 # What is kept of each output beside the counts and the evidence: the counts' sum, rows since the start or the last
@@ -359,7 +359,7 @@ def shape_at(theta: float, excesses: Array, weights: Array) -> float:
 
 
 # Many streams that are judged together share the counts and the tail of their scores. Each has a unit of its own, its
-# mean absolute error over that of a Gaussian; what is known of it counts more than the prior after so many rows.
+# mean absolute error over that of a Gaussian; what is known of it counts more than the prior after this many rows.
 PRIOR_UNIT = 10.0
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)
 MOST_UNITS = 10.0  # by which an error counts for the unit

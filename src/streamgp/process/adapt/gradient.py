@@ -56,7 +56,7 @@ def residual_noise(m: Record, f: Array, j: int) -> Any:
 
 @inlined
 def chosen(m: Record, order: Array) -> Any:
-    """Which derivatives this row computes: the first so many of a random order; returns how many."""
+    """Which derivatives this row computes: the first few of a random order; returns how many."""
     theta, count = m.plan.theta, m.plan.per_row
     for h in range(theta):
         order[h] = h
