@@ -21,7 +21,7 @@ from streamgp.wrappers.standardize import Standardize
 
 # Of this many rows at most how many count, and the iterations from a start of no knowledge, and from an earlier result.
 EFFORT = ((150, 100, 15, 15), (600, 150, 15, 15), (np.inf, 350, 40, 20))
-# Fourier features, which have no linear part, go on with the search for lengthscales: this many of them, and iterations.
+# Fourier features, which have no linear part, go on with the search for lengthscales: how many, and iterations.
 FEATURES, ITERATIONS = 100, 12
 # Where Fourier features look for their noise and their variance, in variances of the targets.
 NOISES, VARIANCES = np.logspace(-6, 0, 25), np.logspace(-2, 2, 17)

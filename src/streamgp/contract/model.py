@@ -273,7 +273,7 @@ class StreamModel(Passing):
         return freerun.simulate(self, rows, feedback, trajectories, seed)
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:
-        """This many futures of this many rows; models with a joint posterior let each follow one draw of the function."""
+        """Futures of rows to come; models with a joint posterior let each follow one draw of the function."""
         return freerun.Independent(self, count)
 
     def _forecast_at(self, times: Any, inputs_ahead: Any) -> Prediction:

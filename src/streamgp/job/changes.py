@@ -3,8 +3,8 @@
 A reference that never forgets, a parabola through all rows so far, predicts blocks of rows before it learns them. Its
 median error in each block, in units of that of the run's model, is ranked among the blocks before. While the stream
 stays the same, ranks are as good as drawn at random; after a change the model adapts, the reference does not, and small
-p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By chance
-it exceeds e at most once in e blocks. Noise that grows counts for both, and is no change.
+p-values follow each other. As in ``wrappers/drift.py`` they are wagers: the sum of their products is evidence. By
+chance it exceeds e at most once in e blocks. Noise that grows counts for both, and is no change.
 """
 
 from __future__ import annotations

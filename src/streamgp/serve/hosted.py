@@ -40,7 +40,7 @@ T = TypeVar("T")
 MOST_WAITING = 64  # requests in the queue of a stream
 GROUP = 32  # requests that are learned and journaled together
 GROUP_ROWS = 10_000  # rows beyond which no more requests join them
-# What is done in the server's loop, where other streams wait for it: at most this many rows, if turns of late took less.
+# What is done in the server's loop, where other streams wait for it: at most this many rows, if late turns took less.
 FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot

@@ -22,7 +22,7 @@ from streamgp.tuning.inputs import InputFeatures, Recent
 from streamgp.tuning.series import CALENDAR, Chosen, choose
 from streamgp.tuning.spread import Spread
 
-# Past forecasts by which intervals are judged: at most this many, within this last part of the rows, after this many rows.
+# Past forecasts by which intervals are judged: at most this many, in this last part of the rows, after so many.
 ORIGINS, PART, LEARNED = 40, 0.5, 10
 # Forecasts that overlap tell nearly the same: of those that are issued, a row is judged by about this many.
 OVERLAP = 4

@@ -8,7 +8,7 @@ from scipy.special import erf
 
 from streamgp.settings import FloatArray
 
-# The Gaussian counts as this many past forecasts. Between 10 and 40, coverage on 78 monthly series of M1 differs by less
+# The Gaussian counts as so many past forecasts. Between 10 and 40, coverage on 78 monthly series of M1 differs by less
 # than a point.
 GAUSSIAN = 20.0
 MEMORY = 120  # past forecasts that count for each step, the last ones

@@ -135,7 +135,7 @@ class Calibrated(StackableWrapper):
             "discount": 1.0 - 1.0 / whole("memory", memory, at_least=2),
             "correction": number("correction", correction, at_least=0),
             "warmup": whole("warmup", warmup),
-            # Of the errors on one side the share 2 tail lies beyond the bound: this many in a row do once in a thousand.
+            # Of the errors on one side the share 2 tail lies beyond the bound: so many in a row do once in a thousand.
             "beyond": max(3, math.ceil(math.log(1e-3) / math.log(2.0 * tail) - 1e-9)),
             # As large a share of Gaussian errors as this is smaller than the bound by a factor of e.
             "within": max(

@@ -10,7 +10,7 @@ from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers import drift
 
-# Every false alarm squares the evidence that the next one needs, at most this many times; a real change halves the count.
+# Every false alarm squares the evidence that the next one needs, at most this often; a real change halves the count.
 MOST_REFUTED = 4
 
 

@@ -37,8 +37,8 @@ FEWEST = 8  # accepted targets before which none is refused
 # How many times the width of the range a target may lie beyond it, once many are known and while there are n:
 # FAR + (FEW / n)^3. At n = 8, 20, 50, 100 and 500 this is about 400 000, 27 000, 1 700, 240 and 22.
 FAR, FEW = 20.0, 600.0
-# This many targets in a row make a new level. A number that is repeated exactly is more likely a fill value: it counts a
-# tenth, and not at all if it is this many widths away, where no stream gets.
+# This many targets in a row make a new level. A number that is repeated exactly is more likely a fill value: it counts
+# a tenth, and not at all if it is this many widths away, where no stream gets.
 LEVEL, REPEATED, ABSURD = 10.0, 0.1, 1e6
 # The same for doubts, FAR and FEW: at n = 20, 50, 100 and 500 this is about 1 000, 65, 9 and 1.
 DOUBTED, FEW_DOUBTED = 1.0, 200.0
