@@ -232,6 +232,23 @@ def whole_on_gpu() -> str:
     )
 
 
+def wrapped_on_gpu() -> str:
+    """Whole calls within wrappers, by where these run, medians and the 95th percentile; and all of the warm-up."""
+    cells = read("fleet")["cells"]["cuda"]["wrapped"]
+    kinds = list(dict.fromkeys(kind for cell in cells.values() for kind in cell))
+    lines = []
+    for name, cell in cells.items():
+        shown = []
+        for kind in kinds:
+            one = cell.get(kind)
+            both = isinstance(one, dict)
+            shown.append(
+                "-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" if both else number(one)
+            )
+        lines.append([name, *shown])
+    return table(["wrappers around fleets on a GPU, ms", *kinds], lines)
+
+
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
     cells = read("fleet_prior")["cells"]
@@ -465,6 +482,7 @@ TABLES = {
     "fleets on the cores": on_cores,
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
+    "wrappers on a GPU": wrapped_on_gpu,
     "single precision": single_precision,
     "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
