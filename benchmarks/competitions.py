@@ -285,7 +285,9 @@ def table() -> str:
                 ", ".join(f"{100 * mean[head + name]:.1f}%" for name in COVERAGES if head + name in mean)
                 for head in ("", "calibrated ")
             )
-            cells = f"{mean['mase']:.3f} | {others} | {mean['smape']:.2f} | {mean['wql']:.4f} | {covered} | {calibrated}"
+            cells = (
+                f"{mean['mase']:.3f} | {others} | {mean['smape']:.2f} | {mean['wql']:.4f} | {covered} | {calibrated}"
+            )
             lines.append(f"| {title}, {mean['series']} | {ahead} | {cells} | {mean['seconds']:.1f} |")
     return "\n".join(lines)
 

@@ -304,13 +304,18 @@ class Experts(Staged):
         return rows
 
     def _fill_lags(self, rows: Rows) -> None:
-        """Put the first target in place of the zeros that rows before it have as lags, which would set their units."""
+        """Put a target in place of the zeros that rows before the first one have as lags, whatever zero means.
+
+        They count for the units of lags. While rows are few, long lags are nearly always the first target: the target
+        that is farthest from it says how much they are going to vary.
+        """
         lags, known = slice(self._own, self._own + self._past), rows.Y[~np.isnan(rows.Y)]
         if self._past and len(known):
             before = np.cumprod(np.all(rows.X[:, lags] == 0.0, axis=1)).astype(bool)
-            rows.X[before, lags] = known[0]
+            farthest = known[np.argmax(np.abs(known - known[0]))]
+            rows.X[before, lags] = farthest
             for season_before in self._layout.values:
-                rows.X[before, season_before] = known[0]
+                rows.X[before, season_before] = farthest
 
     # Changes of the stream.
 
