@@ -5,6 +5,7 @@ Python raises it where a function begins or one of C ends; sys.setprofile sees t
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 from pathlib import Path
@@ -41,7 +42,10 @@ def places(call, act=None, at=-1):
 
     def profile(frame, event, _):
         nonlocal count
-        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(SOURCES):
+        code = frame.f_code
+        if code.co_flags & inspect.CO_GENERATOR:  # Python itself swallows what is raised while it closes one
+            return
+        if event in ("call", "c_return") and code.co_filename.startswith(SOURCES):
             count += 1
             if count == at:
                 sys.setprofile(None)

@@ -304,18 +304,19 @@ class Experts(Staged):
         return rows
 
     def _fill_lags(self, rows: Rows) -> None:
-        """Put a target in place of the zeros that rows before the first one have as lags, whatever zero means.
+        """Put a target in place of the zeros that rows before the first one have as lags, where no target is near zero.
 
         They count for the units of lags. While rows are few, long lags are nearly always the first target: the target
         that is farthest from it says how much they are going to vary.
         """
         lags, known = slice(self._own, self._own + self._past), rows.Y[~np.isnan(rows.Y)]
-        if self._past and len(known):
-            before = np.cumprod(np.all(rows.X[:, lags] == 0.0, axis=1)).astype(bool)
-            farthest = known[np.argmax(np.abs(known - known[0]))]
-            rows.X[before, lags] = farthest
-            for season_before in self._layout.values:
-                rows.X[before, season_before] = farthest
+        if not self._past or not len(known) or np.min(np.abs(known)) <= np.ptp(known):
+            return
+        before = np.cumprod(np.all(rows.X[:, lags] == 0.0, axis=1)).astype(bool)
+        farthest = known[np.argmax(np.abs(known - known[0]))]
+        rows.X[before, lags] = farthest
+        for season_before in self._layout.values:
+            rows.X[before, season_before] = farthest
 
     # Changes of the stream.
 
