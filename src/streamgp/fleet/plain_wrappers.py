@@ -75,10 +75,7 @@ class PlainWrappers:
         return told if report else None
 
     def renew(self, models: np.ndarray, counts: np.ndarray, bound: float) -> None:
-        s, starts = (
-            Standard(*(self._named[name] for name in Standard._fields)),
-            np.concatenate([[0], np.cumsum(counts)]),
-        )
+        s, starts = self._standard(), np.concatenate([[0], np.cumsum(counts)])
         n, p = int(starts[-1]), self._shape.outputs
         X, Y, given = (np.empty((n, width)) for width in (self._shape.width, p, ROW_TIME + 1))
         states, own = np.zeros((len(models), p, outliers.NUMBERS)), self._memory._own
