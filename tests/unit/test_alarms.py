@@ -327,3 +327,14 @@ def test_a_snapshot_that_no_stream_leads_to_is_refused():
         broken._all_arrays()[name][...] = wrong
         with pytest.raises(sg.SnapshotError, match="cannot be of a stream"):
             sg.from_bytes(broken.to_bytes())
+
+
+def test_rows_without_any_error_say_nothing_of_later_ones():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 2)), rng.normal(size=900)
+    y[:150] = 0.0  # what the model expects before it has learned anything
+    y[800] = 60.0
+    alarms = sg.Alarms(sg.Calibrated(sg.KRLST(capacity=10)), rate=1e-3)
+    told = alarms.track(X, y).alarm
+    assert told[800] == "spike"
+    assert np.count_nonzero(told == "spike") <= 5

@@ -176,7 +176,9 @@ def lesser(z: float, own: float, units: Array) -> float:
 @compiled
 def in_units(size: float, unit: Array) -> float:
     """A size over those before it, so that sizes of Gaussian errors stay as they are; then it joins them."""
-    rows, mean, log = unit[0], unit[1], math.log(max(size, LEAST_SIZE))
+    if size < LEAST_SIZE:  # no error, as of a sensor that stands still, tells nothing of errors
+        return size
+    rows, mean, log = unit[0], unit[1], math.log(size)
     known = log if rows < 1.0 else mean
     unit[0] = min(rows + 1.0, LATELY)
     unit[1] += (min(max(log, known - NEAR), known + NEAR) - mean) / unit[0]
