@@ -337,4 +337,4 @@ def test_rows_without_any_error_say_nothing_of_later_ones():
     alarms = sg.Alarms(sg.Calibrated(sg.KRLST(capacity=10)), rate=1e-3)
     told = alarms.track(X, y).alarm
     assert told[800] == "spike"
-    assert np.count_nonzero(told == "spike") <= 5
+    assert np.count_nonzero(told[200:] == "spike") <= 2  # the change itself is a few rows earlier
