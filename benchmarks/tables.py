@@ -193,12 +193,17 @@ def rates() -> str:
     return table([f"rows a second, m = {results['m']}", "one model", "two in two threads", "ratio"], lines)
 
 
+THREADS = ("1 threads", "4 threads", "16 threads")  # that the page shows; the file of results has others between
+SHOWN_SIZES = ("1,000,000", "100,000", "1,000")  # models, likewise
+
+
 def on_cores() -> str:
     """Rows a second of fleets, and how many times as fast as the loop over single models."""
     results = read("fleet")
     lines = []
     for name, cell in results["cells"]["cpu"].items():
-        rates, gains = cell["rows a second"], cell["times the loop"]
+        rates = cell["rows a second"]
+        gains = {key: gain for key, gain in cell["times the loop"].items() if key.startswith(THREADS)}
         cells = [f"{number(rates[key])} ({number(gain)})" for key, gain in gains.items()]
         lines.append([name, number(rates["loop"]), *cells, number(cell["bytes a model"])])
     header = ["recipe", "loop", *(key.replace("1 threads", "1 thread").replace("1 rows", "1 row") for key in gains)]
@@ -206,10 +211,15 @@ def on_cores() -> str:
 
 
 def on_gpu() -> str:
-    """Milliseconds in which each model of a fleet takes one row."""
+    """Milliseconds in which each model of a fleet takes one row; of each kind the fleet with the most models."""
     results = read("fleet")["cells"]["cuda"]
     columns = ("absorb", "absorb, 16 rows", "replace", "replace, 16 rows", "bytes a model")
-    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in results["kernel"].items()]
+    largest: dict[tuple[str, str], tuple[int, str]] = {}
+    for name in results["kernel"]:
+        m, models, precision = name.split(", ")
+        count = int(models.removesuffix(" models").replace(",", ""))
+        largest[m, precision] = max(largest.get((m, precision), (0, "")), (count, name))
+    lines = [[name, *(number(results["kernel"][name][column]) for column in columns)] for _, name in largest.values()]
     return f"{table(['ms a row of all models', *columns], lines)}\n\n{gpu()}"
 
 
@@ -221,6 +231,8 @@ def whole_on_gpu() -> str:
     kinds += [kind for cell in whole.values() for kind in cell if kind.endswith("in a call")][:1]
     lines = []
     for name, cell in whole.items():
+        if name.partition(" ")[0] not in SHOWN_SIZES:
+            continue
         times = (cell.get(kind) for kind in kinds)
         shown = ("-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" for one in times)
         absorb = kernel.get(f"m = 50, {name}", {}).get("absorb")
@@ -263,11 +275,14 @@ def fleet_prior() -> str:
 
 
 def single_precision() -> str:
-    """Errors in single precision over those in double."""
-    columns = ("more than 5% worse", "more than 5% better", "least", "median", "largest")
+    """Of 250 streams, those predicted more than 5% worse in single than in double precision, and those better."""
     cells = read("fleet")["cells"]["cuda"]["accuracy"]
-    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in cells.items()]
-    return table(["250 streams of 4000 rows", *columns], lines)
+    kinds, settings = (dict.fromkeys(name.split(", ", 1)[i] for name in cells) for i in (0, 1))
+    lines = []
+    for kind in kinds:
+        found = [cells[f"{kind}, {setting}"] for setting in settings]
+        lines.append([kind, *(f"{cell['more than 5% worse']:.0f}, {cell['more than 5% better']:.0f}" for cell in found)])
+    return table(["more than 5% worse, better, of 250", *settings], lines)
 
 
 def gpu() -> str:
