@@ -281,7 +281,9 @@ def single_precision() -> str:
     lines = []
     for kind in kinds:
         found = [cells[f"{kind}, {setting}"] for setting in settings]
-        lines.append([kind, *(f"{cell['more than 5% worse']:.0f}, {cell['more than 5% better']:.0f}" for cell in found)])
+        lines.append(
+            [kind, *(f"{cell['more than 5% worse']:.0f}, {cell['more than 5% better']:.0f}" for cell in found)]
+        )
     return table(["more than 5% worse, better, of 250", *settings], lines)
 
 
