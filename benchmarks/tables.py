@@ -356,37 +356,29 @@ def spark_cells() -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def spark_speed() -> str:
-    """Rows a second of queries and of the same fleet in one process."""
+    """Rows a second of queries and of the same fleet in one process, and processor time of a row."""
     results = read("spark")
     cells = results["cells"].values()
     loads = [cell["load before"] for cell in cells if "load before" in cell]
     return (
-        f"{by_shards('rows a second')}\n\nMeasured on {where(results)}. The machine was shared: the load average "
+        f"{by_shards()}\n\nMeasured on {where(results)}. The machine was shared: the load average "
         f"before each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
     )
 
 
-def spark_processor() -> str:
-    """Processor time of a row."""
-    return by_shards("processor us a row")
-
-
-def by_shards(what: str) -> str:
+def by_shards() -> str:
     cells, keys, shards = spark_cells()
     each, lines = read("spark")["rows_per_key"], []
     for cores in (1, 2):
         for count in keys:
-            alone = cells[f"fleet, {count} keys, {cores} cores"][what]
-            queries = [cells[f"{count} keys, {n} shards, {cores} cores"][what] for n in shards]
-            lines.append([str(cores), str(count), str(each[str(count)]), *map(number, [alone, *queries])])
-    header = [
-        "cores",
-        "keys",
-        "rows of a key in a batch",
-        "Fleet in one process",
-        *(f"Spark, {n} shards" for n in shards),
-    ]
-    return table(header, lines)
+            names = [
+                f"fleet, {count} keys, {cores} cores",
+                *(f"{count} keys, {n} shards, {cores} cores" for n in shards),
+            ]
+            told = (f"{number(cells[k]['rows a second'])} ({number(cells[k]['processor us a row'])})" for k in names)
+            lines.append([str(cores), str(count), str(each[str(count)]), *told])
+    header = ["Fleet in one process", *(f"Spark, {n} shards" for n in shards)]
+    return table(["cores", "keys", "rows of a key in a batch", *header], lines)
 
 
 def spark_exact() -> str:
@@ -503,7 +495,6 @@ TABLES = {
     "single precision": single_precision,
     "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
-    "processor time on Spark": spark_processor,
     "queries that are killed": spark_exact,
     "state on Spark": spark_state,
     "sensors": scale,
