@@ -174,7 +174,7 @@ HalfLife = Annotated[
     float | str | None,
     Setting(
         "time after which half of what was learned is forgotten, in place of forgetting by rows: a number in the unit "
-        'of ``time=``, or "2h" or a timedelta where that is dates or seconds; every learned row then needs its time',
+        'of ``time=``, or "2h" or a timedelta; every learned row then needs its time',
         "unit of the time",
         optional(duration),
     ),
