@@ -63,25 +63,23 @@ def other_promises() -> str:
     return table(["measured", "target", "worst", "of", "models that keep it", "met"], lines)
 
 
+SHOWN = (100, 400)  # weights, where one small and one large model are enough
+
+
 def cost() -> str:
-    """Microseconds a row: our models and the floor."""
-    cells = read("cost_per_row")["cells"]
-    names = [*MODELS, *(floor_name(kind, n) for kind in FLOORS for n in (2, 1))]
-    lines = [[name, *(times(cells[str(m)][name]) for m in SIZES)] for name in names]
-    return table(["µs a row: median (p99 of blocks)", *(f"m = {m}" for m in SIZES)], lines)
-
-
-def ratios() -> str:
-    """How many times of the floor, and of how much longer plain NumPy takes."""
+    """Microseconds a row: our models and the floor; times the floor, and how much longer plain NumPy takes."""
     cells = read("cost_per_row")["cells"]
     lines = []
     for name in MODELS:
-        found = [cells[str(m)][name]["ratio"] for m in SIZES]
+        found = [cells[str(m)][name]["ratio"] for m in SHOWN]
         over = [" / ".join(number(r[kind]) for r in found) if PRODUCTS[name] else "-" for kind in FLOORS]
-        lines.append([name, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
-    sizes = "/".join(str(m) for m in SIZES)
-    header = ["times, m = " + sizes, *(f"ours / BLAS {kind}" for kind in FLOORS), "NumPy / ours"]
-    return table(header, lines)
+        taken = (number(cells[str(m)][name]["median"]) for m in SIZES)
+        lines.append([name, *taken, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
+    floors = (floor_name(kind, n) for kind in FLOORS for n in (2, 1))
+    lines += [[name, *(number(cells[str(m)][name]["median"]) for m in SIZES), "", "", ""] for name in floors]
+    sizes = " / ".join(str(m) for m in SHOWN)
+    ratios = [*(f"ours / BLAS {kind}, m = {sizes}" for kind in FLOORS), f"NumPy / ours, m = {sizes}"]
+    return table(["µs a row", *(f"m = {m}" for m in SIZES), *ratios], lines)
 
 
 def against_rivals() -> str:
@@ -90,16 +88,16 @@ def against_rivals() -> str:
     lines = []
     for name, (_, _, ours) in other_libraries.RIVALS.items():
         line = [name, ours]
-        for m in SIZES:
+        for m in SHOWN:
             cell = cells[str(m)]
             if name in cell:
                 factor = cell[name]["median"] / cell[ours]["median"]
                 shown = f"{number(factor)} times" if factor >= 1 else f"**{number(factor)} times**"
-                line.append(f"{times(cell[name])}, {shown}")
+                line.append(f"{number(cell[name]['median'])}, {shown}")
             else:
                 line.append("not installed")
         lines.append(line)
-    return table(["library", "compared with", *(f"m = {m}" for m in SIZES)], lines)
+    return table(["library", "compared with", *(f"µs, m = {m}" for m in SHOWN)], lines)
 
 
 def losses() -> str:
@@ -120,9 +118,9 @@ def calls() -> str:
     """One-row calls against the loop."""
     lines = []
     for name, cell in read("one_row")["cells"].items():
-        both = [number(cell[kind]["median"]) for kind in ("loop", "calls")]
-        lines.append([name, *both, number(cell["above"]), times(cell["predict_one"]), times(cell["learn_one"])])
-    header = ["row in track", "predict_one + learn_one", "difference", "predict_one (p99)", "learn_one (p99)"]
+        shown = [number(value) for value in (cell["loop"]["median"], cell["calls"]["median"], cell["above"])]
+        lines.append([name, *shown, times(cell["predict_one"]), times(cell["learn_one"])])
+    header = ["row in track", "both calls", "difference", "predict_one (p99)", "learn_one (p99)"]
     return table([f"µs, m = {read('one_row')['m']}", *header], lines)
 
 
@@ -162,7 +160,7 @@ def grown_by_calls() -> str:
 
 def sizes() -> str:
     """Bytes in memory and in a snapshot."""
-    cells = read("footprint")["cells"]
+    cells = {m: cell for m, cell in read("footprint")["cells"].items() if int(m) in SHOWN}
     lines = [[name, *(kibibytes(cell[name]) for cell in cells.values())] for name in MODELS]
     return table(["KiB in memory / in a snapshot", *(f"m = {m}" for m in cells)], lines)
 
@@ -478,7 +476,6 @@ TABLES = {
     "promises about the floor": promises,
     "other promises": other_promises,
     "cost per row": cost,
-    "ratios": ratios,
     "other libraries": against_rivals,
     "losses": losses,
     "one-row calls": calls,
