@@ -138,31 +138,28 @@ def steps() -> str:
     return table(["µs a row", *header], lines)
 
 
-def rows() -> str:
-    """Cost and memory of the first and the last rows."""
-    results = read("rows_seen")
+def lasting() -> str:
+    """Time and memory along a long stream, bytes in memory and in a snapshot, and two threads: one line a model."""
+    results, footprint, threads = read("rows_seen"), read("footprint")["cells"], read("threads")["cells"]
     lines = []
     for name, cell in results["cells"]["track"].items():
-        taken = cell["microseconds"]
-        fifth = max(1, len(taken) // 5)
-        ends = [number(float(np.median(part))) for part in (taken[:fifth], taken[-fifth:])]
-        arrays = 1000 * cell["arrays allocated"] / cell["rows"]
-        lines.append([name, *ends, f"{rows_seen.growth(taken):.3f}", str(cell["bytes grown"]), number(arrays)])
-    header = ["first fifth", "last fifth", "ratio", "bytes grown", "arrays allocated per 1000 rows"]
-    return table([f"{results['rows']} rows, m = {results['m']}, µs a row", *header], lines)
+        kept = [kibibytes(footprint[str(m)][name]) for m in SHOWN]
+        both = [number(threads[name][key]) for key in ("two", "ratio")]
+        lines.append([name, f"{rows_seen.growth(cell['microseconds']):.3f}", str(cell["bytes grown"]), *kept, *both])
+    header = [
+        f"{results['rows']:,} rows, m = {results['m']}: time of the last fifth / first",
+        "bytes grown",
+        *(f"KiB in memory / in a snapshot, m = {m}" for m in SHOWN),
+        f"rows a second, two in two threads, m = {read('threads')['m']}",
+        "times one",
+    ]
+    return table(["model", *header], lines)
 
 
 def grown_by_calls() -> str:
     cell = read("rows_seen")["cells"]["calls"]
     what = f"{cell['rows']} rows of {rows_seen.CALLED} by `predict_one` and `learn_one`"
     return f"{what}: {cell['bytes grown']} bytes grown."
-
-
-def sizes() -> str:
-    """Bytes in memory and in a snapshot."""
-    cells = {m: cell for m, cell in read("footprint")["cells"].items() if int(m) in SHOWN}
-    lines = [[name, *(kibibytes(cell[name]) for cell in cells.values())] for name in MODELS]
-    return table(["KiB in memory / in a snapshot", *(f"m = {m}" for m in cells)], lines)
 
 
 def kibibytes(cell: dict[str, int]) -> str:
@@ -173,22 +170,13 @@ def start() -> str:
     """Seconds of import and first calls."""
     cells = read("start_up")["cells"]
     names = [(name, cache) for name in cells for cache in ("cold", "warm")]
-    steps = next(iter(cells.values()))["cold"]
+    steps = ("import of what it needs", "first model", "first learn_one", "second learn_one")
     lines = [[step, *(milliseconds(cells[name][cache][step]) for name, cache in names)] for step in steps]
     return table(["ms in a fresh process", *(f"{name}, {cache} cache" for name, cache in names)], lines)
 
 
 def milliseconds(seconds: float) -> str:
     return number(1e3 * seconds)
-
-
-def rates() -> str:
-    results = read("threads")
-    lines = [
-        [name, number(cell["one"]), number(cell["two"]), number(cell["ratio"])]
-        for name, cell in results["cells"].items()
-    ]
-    return table([f"rows a second, m = {results['m']}", "one model", "two in two threads", "ratio"], lines)
 
 
 THREADS = ("1 threads", "4 threads", "16 threads")  # that the page shows; the file of results has others between
@@ -480,11 +468,9 @@ TABLES = {
     "losses": losses,
     "one-row calls": calls,
     "steps of a row": steps,
-    "rows seen": rows,
+    "long streams": lasting,
     "bytes grown by calls": grown_by_calls,
-    "bytes": sizes,
     "start": start,
-    "threads": rates,
     "fleets on the cores": on_cores,
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
