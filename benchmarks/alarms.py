@@ -312,8 +312,8 @@ if __name__ == "__main__":
     args = parser.parse_args()
     if not args.render:
         results = measured(args.jobs, args.sample, args.parts)
+        if not args.sample:
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
         print(*tables(results).values(), sep="\n\n")
-    if not args.render and not args.sample:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     if not args.sample:
         render(json.loads(RESULTS.read_text()))

@@ -101,8 +101,8 @@ def measure() -> dict[str, Any]:
 
 def table(report: dict[str, Any]) -> str:
     lines = [
-        "| streams | rows | coverage | by stream | standard error of a stream | outside 85 to 95% | by more than chance "
-        "| lowest tenth of the starts |",
+        "| streams | rows | coverage | by stream | its standard error | outside 85 to 95% | by more than chance |"
+        " lowest tenth of the starts |",
         f"|{'---|' * 8}",
     ]
     for group, windows in report["groups"].items():

@@ -5,7 +5,7 @@
 Series of past values alone; a model forecasts 50 rows after every tenth row, and learns all of them. Nothing was chosen
 on these series: the settings of the trackers are those of Calibrated. What chance does to the coverage of one step is
 told by blocks of 20 forecasts that follow each other: the standard error of the mean over all is that of the means of
-the blocks. A step is outside by more than chance if its coverage lies outside 88 to 92% by more than two standard errors.
+the blocks. A step is outside by more than chance if it lies outside 88 to 92% by more than two standard errors.
 
 Writes benchmarks/results/horizons.json and the table in docs/forecasts.md; with --render only the table, from the file.
 The series need the environment variable STREAMGP_DATA (docs/data.md).
