@@ -176,7 +176,7 @@ def compile_entries(names: Sequence[str]) -> None:
 def _prepare() -> None:
     """Let several processes fill one cache: by names that mean the same in all of them, one at a time."""
     setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
-    save = FunctionCache.save_overload
+    save: Any = FunctionCache.save_overload
 
     def save_alone(cache: Any, signature: Any, result: Any) -> None:
         with _saving():
