@@ -35,14 +35,20 @@ def _models() -> dict[str, type[StreamModel]]:
     }
 
 
-def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
-    """A model with these settings, otherwise its own defaults, but one lengthscale for each input or a prior's."""
+def kind_of(name: str) -> type[StreamModel]:
+    """The class of a model."""
     kind = _models().get(name)
     if kind is None:
         raise ValueError(
             f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
             f"{', '.join(model_names())}"
         )
+    return kind
+
+
+def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
+    """A model with these settings, otherwise its own defaults, but one lengthscale for each input or a prior's."""
+    kind = kind_of(name)
     parameters = inspect.signature(kind).parameters
     defaults: dict[str, Any] = {}
     if "lengthscale" in parameters and "units" not in parameters:
