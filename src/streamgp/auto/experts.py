@@ -186,7 +186,9 @@ class Experts(Staged):
             naive[f"value {period} rows ago"] = SeasonBefore(column, unless=self._own)
         self.names = tuple(naive)
         committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
-        return Calibrated(committee, level=self._level)
+        calibrated = Calibrated(committee, level=self._level)
+        calibrated._expect_late(self._ahead, 0)
+        return calibrated
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
