@@ -89,7 +89,7 @@ def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
     schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))
     for asked, said in (
         ({"model": "KRLST", "settings": {"capasity": 3}}, "capasity"),
-        ({"model": "KRLTS"}, "there is no model 'KRLTS'. Did you mean 'KRLST'"),
+        ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'"),
         ({"lags": 2000}, "a row would have 2001 inputs"),
     ):
         with pytest.raises(ValueError, match=said):
