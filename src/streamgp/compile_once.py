@@ -16,21 +16,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from numba import config
 from numba.core import types
-from numba.core.caching import FunctionCache
 
 from streamgp import filelocks
 
 # Each takes half a gigabyte while it compiles; containers report more cores than they may use.
 MOST_PROCESSES = 4
 POLL = 0.5  # seconds between two looks whether another process has finished
-POLL_SAVING = 0.01  # likewise, whether it has written a file
 BACKGROUND = 10  # how much nicer than others a process is that nobody waits for
 _started: list[subprocess.Popen[bytes]] = []  # processes that nobody waits for
 
@@ -92,7 +89,6 @@ def fill_behind(names: Sequence[str]) -> None:
         apart = {"creationflags": subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NEW_PROCESS_GROUP}
     with contextlib.suppress(OSError):
         _started.append(subprocess.Popen(command, env=_environment(), stdin=none, stdout=none, stderr=none, **apart))
-        _say("streamgp: what later rows need is being compiled in the background")
 
 
 def _compile(claims: Mapping[str, contextlib.ExitStack]) -> None:
@@ -112,6 +108,11 @@ def _compile(claims: Mapping[str, contextlib.ExitStack]) -> None:
 
     _divide(list(claims), told)
     _say(f"{chr(10) if shown else ''}streamgp: compiled in {time.monotonic() - began:.0f} s")
+
+
+def tell_behind() -> None:
+    """Say that there is such a process."""
+    _say("streamgp: what later rows need is being compiled in the background")
 
 
 def _say(text: str, end: str = "\n") -> None:
@@ -166,23 +167,10 @@ def _cores() -> int:
 
 def compile_entries(names: Sequence[str]) -> None:
     """Compile entries in this process."""
-    _prepare()
+    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
     for name in names:
         found = _found(name)
         found.compile(found.types)
-
-
-@cache
-def _prepare() -> None:
-    """Let several processes fill one cache: by names that mean the same in all of them, one at a time."""
-    setattr(types.Record, "mangling_args", property(_content))  # noqa: B010, its type is not that of a property
-    save: Any = FunctionCache.save_overload
-
-    def save_alone(cache: Any, signature: Any, result: Any) -> None:
-        with _saving():
-            save(cache, signature, result)
-
-    setattr(FunctionCache, "save_overload", save_alone)  # noqa: B010, likewise
 
 
 def _found(name: str) -> Any:
@@ -210,21 +198,6 @@ def _content(record: Any) -> tuple[str, tuple[int]]:
     have a function of one name for different layouts, and a third process, which loads both, would run the first twice.
     """
     return "Record", (int(hashlib.sha256(record.name.encode()).hexdigest()[:15], 16),)
-
-
-@contextlib.contextmanager
-def _saving() -> Iterator[None]:
-    """While this process writes to the cache no other one does.
-
-    Numba reads the list of what a function was compiled for, adds one and writes it. If two processes did so at once,
-    an entry of the list could be left with the code of another.
-    """
-    with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):
-            file = opened.enter_context(_opened("saving.lock"))
-            while not filelocks.lock(file):
-                time.sleep(POLL_SAVING)
-        yield
 
 
 def _read(asked: queue.SimpleQueue[str]) -> None:

@@ -168,12 +168,16 @@ def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
 
     Args:
         entries: that are waited for.
-        then: that a process of low priority compiles when these are there, and nobody waits for.
+        then: that a process of low priority compiles meanwhile, and nobody waits for.
     """
-    missing = {} if is_filled(*entries) else {compile_once.name_of(function): function for function in entries}
-    compile_once.fill(list(missing), lambda name: compile_once.is_cached(missing[name]))
-    if not is_filled(*then):
-        compile_once.fill_behind([compile_once.name_of(one) for one in then if not compile_once.is_cached(one)])
+    if is_filled(*entries, *then):
+        return
+    needed, rest = ({compile_once.name_of(one): one for one in some} for some in (entries, then))
+    if rest := [name for name, one in rest.items() if name not in needed and not compile_once.is_cached(one)]:
+        compile_once.fill_behind(rest)
+    compile_once.fill(list(needed), lambda name: compile_once.is_cached(needed[name]))
+    if rest:
+        compile_once.tell_behind()
 
 
 def is_filled(*entries: Any) -> bool:

@@ -165,7 +165,7 @@ def test_the_summary_tells_the_first_rows_from_the_others_on_any_screen(tmp_path
     assert (scores["steady"]["from_row"], scores["steady"]["to_row"]) == (501, 600)
     assert shown[start + 2].split()[-2:] == [f"{scores[part]['rmse']:.4g}" for part in ("start_up", "steady")]
     inspected = streamgp("inspect", saved).stdout.splitlines()
-    assert inspected[-10:] == shown[start : start + 10]
+    assert inspected[-14:] == shown[start : start + 14]
     assert json.loads(streamgp("inspect", saved, "--json").stdout)["scores"] == scores
 
 

@@ -25,10 +25,10 @@ def test_the_best_simple_prediction_is_named_and_who_was_better():
     for yardsticks, sentence in (
         (
             {"previous value": 3.0, "least squares": 2.5},
-            "That is 20% less than the best simple prediction, least squares, misses by.",
+            "That is 20% less than the best simple prediction, least squares (2.5).",
         ),
-        ({"least squares": 2.01}, "That is no better than the best simple prediction, least squares, which misses by"),
-        ({"least squares": 1.5}, "A simple prediction was better: least squares misses by 25% less, 1.5 on average."),
+        ({"least squares": 2.01}, "That is no better than the best simple prediction, least squares (2.01)."),
+        ({"least squares": 1.5}, "A simple prediction was better: least squares misses by 25% less (1.5)."),
     ):
         (found,) = verdict._beside(part(yardsticks_mae=yardsticks, yardsticks=dict.fromkeys(yardsticks, 3.0)))
         assert sentence in found

@@ -247,31 +247,14 @@ def test_what_one_leaves_undone_the_next_one_compiles(monkeypatch):
 def test_where_nothing_can_be_written_nobody_waits(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "below"))
-    with compile_once._claim("a"), compile_once._claim("a"), compile_once._saving(), compile_once._saving():
+    with compile_once._claim("a"), compile_once._claim("a"):
         pass
-
-
-@pytest.mark.usefixtures("folder")
-def test_one_process_at_a_time_writes_to_the_cache():
-    entered = threading.Event()
-
-    def second():
-        with compile_once._saving():
-            entered.set()
-
-    with compile_once._saving():
-        thread = threading.Thread(target=second)
-        thread.start()
-        assert not entered.wait(0.1)
-    thread.join(60)
-    assert entered.is_set()
 
 
 @pytest.mark.more
 def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_for_it(tmp_path):
     code = (
-        "from streamgp import compile_once; from streamgp.recipes import naive\n"
-        "compile_once.fill_behind([compile_once.name_of(naive.average)])"
+        "from streamgp.recipes import naive\nfrom streamgp.compiled import fill_cache; fill_cache(then=[naive.average])"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

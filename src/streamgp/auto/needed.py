@@ -40,18 +40,17 @@ KERNELS = (
     program.loading_units,
 )
 TUNING = (*KERNELS, spectrum.features_of, memory.walk)
-# The loops share much with each other: while one process compiles the first of them, others compile what shares little
-# with it, and then load what they share.
+# Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
-    stream.run_growing,
     temporal_evidence.irregular,
     temporal_evidence.regular,
     temporal.run,
     temporal.predict,
     temporal.covariances,
     *TUNING,
-    stream.run_growing_adapting,
+    stream.run_growing,
     sngd.finish_interval,
+    stream.run_growing_adapting,
 )
 
 

@@ -42,7 +42,8 @@ def _quality(run: ReadableRun, part: Mapping[str, Any]) -> str:
     rows = f", after the first {START_UP} rows" if part["from_row"] > START_UP else ""
     explained = part["explained"]
     share = "" if math.isnan(explained) else f" and explain {_percent(explained)} of its variation"
-    return f"Predictions of {target}{ahead} miss by {shown(part['compared_mae'])}{unit and ' '}{unit} on average{share}{rows}."
+    error = f"{shown(part['compared_mae'])}{unit and ' '}{unit}"
+    return f"Predictions of {target}{ahead} miss by {error} on average{share}{rows}."
 
 
 def _percent(share: float) -> str:
@@ -63,11 +64,12 @@ def _beside(part: Mapping[str, Any]) -> list[str]:
         return []
     if own > (1 + ALIKE) * error:
         less = f"{100 * (1 - error / own):.0f}%" if error else "100%"
-        sentence = f"A simple prediction was better: {name} misses by {less} less, {shown(error)} on average."
+        sentence = f"A simple prediction was better: {name} misses by {less} less ({shown(error)})."
     elif own > (1 - ALIKE) * error:
-        sentence = f"That is no better than the best simple prediction, {name}, which misses by {shown(error)}."
+        sentence = f"That is no better than the best simple prediction, {name} ({shown(error)})."
     else:
-        sentence = f"That is {100 * (1 - own / error):.0f}% less than the best simple prediction, {name}, misses by."
+        less = f"{100 * (1 - own / error):.0f}% less"
+        sentence = f"That is {less} than the best simple prediction, {name} ({shown(error)})."
     return [sentence, *_squared(part, own < (1 - ALIKE) * error)]
 
 
