@@ -19,7 +19,7 @@ False alarms are counted as in the published protocol: from row 2 000 of a clean
 comes first. The models around which Alarms stands are the one the other rows of the table were measured with, the same
 calibrated, and Auto, which sees past values by itself.
 
-Writes benchmarks/results/alarms.json and the tables in docs/alarms.md; with --render only the tables, from the file;
+Writes benchmarks/results/alarms.json and the tables in docs/intervals.md; with --render only the tables, from the file;
 with --sample it measures a tenth and writes nothing; with --parts these only, and the others stay as they are. Needs
 NumPy, SciPy, Numba and safetensors, and the data that STREAMGP_DATA names (docs/data.md).
 """
@@ -53,7 +53,7 @@ from calibration import STREAMS, Rows, replaced, with_lags  # noqa: E402
 from reproductions.data import load  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "alarms.json"
-PAGE = ROOT / "docs" / "alarms.md"
+PAGE = ROOT / "docs" / "intervals.md"
 PARTS_OF_ALL = ("clean", "faults", "fleet", "changes")
 HOW = ("given inputs", "without inputs")
 BESIDE = ("limit in hindsight, none wrong", "one wrong", "own errors as large", "other alarms")

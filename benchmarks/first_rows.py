@@ -6,7 +6,7 @@ errors that are drawn, are a holdout. What chance does is told by the starts: th
 that of the means of its starts, each over all models. A stream is outside by more than chance if its mean lies outside
 85 to 95% by more than two standard errors.
 
-Writes benchmarks/results/first_rows.json and the table in docs/calibration.md; with --render only the table, from the
+Writes benchmarks/results/first_rows.json and the table in docs/intervals.md; with --render only the table, from the
 file. The streams need the environment variable STREAMGP_DATA (docs/data.md).
 """
 

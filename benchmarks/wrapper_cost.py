@@ -4,7 +4,7 @@
 
 A model as it is and the same model in each wrapper take blocks of rows in turn, in one process. What a wrapper adds is
 the median over rounds of the difference within a round, in microseconds of processor time. Writes
-benchmarks/results/wrapper_cost.json and the table in docs/calibration.md; with --render only the table, from the file.
+benchmarks/results/wrapper_cost.json and the table in docs/intervals.md; with --render only the table, from the file.
 """
 
 from __future__ import annotations
