@@ -12,7 +12,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import read
+from record import PACKAGES, read
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -310,17 +310,24 @@ def river() -> str:
 
 def where(results: dict[str, Any]) -> str:
     """Machine and versions."""
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"{results['machine']}; BLAS: {results['blas']}; {versions}"
+    return f"{results['machine']}; BLAS: {results['blas']}; {versions_of(results['versions'])}"
 
 
 def machine() -> str:
-    """Where everything was measured; once if it was the same for all files."""
+    """Where everything was measured; once if it was the same for all files, which also say which BLAS it was."""
     names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up", "threads")
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(where(read(name)), []).append(f"`{name}.json`")
-    return "\n".join(f"- {', '.join(files)}: {where}." for where, files in found.items())
+        results = read(name)
+        own = {key: results["versions"][key] for key in ("streamgp", "python", *PACKAGES)}
+        others = {key: version for key, version in results["versions"].items() if key not in own}
+        place = f"{results['machine']}; {versions_of(own)}"
+        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {versions_of(others)})" if others else ""))
+    return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
+
+
+def versions_of(packages: dict[str, str]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
