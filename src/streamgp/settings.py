@@ -39,8 +39,9 @@ class Setting(NamedTuple):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """' Did you mean ...?' or nothing."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    """' Did you mean ...?' or nothing; upper and lower case are alike."""
+    lowered = {one.lower(): one for one in names}
+    close = [lowered[one] for one in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)]
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.auto import clock, leaps
+from streamgp.auto import clock, leaps, needed
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
@@ -120,6 +120,7 @@ class Auto(Quick):
             "candidates": given,
             "prior": checked("prior", prior),
         }
+        needed.compile_first()  # together, before members ask for their parts
         self._outputs = [self._fresh(1)]
 
     def _fresh(self, d: int) -> Past:
@@ -132,10 +133,7 @@ class Auto(Quick):
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside this many columns."""
-        if self._lags is not None:
-            return self._lags
-        few = DEFAULT_LAGS if not d or self._ahead else FEW_LAGS
-        return next((rows for rows in self._seasons if rows <= DAY_OF_LAGS), few)
+        return default_lags(d, self._seasons, self._ahead) if self._lags is None else self._lags
 
     # The state.
 
@@ -381,6 +379,12 @@ class _Outputs(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
             output.record(values[:, j : j + 1], targets[:, j : j + 1])
+
+
+def default_lags(d: int, seasons: Sequence[int], ahead: int) -> int:
+    """How many past targets experts may use beside this many columns, unless it is said; see Auto."""
+    few = DEFAULT_LAGS if not d or ahead else FEW_LAGS
+    return next((rows for rows in seasons if rows <= DAY_OF_LAGS), few)
 
 
 def _rows_changed(X: FloatArray, believed: FloatArray) -> NDArray[np.intp]:

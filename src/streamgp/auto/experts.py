@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto import over_time, search
+from streamgp.auto import needed, over_time, search
 from streamgp.auto.budget import Budget, cost
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, LOGARITHMIC, ROBUST, WEAK, candidate, least_squares
 from streamgp.auto.logarithm import Logarithm
@@ -186,7 +186,9 @@ class Experts(Staged):
             naive[f"value {period} rows ago"] = SeasonBefore(column, unless=self._own)
         self.names = tuple(naive)
         committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
-        return Calibrated(committee, level=self._level)
+        calibrated = Calibrated(committee, level=self._level)
+        calibrated._expect_late(self._ahead, 0)
+        return calibrated
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
@@ -462,6 +464,8 @@ class Experts(Staged):
         self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
     ) -> list[tuple[str, StreamModel]]:
         """Members that have learned these rows; nothing of this model changes."""
+        if names:
+            needed.compile_tuning()
         if names and self._is_over_time(names):  # late targets came in another order
             rows = rows.sorted_by(self._layout.clock)
         members = list(self._tuned(names, begin, known, rows) if names else self._lines(len(rows.Y)))
