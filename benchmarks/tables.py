@@ -12,7 +12,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import read
+from record import PACKAGES, read
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -38,15 +38,15 @@ def yes(met: bool) -> str:
 
 
 def promises() -> str:
-    """The claims about the floor, one line for each model and way of calling BLAS."""
+    """The claims about the floor, one line for each model."""
     claims = [claim for claim in must_show.from_results() if "floor" in claim.what]
+    (what,) = {claim.what for claim in claims}
     lines = []
-    for key in dict.fromkeys((claim.model, claim.what) for claim in claims):
-        group = [claim for claim in claims if (claim.model, claim.what) == key]
-        model, what = key
-        cells = [model, what, f"≤ {number(group[0].target)}", *(number(claim.measured) for claim in group)]
+    for model in dict.fromkeys(claim.model for claim in claims):
+        group = [claim for claim in claims if claim.model == model]
+        cells = [model, f"≤ {number(group[0].target)}", *(number(claim.measured) for claim in group)]
         lines.append([*cells, yes(all(claim.met for claim in group))])
-    return table(["model", "measured", "target", *(f"m = {m}" for m in must_show.OVER_FLOOR_SIZES), "met"], lines)
+    return table([what, "target", *(f"m = {m}" for m in must_show.OVER_FLOOR_SIZES), "met"], lines)
 
 
 def other_promises() -> str:
@@ -180,7 +180,7 @@ def milliseconds(seconds: float) -> str:
 
 
 THREADS = ("1 threads", "4 threads", "16 threads")  # that the page shows; the file of results has others between
-SHOWN_SIZES = ("1,000,000", "100,000", "1,000")  # models, likewise
+SHOWN_SIZES = ("1,000,000", "1,000")  # models, likewise
 
 
 def on_cores() -> str:
@@ -250,7 +250,7 @@ def wrapped_on_gpu() -> str:
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
     cells = read("fleet_prior")["cells"]
-    seen = [key for key in next(iter(cells.values())) if key.endswith(" rows")]
+    seen = ("5 rows", "25 rows", "100 rows", "400 rows")
     lines = []
     for name, cell in cells.items():
         lines += [
@@ -310,17 +310,24 @@ def river() -> str:
 
 def where(results: dict[str, Any]) -> str:
     """Machine and versions."""
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"{results['machine']}; BLAS: {results['blas']}; {versions}"
+    return f"{results['machine']}; BLAS: {results['blas']}; {versions_of(results['versions'])}"
 
 
 def machine() -> str:
-    """Where everything was measured; once if it was the same for all files."""
+    """Where everything was measured; once if it was the same for all files, which also say which BLAS it was."""
     names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up", "threads")
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(where(read(name)), []).append(f"`{name}.json`")
-    return "\n".join(f"- {', '.join(files)}: {where}." for where, files in found.items())
+        results = read(name)
+        own = {key: results["versions"][key] for key in ("streamgp", "python", *PACKAGES)}
+        others = {key: version for key, version in results["versions"].items() if key not in own}
+        place = f"{results['machine']}; {versions_of(own)}"
+        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {versions_of(others)})" if others else ""))
+    return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
+
+
+def versions_of(packages: dict[str, str]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
