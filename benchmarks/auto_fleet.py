@@ -24,7 +24,7 @@ from streamgp.fleet.workers import Workers
 PAGE, FILE = ROOT / "docs" / "models" / "auto.md", RESULTS / "auto_fleet.json"
 WARMUP, LEARNED, INPUTS = 100, 400, 8
 BUILT = 16  # models that are built; all others are copies of them
-ROWS = 20  # of each model in a call that is measured
+ROWS = 50  # of each model in a call that is measured
 
 
 def rows(models: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.auto.experts import FROM
+from streamgp.auto.building import FROM
 from streamgp.job.reading import DRIFT, ReadableRun
 from streamgp.job.scores import START_UP, later_part, shown
 
