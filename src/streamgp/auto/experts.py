@@ -514,6 +514,12 @@ class Experts(Staged):
             committee.retire(self.names.index(name))
             self.names = tuple(one for one in self.names if one != name)
 
+    def note_broken(self) -> None:
+        """The last row had a broken reading: who would see it again in the next one, sleeps there."""
+        for member in self.committee._models:
+            if isinstance(member, Preceded):
+                member.note_broken()
+
     # Experts remember no inputs, and no targets but those of rows, whoever they are at the moment.
 
     def _note_target(self, y: FloatArray) -> None:

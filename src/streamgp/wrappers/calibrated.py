@@ -371,7 +371,8 @@ class Calibrated(StackableWrapper):
         twin._numbers = numbers.at(numbers.records.copy(), numbers.buffers.copy())
         trackers = twin._numbers.state.trackers
         trackers[:] = parts[ISSUED:, 0].T.reshape(trackers.shape)
-        twin._compare(*parts[:ISSUED], Y)
+        mean, variance, noise, lower, upper = parts[:ISSUED]
+        twin._compare(mean, variance, noise, lower, upper, Y)
         losses: FloatArray = twin._numbers.state.losses
         return losses
 
