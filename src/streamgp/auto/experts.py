@@ -26,6 +26,7 @@ from streamgp.auto.building import FROM, LOGARITHM, Builder, named, views
 from streamgp.auto.candidates import CANDIDATES, ROBUST
 from streamgp.auto.first_targets import has_outliers, is_skewed
 from streamgp.auto.past import Layout
+from streamgp.auto.preceded import Preceded
 from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
 from streamgp.compiled import compile_now
