@@ -9,6 +9,7 @@ is repeated exactly confirms nothing: loggers repeat fill values.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
@@ -44,6 +45,6 @@ def doubted(states: FloatArray, wild: FloatArray, Y: FloatArray) -> FloatArray:
     return left
 
 
-def confirms(wild: FloatArray, last: FloatArray, y: FloatArray) -> FloatArray:
+def confirms(wild: FloatArray, last: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
     """Which numbers are nearer to the one that was doubted right before than to the last one believed."""
-    return (y != wild) & (np.abs(y - wild) < np.abs(y - last))
+    return np.asarray((y != wild) & (np.abs(y - wild) < np.abs(y - last)))
