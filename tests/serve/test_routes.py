@@ -297,3 +297,31 @@ def test_a_misspelled_column_is_refused_with_the_nearest_name_and_a_new_one_is_l
         assert answer.status_code == 422
         assert "row 1 has 'temperatur', which is no column of the stream. Did you mean 'temperature'?" in answer.text
         assert client.post(f"{path}/rows", json=[table[0] | {"remark": "new"}]).json()["seen"] == 61
+
+
+def test_rows_of_plain_json_are_answered_as_by_the_usual_way(client):
+    usual = {"Content-Type": "application/json; charset=utf-8"}
+    bodies = [rows(30), [{"x": 1.0, "y": 2.0}], [], {"x": 1}, [{"x": "hot", "y": 1.0}], [{"z": 1.0}], [{"x": [1]}]]
+    paths = created(client, "quick"), created(client, "usual")
+    for body in [json.dumps(body) for body in bodies] + ["[", ""]:
+        quick, other = (
+            client.post(f"{path}/rows", content=body, headers=headers)
+            for path, headers in zip(paths, ({"Content-Type": "application/json"}, usual), strict=True)
+        )
+        assert quick.status_code == other.status_code
+        assert quick.content == other.content
+        assert {*quick.headers} == {*other.headers}
+    missing = [client.post("/v1/streams/none/rows", json=[{"y": 1}]), client.get("/metrics")]
+    assert missing[0].json()["error"]["code"] == "no_such_stream"
+    assert 'route="/v1/streams/{name}/rows",status="404"' in missing[1].text.replace(" ", "")
+
+
+def test_repeated_keys_are_known_by_either_way(client):
+    path, key = created(client, "keys"), {"Idempotency-Key": "k"}
+    first = client.post(f"{path}/rows", json=rows(3), headers=key)
+    body = first.request.content
+    usual = {"Content-Type": "application/json; charset=utf-8"} | key
+    assert client.post(f"{path}/rows", content=body, headers=usual).content == first.content
+    assert client.get(path).json()["rows"] == 3
+    refused = client.post(f"{path}/rows", json=rows(1), headers={"Idempotency-Key": "k" * 300})
+    assert refused.json()["error"]["code"] == "bad_key"

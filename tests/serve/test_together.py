@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
 
+from streamgp.job import yardsticks
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve import hosted
 from streamgp.serve.learner import Learner, Op
@@ -34,6 +36,26 @@ def test_requests_done_together_give_the_answers_and_the_state_of_one_after_the_
     assert [encode(outcome.answer) for outcome in found] == [encode(outcome.answer) for outcome in expected]
     assert [outcome.points.tobytes() for outcome in found] == [outcome.points.tobytes() for outcome in expected]
     assert together.to_bytes() == one_by_one.to_bytes()
+
+
+@pytest.mark.parametrize("model", ["auto", "KRLST"])
+def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, monkeypatch):
+    own = {"capacity": 10} if model == "KRLST" else {}
+    settings = StreamSettings("y", model=model, settings={"warmup": 40, "tune": False} | own)
+    table = rows(160)
+    table[90]["y"], table[100]["x"], table[110]["y"] = None, 1e6, 1e5
+    for row in table[120:]:
+        row["y"] = 30.0 - 2.0 * row["y"]  # the stream changes
+
+    def learned(short, parts):
+        monkeypatch.setattr(yardsticks, "SHORT", short)
+        found, answers = Learner(settings, "t"), b""
+        for start, stop in itertools.pairwise(parts):
+            answers += encode(found.apply(Op("rows", rows=table[start:stop])).answer.rows)
+        return answers.replace(b"][", b","), found.to_bytes()
+
+    in_blocks = learned(0, [0, 80, 160])
+    assert learned(8, [0, *range(50, 111), 113, 121, 160]) == in_blocks
 
 
 def test_a_bad_row_among_requests_done_together_is_refused_alone():

@@ -330,6 +330,15 @@ class CalibratedPrediction(Prediction[Values]):
         some = self._each(lambda part: plain(np.broadcast_to(np.asarray(part), np.shape(self.mean))[index]))
         return some._from(self._origin_of(index))
 
+    @classmethod
+    def stacked(cls, told: Sequence[CalibratedPrediction]) -> CalibratedPrediction:
+        """Predictions of one row and one output each, in numbers, as one of all rows, (n, 1) each part."""
+        parts = np.ascontiguousarray(np.array([one.parts for one in told]).T)[:, :, None]
+        own = np.array([(one.raw.mean, one.raw.variance, one.raw.noise) for one in told]).T
+        raw = Prediction(*np.ascontiguousarray(own)[:, :, None])
+        mean, variance, noise, lower, upper = parts[:5]
+        return cls(mean, variance, noise, lower, upper, told[0].level, raw, parts[5:])
+
     def _each(self, change: Callable[..., Any], *others: Any) -> CalibratedPrediction:
         mean, variance, noise, lower, upper, *shape = (
             change(*part) for part in zip(*(p.parts for p in (self, *others)), strict=True)

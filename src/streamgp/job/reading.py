@@ -234,6 +234,8 @@ class ReadableRun:
 
     @property
     def _auto(self) -> Auto | None:
+        if self.request.model != AUTO:
+            return None
         return next((one for one in self.model._family() if isinstance(one, Auto)), None)
 
     def importance(self) -> dict[str, float]:

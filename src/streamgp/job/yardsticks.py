@@ -20,12 +20,14 @@ from streamgp.wrappers.ahead import Ahead
 from streamgp.wrappers.lagged import Lagged
 from streamgp.wrappers.mapped import Mapped
 from streamgp.wrappers.standardize import Standardize
-from streamgp.wrappers.wrapper import Composite
+from streamgp.wrappers.wrapper import Composite, joined
 
 FORGETTING = 0.999  # of least squares: about the last thousand rows count
 LINE_FROM = 20  # rows that least squares learns before it counts
 MOST_INPUTS = 200  # beyond this least squares takes longer than many a model
 PREVIOUS, LINE = "previous value", "least squares"
+# Rows of a call up to which they pass one by one, in compiled calls: in a block, each member of a committee takes them.
+SHORT = 8
 Some = TypeVar("Some", bound=Prediction)
 
 
@@ -178,7 +180,7 @@ class Measured(Composite):
     ) -> Prediction | None:
         seen = self.rows_seen
         model, *yardsticks = self._models
-        own, means = model._advance(X, Y, report, conditions), [_mean(one, X, Y) for one in yardsticks]
+        own, means = _taken(model, X, Y, report, conditions), [_mean(one, X, Y) for one in yardsticks]
         if self._known_from[0] < 0 and Y is not None and not (missing := np.isnan(Y[:, 0])).all():
             # With a horizon a row is predicted from with its own target known.
             self._known_from[0] = seen + np.argmin(missing) + (not self._horizon)
@@ -227,6 +229,25 @@ class Measured(Composite):
             model._resolve(X, Y, np.ascontiguousarray(part), None if k else conditions)
         if self._known_from[0] < 0 and not np.isnan(Y).all():
             self._known_from[0] = self.rows_seen
+
+
+def _taken(
+    model: StreamModel, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
+) -> Prediction | None:
+    """What a model predicts of rows that it takes; few of them one by one, each without detours."""
+    told: list[Any] = []
+    if report and Y is not None and conditions is None and len(X) <= SHORT and isinstance(model, Quick):
+        while len(told) < len(X) and model._quick():
+            at = slice(len(told), len(told) + 1)
+            model._row(X[at], Y[at])
+            told.append(model._told())
+    if not told:
+        return model._advance(X, Y, report, conditions)
+    first = CalibratedPrediction.stacked(told)
+    if len(told) == len(X):
+        return first
+    rest: Any = model._advance(X[len(told) :], None if Y is None else Y[len(told) :], True)
+    return joined([first, rest])
 
 
 def _mean(model: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:

@@ -18,6 +18,7 @@ from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Health, StreamModel
 from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
+from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
@@ -71,7 +72,7 @@ class Event(NamedTuple):
     statistic: float
 
 
-class DriftAware(Wrapper):
+class DriftAware(Quick, Wrapper):
     """A stream model that notices when its errors grow beyond what they were, and forgets what it had learned.
 
     Every row's error, in standard deviations of the prediction before it was learned, is ranked among the earlier ones.
@@ -239,6 +240,24 @@ class DriftAware(Wrapper):
         noise = noise_of(conditions, prediction.noise)
         plain = not self.has_variance
         return self._detector.watch(prediction.mean, prediction.variance, noise, Y, plain=plain, armed=armed)
+
+    # One row while there is no trial.
+
+    def _quick(self) -> bool:
+        within = self._within
+        if self._d is None or self._numbers.count("phase") != WATCHING or not isinstance(within, Quick):
+            return False
+        return within._quick() and not within._bounded
+
+    def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
+        within: Any = self._within
+        row: Row = within._row(X, Y)
+        self._one = row
+        if Y is not None:
+            self._swaps = ()
+            if self._rank(Prediction(row.mean, row.variance, row.noise), Y, None, armed=True) >= 0:
+                self._raise_forgetting()
+        return row
 
     # The trial.
 
