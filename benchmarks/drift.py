@@ -1,7 +1,7 @@
 """Models alone and in DriftAware: planted drift under five kinds of noise, six real streams and a switched channel.
 
-Writes benchmarks/results/drift.json and the tables in docs/intervals.md; with --render only the tables, from the file. The
-streams need the environment variable STREAMGP_DATA (docs/data.md).
+Writes benchmarks/results/drift.json and the tables in docs/intervals.md; with --render only the tables, from the file.
+The streams need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
 from __future__ import annotations
