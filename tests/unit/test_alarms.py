@@ -338,3 +338,13 @@ def test_rows_without_any_error_say_nothing_of_later_ones():
     told = alarms.track(X, y).alarm
     assert told[800] == "spike"
     assert np.count_nonzero(told[200:] == "spike") <= 2  # the change itself is a few rows earlier
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-9])
+def test_a_model_in_other_units_than_its_targets_is_not_surprised_by_every_row(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = unit * (np.sin(X[:, 0]) + 0.1 * rng.normal(size=400))
+    alarms = sg.Alarms(sg.SOGP(capacity=8, noise=0.05))
+    alarms.learn_many(X, y)
+    assert sum(alarms.counts.values()) <= 2

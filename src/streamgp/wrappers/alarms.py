@@ -50,6 +50,9 @@ LAYOUT = Layout(np.dtype([]), COUNTERS, STATE, {})
 BLOCK = 128
 LEAST_WEIGHT = 1e-12  # of a row that is learned
 FARTHEST = 1e150  # standard deviations that can be compared
+# Of errors that are not taken over earlier ones, all beyond this are alike: their scores are the largest that are
+# counted, so that a model whose units are far from those of its targets is not surprised by every row.
+COUNTED = math.sqrt(surprise.LARGEST)
 
 
 class Alarm(NamedTuple):
@@ -343,6 +346,8 @@ class Alarms(Wrapper):
         how = self._discounts, self._kept, self._warmup
         arrays = state.counts, state.tails, state.evidence, state.progress, state.units, state.usual
         Z, own = deviations(prediction, Y, came, conditions), own_deviations(prediction, Y, conditions)
+        if not len(own):
+            Z = np.where(np.isinf(Z), Z, np.clip(Z, -COUNTED, COUNTED))
         rows = surprise.judge(X, Z, own, budgets, *how, *arrays, *found)
         found = found[:, :rows]
         self._keep_time(conditions, latest[rows - 1], timed[rows - 1])
