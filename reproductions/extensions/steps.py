@@ -56,7 +56,8 @@ def cells(settings: Settings, rows: list[Row]) -> list[Cell]:
 
 
 def standard(values: FloatArray) -> FloatArray:
-    return (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-12)
+    scaled: FloatArray = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-12)
+    return scaled
 
 
 def run(cell: Cell) -> dict[str, Any]:
@@ -71,10 +72,10 @@ def run(cell: Cell) -> dict[str, Any]:
         return {"score": nlpd(y[first:], p[first:]), "rmse": rmse(y[first:], p[first:].mean)}
     lengthscale, depth = STARTS[cell["start"]]
     X, y = standard(table.X), standard(Y)
-    first = table.starts if len(table.starts) == FOLDS else np.linspace(0, len(X), FOLDS, endpoint=False).astype(int)
+    starts = table.starts if len(table.starts) == FOLDS else np.linspace(0, len(X), FOLDS, endpoint=False).astype(int)
     most = min(MOST, cell["rows"])
     parts = [
-        (x[::2][:most], t[::2][:most]) for x, t in zip(np.split(X, first[1:]), np.split(y, first[1:]), strict=True)
+        (x[::2][:most], t[::2][:most]) for x, t in zip(np.split(X, starts[1:]), np.split(y, starts[1:]), strict=True)
     ]
     errors = []
     for left_out, (x, t) in enumerate(parts):
