@@ -1,7 +1,7 @@
 """Models alone and in DriftAware: planted drift under five kinds of noise, six real streams and a switched channel.
 
-Writes benchmarks/results/drift.json and the tables in docs/drift.md; with --render only the tables, from the file. The
-streams need the environment variable STREAMGP_DATA (docs/data.md).
+Writes benchmarks/results/drift.json and the tables in docs/intervals.md; with --render only the tables, from the file.
+The streams need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from calibration import STREAMS as TABLES  # noqa: E402
 from calibration import command, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "drift.json"
-PAGE = ROOT / "docs" / "drift.md"
-BEGIN, END = "<!-- table of drift.py -->", "<!-- end of table -->"
+PAGE = ROOT / "docs" / "intervals.md"
+BEGIN, END = "<!-- table of drift.py -->", "<!-- end of the table of drift -->"
 PLANTED_BEGIN, PLANTED_END = "<!-- planted drift -->", "<!-- end of planted drift -->"
 SKIP = 500
 

@@ -2,8 +2,12 @@
 
 A model is started at 20 places of each stream of benchmarks/auto.py. How trackers start (START, OWN_LOSS and the
 widening of the first bounds in wrappers/conformal.py) was chosen on every second stream, CHOSEN_ON; the others, and
-errors that are drawn, are a holdout. Writes benchmarks/results/first_rows.json and the table in docs/calibration.md;
-with --render only the table, from the file. The streams need the environment variable STREAMGP_DATA (docs/data.md).
+errors that are drawn, are a holdout. What chance does is told by the starts: the standard error of a stream's mean is
+that of the means of its starts, each over all models. A stream is outside by more than chance if its mean lies outside
+85 to 95% by more than two standard errors.
+
+Writes benchmarks/results/first_rows.json and the table in docs/intervals.md; with --render only the table, from the
+file. The streams need the environment variable STREAMGP_DATA (docs/data.md).
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from record import RESULTS as FOLDER
 from record import environment
 
 LEVEL, STARTS, LAGS = 0.9, 20, 3
+ALLOWED, ERRORS = (0.85, 0.95), 2.0  # coverage of a stream, and by how many standard errors it may lie outside
 WINDOWS = (10, 20), (20, 40), (20, 60), (60, 100), (100, 200)
 CHOSEN_ON, REPORTED_ON = tuple(STREAMS)[0::2], tuple(STREAMS)[1::2]
 RESULTS = FOLDER / "first_rows.json"
@@ -60,17 +65,24 @@ def inside(model: Callable[[], sg.StreamModel], X: np.ndarray, y: np.ndarray) ->
 
 
 def shares(rows: Callable[[str], Iterator[Rows]], names: tuple[str, ...]) -> dict[str, Any]:
-    """Coverage by window: over all, of the lowest and the highest stream, and below which a tenth of the starts is."""
-    covered = np.array([[inside(model, X, y) for model in MODELS.values() for X, y in rows(name)] for name in names])
+    """Coverage by window: over all, of single streams, and below which a tenth of the starts is."""
+    covered = np.array([[[inside(model, X, y) for X, y in rows(name)] for model in MODELS.values()] for name in names])
     result: dict[str, Any] = {}
     for first, last in WINDOWS:
-        part = covered[:, :, first:last].mean(axis=2)
-        streams = part.mean(axis=1)
+        part = covered[..., first:last].mean(axis=-1)  # (streams, models, starts)
+        streams = part.mean(axis=(1, 2))
+        errors = part.mean(axis=1).std(axis=1, ddof=1) / np.sqrt(STARTS)
+        below, above = ALLOWED[0] - ERRORS * errors, ALLOWED[1] + ERRORS * errors
         result[f"{first} to {last}"] = {
             "all": float(part.mean()),
             "lowest": float(streams.min()),
             "highest": float(streams.max()),
             "lowest tenth": float(np.quantile(part, 0.1)),
+            "standard error": float(np.median(errors)),
+            "beyond": [
+                name for name, share in zip(names, streams, strict=True) if not ALLOWED[0] <= share <= ALLOWED[1]
+            ],
+            "outside": [name for name, out in zip(names, (streams < below) | (streams > above), strict=True) if out],
         }
     return result
 
@@ -88,11 +100,17 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = ["| streams | rows | coverage | by stream | lowest tenth of the starts |", "|---|---|---|---|---|"]
+    lines = [
+        "| streams | rows | coverage | by stream | its standard error | outside 85 to 95% | by more than chance |"
+        " lowest tenth of the starts |",
+        f"|{'---|' * 8}",
+    ]
     for group, windows in report["groups"].items():
         for rows, found in windows.items():
             spread = f"{found['lowest']:.1%} to {found['highest']:.1%}"
-            lines.append(f"| {group} | {rows} | {found['all']:.1%} | {spread} | {found['lowest tenth']:.1%} |")
+            chance = f"{found['standard error']:.1%} | {len(found['beyond'])} | {len(found['outside'])}"
+            tenth = f"{found['lowest tenth']:.1%}"
+            lines.append(f"| {group} | {rows} | {found['all']:.1%} | {spread} | {chance} | {tenth} |")
     return "\n".join(lines)
 
 

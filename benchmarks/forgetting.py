@@ -1,7 +1,7 @@
 """What forgetting by default gains and costs: calibrated KRLST with six factors, on streams that drift and that do not.
 
 The default was chosen on one set of streams and is reported on another. Writes benchmarks/results/forgetting.json and
-the table in docs/drift.md; with --render only the table, from the file. Needs STREAMGP_DATA (docs/data.md).
+the table in docs/intervals.md; with --render only the table, from the file. Needs STREAMGP_DATA (docs/data.md).
 """
 
 from __future__ import annotations

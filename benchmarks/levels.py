@@ -2,9 +2,9 @@
 
     python benchmarks/levels.py [--jobs 16] [--auto] [--render]
 
-Writes benchmarks/results/levels.json and the table in docs/calibration.md; with --render only the table, from the file;
+Writes benchmarks/results/levels.json and the table in docs/intervals.md; with --render only the table, from the file;
 with --auto ``sg.Auto()``, too, which takes minutes for each stream. No setting was chosen here: the steps of the
-quantiles were chosen on these streams with other models (docs/calibration.md). The streams need the environment
+quantiles were chosen on these streams with other models (docs/intervals.md). The streams need the environment
 variable STREAMGP_DATA (docs/data.md).
 """
 

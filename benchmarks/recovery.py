@@ -3,7 +3,7 @@
     python benchmarks/recovery.py [--jobs 16] [--render]
 
 Changes and noises are those of benchmarks/drift.py. How trackers restart was tried out on seed 0; seeds 10 to 12 are
-reported. Writes benchmarks/results/recovery.json and the table in docs/calibration.md; with --render only the table,
+reported. Writes benchmarks/results/recovery.json and the table in docs/intervals.md; with --render only the table,
 from the file.
 """
 

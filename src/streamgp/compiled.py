@@ -172,12 +172,12 @@ def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
     """
     if is_filled(*entries, *then):
         return
-    needed = {compile_once.name_of(function): function for function in entries}
-    missing = [compile_once.name_of(function) for function in then if not compile_once.is_cached(function)]
-    if rest := [name for name in missing if name not in needed]:
-        compile_once.fill_behind(rest)
+    needed, rest = ({compile_once.name_of(one): one for one in some} for some in (entries, then))
+    behind = [name for name, one in rest.items() if name not in needed and not compile_once.is_cached(one)]
+    if behind:
+        compile_once.fill_behind(behind)
     compile_once.fill(list(needed), lambda name: compile_once.is_cached(needed[name]))
-    if rest:
+    if behind:
         compile_once.tell_behind()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from streamgp.job import Job
 from streamgp.job.pipeline import Pipeline
 from streamgp.job.recorder import Recorder
 from streamgp.job.report import write_report
+from streamgp.job.verdict import verdict
 from streamgp.tables.source import RowsError
 
 SETTINGS = {"alarms": "1/year", "tune": False, "warmup": 40, "drift": False, "capacity": 15}
@@ -56,6 +58,22 @@ def test_a_run_tells_abnormal_rows_with_their_cause(table, tmp_path):
     assert summary.to_dict()["alarms"] == {"spike": 1, "level": 0, "relation": 0}
     write_report(tmp_path / "report.html", recorder, summary, "table.csv")
     assert f'"strangest":["2024-03-13 11:00: {sentence}"]' in (tmp_path / "report.html").read_text()
+
+
+def test_a_change_that_is_an_alarm_is_not_denied(table, tmp_path):
+    lines = table.read_text().splitlines()
+    moved = [f"{line.rpartition(',')[0]},{float(line.rpartition(',')[2]) + 3.0:.6f}" for line in lines[351:]]
+    table.write_text("\n".join(lines[:351] + moved))
+    recorder = Recorder()
+    summary = run(table, observers=[recorder], settings=SETTINGS | {"alarms": 1e-3, "drift": True})
+    assert summary.pipeline.alarm_counts["level"] == 1
+    sentences = verdict(summary.pipeline)
+    assert not any("No change" in sentence for sentence in sentences)
+    assert re.fullmatch(r"\d+ alarms \(\d spikes, 1 change of the level\), the last at 2024-.*", sentences[-1])
+    write_report(tmp_path / "report.html", recorder, summary, "table.csv")
+    text = (tmp_path / "report.html").read_text()
+    assert f'"alarms_note":"Alarms: {summary.pipeline.counted_alarms()}."' in text
+    assert "None was noticed." not in text
 
 
 def test_a_run_that_is_resumed_tells_the_same(table, tmp_path):

@@ -277,6 +277,14 @@ def test_lags_have_a_default_where_there_is_nothing_else():
         Pipeline(schema_of(0), "KRLST", SETTINGS, lags=0)
 
 
+def test_a_model_that_does_not_exist_is_refused_before_anything_is_compiled(monkeypatch):
+    compiled = []
+    monkeypatch.setattr("streamgp.job.pipeline.compile_ahead", compiled.append)
+    with pytest.raises(ValueError, match="there is no model 'krlst'. Did you mean 'KRLST'\\?"):
+        Pipeline(schema_of(2), "krlst", SETTINGS)
+    assert compiled == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

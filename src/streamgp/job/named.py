@@ -35,20 +35,18 @@ def _models() -> dict[str, type[StreamModel]]:
     }
 
 
-def kind_of(name: str) -> type[StreamModel]:
-    """The class of a model."""
-    kind = _models().get(name)
-    if kind is None:
-        raise ValueError(
-            f"there is no model {name!r}.{nearest(name, ['auto', *model_names()])} Models: auto, "
-            f"{', '.join(model_names())}"
-        )
-    return kind
+def kind_by_name(name: str) -> type[StreamModel]:
+    """The class of a model; a name that none has is refused."""
+    kinds = _models()
+    if name not in kinds:
+        names = ["auto", *sorted(kinds)]
+        raise ValueError(f"there is no model {name!r}.{nearest(name, names)} Models: {', '.join(names)}")
+    return kinds[name]
 
 
 def model_by_name(name: str, d: int, settings: dict[str, Any]) -> StreamModel:
     """A model with these settings, otherwise its own defaults, but one lengthscale for each input or a prior's."""
-    kind = kind_of(name)
+    kind = kind_by_name(name)
     parameters = inspect.signature(kind).parameters
     defaults: dict[str, Any] = {}
     if "lengthscale" in parameters and "units" not in parameters:

@@ -37,6 +37,11 @@ DRIFT = {
     "reverted": "false alarm, reverted",
 }
 ALARMS = {"spike": "one row", "level": "the level changed", "relation": "inputs and target relate otherwise"}
+COUNTED = {
+    "spike": ("spike", "spikes"),
+    "level": ("change of the level", "changes of the level"),
+    "relation": ("change of the relation", "changes of the relation"),
+}
 SAME = 300  # rows: what the models notice so soon before a change is that change
 FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is none to be told
 CHANGED = "the stream changed: models that learned only what came since err less"
@@ -153,6 +158,10 @@ class ReadableRun:
     def alarm_counts(self) -> dict[str, int]:
         """How many alarms there were of each kind; empty where rows are not judged."""
         return {} if (alarms := self._alarms) is None else alarms.counts
+
+    def counted_alarms(self) -> str:
+        """How many alarms there were of each kind, in words; empty where there were none."""
+        return ", ".join(f"{count} {COUNTED[kind][count > 1]}" for kind, count in self.alarm_counts.items() if count)
 
     @property
     def watches_drift(self) -> bool:

@@ -203,15 +203,22 @@ def _contents(recorder: Recorder, summary: Summary, source: str) -> dict[str, An
         "alarms": [{"row": row, "text": f"{pipeline.when(row)}: {sentence}"} for row, sentence in pipeline.alarms],
         "strangest": [f"{pipeline.when(row)}: {sentence}" for row, sentence in pipeline.strangest()],
         "alarms_note": _alarms_note(pipeline),
-        "drift_note": "None was noticed." if pipeline.watches_drift or pipeline.changes.on else "Drift detection: off.",
+        "drift_note": _drift_note(pipeline),
         "notes": summary.notes,
     }
 
 
+def _drift_note(pipeline: Pipeline) -> str:
+    """What stands in place of changes where there are none."""
+    if not (pipeline.watches_drift or pipeline.changes.on):
+        return "Drift detection: off."
+    told = any(pipeline.alarm_counts.get(kind) for kind in ("level", "relation"))
+    return "None but those among the alarms." if told else "None was noticed."
+
+
 def _alarms_note(pipeline: Pipeline) -> str:
     """How many alarms there were; empty where rows are not judged."""
-    counts = pipeline.alarm_counts
-    return "" if not counts else ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+    return f"Alarms: {pipeline.counted_alarms() or 'none'}." if pipeline.alarm_counts else ""
 
 
 def _coverage_by_level(recorder: Recorder) -> str:

@@ -11,7 +11,7 @@ from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES, candidate
 from streamgp.contract.model import StreamModel
 from streamgp.job.expressions import value_of
-from streamgp.job.named import kind_of, model_by_name
+from streamgp.job.named import kind_by_name, model_by_name
 from streamgp.settings import Configured, Setting, nearest, one_of, optional, probability, switch, whole
 from streamgp.tables.declared import declared_columns
 from streamgp.tables.numbers import MARKS
@@ -106,7 +106,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.model != AUTO:
-            kind_of(self.model)  # or it is refused, before anything is compiled for it
+            kind_by_name(self.model)  # before anything is compiled
         given = {key: value_of(value) for key, value in self.settings.items() if key in run_settings(self.model)}
         object.__setattr__(self, "run", RunSettings(**given))
         if "pending" in given and not self.late:

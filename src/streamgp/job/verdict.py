@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.auto.experts import FROM
+from streamgp.auto.building import FROM
 from streamgp.job.reading import DRIFT, ReadableRun
 from streamgp.job.scores import START_UP, later_part, shown
 
@@ -112,18 +112,19 @@ def _changes(run: ReadableRun) -> list[str]:
         sentences.append(
             f"Errors have been larger since {run.when(since)}: the stream may have changed, more rows will tell."
         )
-    return sentences or ["No change of the stream was noticed."]
+    if not sentences and not any(run.alarm_counts.get(kind) for kind in ("level", "relation")):
+        return ["No change of the stream was noticed."]
+    return sentences
 
 
 def _alarms(run: ReadableRun) -> list[str]:
-    counts = {kind: count for kind, count in run.alarm_counts.items() if count}
     if not run.alarm_counts:
         return []
-    if not counts:
+    total = sum(run.alarm_counts.values())
+    if not total:
         return ["No row was abnormal."]
-    total, last = sum(counts.values()), run.alarms[-1][0]
-    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return [f"{total} alarm{'s' if total > 1 else ''} ({kinds}), the last at {run.when(last)}."]
+    last = run.when(run.alarms[-1][0])
+    return [f"{total} alarm{'s' if total > 1 else ''} ({run.counted_alarms()}), the last at {last}."]
 
 
 def leaders(run: ReadableRun) -> str:
