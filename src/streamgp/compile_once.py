@@ -30,6 +30,7 @@ MOST_PROCESSES = 4
 POLL = 0.5  # seconds between two looks whether another process has finished
 BACKGROUND = 10  # how much nicer than others a process is that nobody waits for
 _started: list[subprocess.Popen[bytes]] = []  # processes that nobody waits for
+_waited: list[bool] = []  # whether this process has said that it waits
 
 
 def fill(names: Sequence[str], there: Callable[[str], bool], waits: bool = True) -> None:
@@ -42,7 +43,7 @@ def fill(names: Sequence[str], there: Callable[[str], bool], waits: bool = True)
         there: whether the cache on disk has an entry.
         waits: whether to wait for what others compile.
     """
-    left, told = list(names), False
+    left = list(names)
     while left := [name for name in left if not there(name)]:
         with contextlib.ExitStack() as opened:
             claims = {name: claim for name in left if (claim := _claim(name)) is not None}
@@ -53,9 +54,9 @@ def fill(names: Sequence[str], there: Callable[[str], bool], waits: bool = True)
         left = [name for name in left if name not in claims]
         if not (left and waits):
             return
-        if not told:
+        if not _waited:
+            _waited.append(True)
             _say("streamgp: waiting for another process that compiles ...")
-        told = True
         time.sleep(POLL)
 
 

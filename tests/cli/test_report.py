@@ -36,7 +36,7 @@ def test_a_report_is_one_page_with_all_it_needs_inside(tmp_path):
     assert re.fullmatch(r"Coverage by level: 50%: \d+\.\d%, 80%: .*, 99.9%: \d+\.\d%\.", data["levels"])
     assert data["scores"][0] == ["", "rows 1-80"]
     assert [line[0] for line in data["scores"][1:3]] == ["RMSE, streamgp", "RMSE, previous value"]
-    assert data["samples"]["row"] == [80]
+    assert data["samples"]["row"] == [50, 80]
     assert data["relevance"]["names"][0] in ("x", "kind=b", "time of day (sin)")
     assert {path["name"] for path in data["paths"]} == {"lengthscale", "variance", "noise"}
 

@@ -449,8 +449,8 @@ def test_a_full_disk_leaves_whole_lines_and_the_last_saved_state(tmp_path):
     running = process("run", source, "--target", "y", "--out", out, *SMALL, preexec_fn=little_room)
     _, errors = running.communicate(timeout=120)
     assert running.returncode == 4
-    assert "o.csv cannot be written: File too large; the 500 rows before are complete" in errors
-    assert out.read_text() == "".join(expected.splitlines(keepends=True)[:501])
+    assert "o.csv cannot be written: File too large; the 550 rows before are complete" in errors
+    assert out.read_text() == "".join(expected.splitlines(keepends=True)[:551])
 
 
 def test_output_that_nobody_reads_any_more_ends_the_run_quietly(tmp_path):

@@ -195,6 +195,7 @@ def filling(names, done, compiles, monkeypatch, waits=True):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(compile_once, "POLL", 0.01)
+    monkeypatch.setattr(compile_once, "_waited", [])
 
 
 @pytest.mark.usefixtures("folder")
@@ -226,7 +227,9 @@ def test_no_function_is_compiled_by_two_and_each_waits_only_for_what_it_needs(mo
     assert not first.is_alive()
     assert not needs_b_and_c.is_alive()
     assert sorted(compiled) == ["a", "b", "c"]
-    assert capfd.readouterr().err.count("streamgp: waiting for another process that compiles ...\n") == 2
+    assert (
+        capfd.readouterr().err.count("streamgp: waiting for another process that compiles ...\n") == 1
+    )  # in a process
 
 
 @pytest.mark.usefixtures("folder")

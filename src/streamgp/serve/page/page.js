@@ -305,9 +305,9 @@ function describe(stream) {
   const previous = scores.rmse_previous_value;
   const figures = [
     ["Rows", count(stream.rows), `${count(scores.rows)} scored`],
-    ["Error on average", number(scores.mae), previous == null ? "" : `RMSE of all rows ${number(scores.rmse)}, previous value ${number(previous)}`],
-    ["Coverage", percent(scores.coverage), `of ${percent(settings.level)} intervals`],
-    ["Interval width", number(scores.mean_width), "on average"],
+    ["Error on average", number(scores.mae), previous == null ? "" : `RMSE ${number(scores.rmse)}, all rows; previous value ${number(previous)}`],
+    ["Coverage", percent(scores.coverage), `of ${number(100 * settings.level)}% intervals, all rows`],
+    ["Interval width", number(scores.mean_width), "on average, all rows"],
   ];
   if (tickets.waiting || tickets.expired) figures.push(["Waiting for targets", count(tickets.waiting), `${count(tickets.expired)} expired`]);
   if (health.repairs || health.diverged.length) figures.push(["Numerical repairs", count(health.repairs), health.diverged.join(", ")]);
@@ -394,9 +394,9 @@ function moment(row) {
 }
 
 // Rows along an axis, by their times where they have any.
-function rowLabels(_, rows) {
+function rowLabels(plot, rows) {
   if (anchors.length < 2) return rows.map((row) => Number.isInteger(row) ? count(row) : "");
-  const span = moment(rows.at(-1)) - moment(rows[0]);
+  const { min, max } = plot.scales.x, span = moment(max) - moment(min);
   return rows.map((row) => {
     const text = new Date(1000 * moment(row)).toISOString();
     return span > 20 * 86400 ? text.slice(0, 10) : span > 86400 ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, span > 600 ? 16 : 19);
@@ -408,6 +408,7 @@ function common(series, axis, history) {
   const axes = [{ values: rowLabels, space: 90 }, { size: 58, ...axis }].map((one) => ({ stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui", ...one }));
   return {
     series: [{ label: "row" }, ...series], axes, legend: { show: false }, scales: { x: { time: false } },
+    padding: [null, 40, null, null], // half a label, should the last one stand at the end
     cursor: { y: false, drag: { x: true, y: false } },
     hooks: { draw: [(plot) => marks(plot, history())] },
   };
