@@ -84,8 +84,8 @@ class QuickRows:
             await self._refuse(problem, began, scope, receive, send)
         except Exception as error:
             LOG.error("POST %s", scope["path"], exc_info=error)
-            problem = RefusedError(500, "internal", "something unexpected went wrong", "see the server's log")
-            await self._refuse(problem, began, scope, receive, send)
+            unexpected = RefusedError(500, "internal", "something unexpected went wrong", "see the server's log")
+            await self._refuse(unexpected, began, scope, receive, send)
         else:
             self._requests.add("POST", ROUTE, 200, time.perf_counter() - began)
             length = (b"content-length", str(len(answer)).encode())
