@@ -37,8 +37,8 @@ from main_job import FROM, LEVEL, WINDOW, filled
 from record import RESULTS, ROOT, blas, environment, read, write
 from reproductions.data import load
 from rivals_of_rows import SEED, Said, lightgbm, naive, past, river
+from streamgp.auto.building import View, views
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
-from streamgp.auto.experts import View, views
 from streamgp.evaluate.metrics import coverage, interval_score, rmse
 from streamgp.job.job import BLOCK_ROWS
 from streamgp.job.pipeline import Pipeline

@@ -34,8 +34,8 @@ import streamgp as sg
 from main_job import FROM, LEVEL, filled
 from record import RESULTS, blas, environment, read, write
 from rivals_of_rows import REFITTED
+from streamgp.auto.building import View, views
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
-from streamgp.auto.experts import View, views
 from streamgp.evaluate.metrics import coverage, interval_score
 from streamgp.job.scores import shown as in_figures
 from streamgp.wrappers.lagged import bridged, lag_columns

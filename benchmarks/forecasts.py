@@ -168,18 +168,16 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = [
-        "| series | steps | coverage, drawn anew | coverage, one draw | width, drawn anew | width, one draw |",
-        "|---|---|---|---|---|---|",
-    ]
+    """One line for each series and way; by steps: coverage and width."""
+    header = ["series", "each trajectory follows", *("step 1" if n == 1 else f"1 to {n}" for n in (1, *STEPS))]
+    rows = [header, ["---"] * len(header)]
     for series in report["series"].values():
-        title = series["title"]
-        for n in (1, *STEPS):
-            old, new = series["drawn anew"][str(n)], series["one draw"][str(n)]
-            cells = f"{old['coverage']:.1%}", f"{new['coverage']:.1%}", f"{old['width']:.2f}", f"{new['width']:.2f}"
-            lines.append(f"| {' | '.join((title, '1' if n == 1 else f'1 to {n}', *cells))} |")
-            title = ""
+        for way, told in (("one draw", "one draw"), ("drawn anew", "a new draw at each step")):
+            found = (series[way][str(n)] for n in (1, *STEPS))
+            cells = (f"{one['coverage']:.1%}, {one['width']:.2f}" for one in found)
+            rows.append([series["title"] if way == "one draw" else "", told, *cells])
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}; seed 0."])
 
 

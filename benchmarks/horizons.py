@@ -99,22 +99,19 @@ def measure(jobs: int) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = [
-        "| series | forecasts | steps | coverage, as it is | coverage, calibrated | interval score ratio |",
-        "|---|---|---|---|---|---|",
-    ]
+    """One line for each series; by steps: coverage as it is, coverage when calibrated, and the ratio of the scores."""
+    groups = next(iter(report["series"].values()))["groups"]
+    header = ["series", "forecasts", *(f"step {steps}" if steps == "1" else f"{steps}" for steps in groups)]
+    rows = [[*header, "calibrated, any one step"], ["---"] * (len(header) + 1)]
     for name, one in report["series"].items():
-        title, count = f"{name}, {one['lags']} lags", str(one["forecasts"])
-        for steps, group in one["groups"].items():
-            cells = f"{group['raw']:.1%}", f"{group['calibrated']:.1%}", f"{group['score ratio']:.2f}"
-            lines.append(f"| {' | '.join((title, count, steps, *cells))} |")
-            title = count = ""
+        found = one["groups"].values()
+        cells = (f"{group['raw']:.1%}, {group['calibrated']:.1%}, {group['score ratio']:.2f}" for group in found)
         extremes = f"{one['lowest step']:.1%} to {one['highest step']:.1%}"
         chance = (
             f"standard error {one['standard error']:.1%}; outside {one['beyond']}, by more than chance {one['outside']}"
         )
-        lines.append(f"|  |  | any one | | {extremes} ({chance}) | |")
-    return "\n".join(lines)
+        rows.append([f"{name}, {one['lags']} lags", str(one["forecasts"]), *cells, f"{extremes} ({chance})"])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 def render() -> None:

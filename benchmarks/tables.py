@@ -12,7 +12,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import read
+from record import PACKAGES, read
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -38,15 +38,15 @@ def yes(met: bool) -> str:
 
 
 def promises() -> str:
-    """The claims about the floor, one line for each model and way of calling BLAS."""
+    """The claims about the floor, one line for each model."""
     claims = [claim for claim in must_show.from_results() if "floor" in claim.what]
+    (what,) = {claim.what for claim in claims}
     lines = []
-    for key in dict.fromkeys((claim.model, claim.what) for claim in claims):
-        group = [claim for claim in claims if (claim.model, claim.what) == key]
-        model, what = key
-        cells = [model, what, f"≤ {number(group[0].target)}", *(number(claim.measured) for claim in group)]
+    for model in dict.fromkeys(claim.model for claim in claims):
+        group = [claim for claim in claims if claim.model == model]
+        cells = [model, f"≤ {number(group[0].target)}", *(number(claim.measured) for claim in group)]
         lines.append([*cells, yes(all(claim.met for claim in group))])
-    return table(["model", "measured", "target", *(f"m = {m}" for m in must_show.OVER_FLOOR_SIZES), "met"], lines)
+    return table([what, "target", *(f"m = {m}" for m in must_show.OVER_FLOOR_SIZES), "met"], lines)
 
 
 def other_promises() -> str:
@@ -63,25 +63,23 @@ def other_promises() -> str:
     return table(["measured", "target", "worst", "of", "models that keep it", "met"], lines)
 
 
+SHOWN = (100, 400)  # weights, where one small and one large model are enough
+
+
 def cost() -> str:
-    """Microseconds a row: our models and the floor."""
-    cells = read("cost_per_row")["cells"]
-    names = [*MODELS, *(floor_name(kind, n) for kind in FLOORS for n in (2, 1))]
-    lines = [[name, *(times(cells[str(m)][name]) for m in SIZES)] for name in names]
-    return table(["µs a row: median (p99 of blocks)", *(f"m = {m}" for m in SIZES)], lines)
-
-
-def ratios() -> str:
-    """How many times of the floor, and of how much longer plain NumPy takes."""
+    """Microseconds a row: our models and the floor; times the floor, and how much longer plain NumPy takes."""
     cells = read("cost_per_row")["cells"]
     lines = []
     for name in MODELS:
-        found = [cells[str(m)][name]["ratio"] for m in SIZES]
+        found = [cells[str(m)][name]["ratio"] for m in SHOWN]
         over = [" / ".join(number(r[kind]) for r in found) if PRODUCTS[name] else "-" for kind in FLOORS]
-        lines.append([name, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
-    sizes = "/".join(str(m) for m in SIZES)
-    header = ["times, m = " + sizes, *(f"ours / BLAS {kind}" for kind in FLOORS), "NumPy / ours"]
-    return table(header, lines)
+        taken = (number(cells[str(m)][name]["median"]) for m in SIZES)
+        lines.append([name, *taken, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
+    floors = (floor_name(kind, n) for kind in FLOORS for n in (2, 1))
+    lines += [[name, *(number(cells[str(m)][name]["median"]) for m in SIZES), "", "", ""] for name in floors]
+    sizes = " / ".join(str(m) for m in SHOWN)
+    ratios = [*(f"ours / BLAS {kind}, m = {sizes}" for kind in FLOORS), f"NumPy / ours, m = {sizes}"]
+    return table(["µs a row", *(f"m = {m}" for m in SIZES), *ratios], lines)
 
 
 def against_rivals() -> str:
@@ -90,16 +88,16 @@ def against_rivals() -> str:
     lines = []
     for name, (_, _, ours) in other_libraries.RIVALS.items():
         line = [name, ours]
-        for m in SIZES:
+        for m in SHOWN:
             cell = cells[str(m)]
             if name in cell:
                 factor = cell[name]["median"] / cell[ours]["median"]
                 shown = f"{number(factor)} times" if factor >= 1 else f"**{number(factor)} times**"
-                line.append(f"{times(cell[name])}, {shown}")
+                line.append(f"{number(cell[name]['median'])}, {shown}")
             else:
                 line.append("not installed")
         lines.append(line)
-    return table(["library", "compared with", *(f"m = {m}" for m in SIZES)], lines)
+    return table(["library", "compared with", *(f"µs, m = {m}" for m in SHOWN)], lines)
 
 
 def losses() -> str:
@@ -120,9 +118,9 @@ def calls() -> str:
     """One-row calls against the loop."""
     lines = []
     for name, cell in read("one_row")["cells"].items():
-        both = [number(cell[kind]["median"]) for kind in ("loop", "calls")]
-        lines.append([name, *both, number(cell["above"]), times(cell["predict_one"]), times(cell["learn_one"])])
-    header = ["row in track", "predict_one + learn_one", "difference", "predict_one (p99)", "learn_one (p99)"]
+        shown = [number(value) for value in (cell["loop"]["median"], cell["calls"]["median"], cell["above"])]
+        lines.append([name, *shown, times(cell["predict_one"]), times(cell["learn_one"])])
+    header = ["row in track", "both calls", "difference", "predict_one (p99)", "learn_one (p99)"]
     return table([f"µs, m = {read('one_row')['m']}", *header], lines)
 
 
@@ -140,31 +138,28 @@ def steps() -> str:
     return table(["µs a row", *header], lines)
 
 
-def rows() -> str:
-    """Cost and memory of the first and the last rows."""
-    results = read("rows_seen")
+def lasting() -> str:
+    """Time and memory along a long stream, bytes in memory and in a snapshot, and two threads: one line a model."""
+    results, footprint, threads = read("rows_seen"), read("footprint")["cells"], read("threads")["cells"]
     lines = []
     for name, cell in results["cells"]["track"].items():
-        taken = cell["microseconds"]
-        fifth = max(1, len(taken) // 5)
-        ends = [number(float(np.median(part))) for part in (taken[:fifth], taken[-fifth:])]
-        arrays = 1000 * cell["arrays allocated"] / cell["rows"]
-        lines.append([name, *ends, f"{rows_seen.growth(taken):.3f}", str(cell["bytes grown"]), number(arrays)])
-    header = ["first fifth", "last fifth", "ratio", "bytes grown", "arrays allocated per 1000 rows"]
-    return table([f"{results['rows']} rows, m = {results['m']}, µs a row", *header], lines)
+        kept = [kibibytes(footprint[str(m)][name]) for m in SHOWN]
+        both = [number(threads[name][key]) for key in ("two", "ratio")]
+        lines.append([name, f"{rows_seen.growth(cell['microseconds']):.3f}", str(cell["bytes grown"]), *kept, *both])
+    header = [
+        f"{results['rows']:,} rows, m = {results['m']}: time of the last fifth / first",
+        "bytes grown",
+        *(f"KiB in memory / in a snapshot, m = {m}" for m in SHOWN),
+        f"rows a second, two in two threads, m = {read('threads')['m']}",
+        "times one",
+    ]
+    return table(["model", *header], lines)
 
 
 def grown_by_calls() -> str:
     cell = read("rows_seen")["cells"]["calls"]
     what = f"{cell['rows']} rows of {rows_seen.CALLED} by `predict_one` and `learn_one`"
     return f"{what}: {cell['bytes grown']} bytes grown."
-
-
-def sizes() -> str:
-    """Bytes in memory and in a snapshot."""
-    cells = read("footprint")["cells"]
-    lines = [[name, *(kibibytes(cell[name]) for cell in cells.values())] for name in MODELS]
-    return table(["KiB in memory / in a snapshot", *(f"m = {m}" for m in cells)], lines)
 
 
 def kibibytes(cell: dict[str, int]) -> str:
@@ -175,7 +170,7 @@ def start() -> str:
     """Seconds of import and first calls."""
     cells = read("start_up")["cells"]
     names = [(name, cache) for name in cells for cache in ("cold", "warm")]
-    steps = next(iter(cells.values()))["cold"]
+    steps = ("import of what it needs", "first model", "first learn_one", "second learn_one")
     lines = [[step, *(milliseconds(cells[name][cache][step]) for name, cache in names)] for step in steps]
     return table(["ms in a fresh process", *(f"{name}, {cache} cache" for name, cache in names)], lines)
 
@@ -184,13 +179,8 @@ def milliseconds(seconds: float) -> str:
     return number(1e3 * seconds)
 
 
-def rates() -> str:
-    results = read("threads")
-    lines = [
-        [name, number(cell["one"]), number(cell["two"]), number(cell["ratio"])]
-        for name, cell in results["cells"].items()
-    ]
-    return table([f"rows a second, m = {results['m']}", "one model", "two in two threads", "ratio"], lines)
+THREADS = ("1 threads", "4 threads", "16 threads")  # that the page shows; the file of results has others between
+SHOWN_SIZES = ("1,000,000", "1,000")  # models, likewise
 
 
 def on_cores() -> str:
@@ -198,7 +188,8 @@ def on_cores() -> str:
     results = read("fleet")
     lines = []
     for name, cell in results["cells"]["cpu"].items():
-        rates, gains = cell["rows a second"], cell["times the loop"]
+        rates = cell["rows a second"]
+        gains = {key: gain for key, gain in cell["times the loop"].items() if key.startswith(THREADS)}
         cells = [f"{number(rates[key])} ({number(gain)})" for key, gain in gains.items()]
         lines.append([name, number(rates["loop"]), *cells, number(cell["bytes a model"])])
     header = ["recipe", "loop", *(key.replace("1 threads", "1 thread").replace("1 rows", "1 row") for key in gains)]
@@ -206,10 +197,15 @@ def on_cores() -> str:
 
 
 def on_gpu() -> str:
-    """Milliseconds in which each model of a fleet takes one row."""
+    """Milliseconds in which each model of a fleet takes one row; of each kind the fleet with the most models."""
     results = read("fleet")["cells"]["cuda"]
     columns = ("absorb", "absorb, 16 rows", "replace", "replace, 16 rows", "bytes a model")
-    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in results["kernel"].items()]
+    largest: dict[tuple[str, str], tuple[int, str]] = {}
+    for name in results["kernel"]:
+        m, models, precision = name.split(", ")
+        count = int(models.removesuffix(" models").replace(",", ""))
+        largest[m, precision] = max(largest.get((m, precision), (0, "")), (count, name))
+    lines = [[name, *(number(results["kernel"][name][column]) for column in columns)] for _, name in largest.values()]
     return f"{table(['ms a row of all models', *columns], lines)}\n\n{gpu()}"
 
 
@@ -221,6 +217,8 @@ def whole_on_gpu() -> str:
     kinds += [kind for cell in whole.values() for kind in cell if kind.endswith("in a call")][:1]
     lines = []
     for name, cell in whole.items():
+        if name.partition(" ")[0] not in SHOWN_SIZES:
+            continue
         times = (cell.get(kind) for kind in kinds)
         shown = ("-" if one is None else f"{number(one['median'])} ({number(one['p95'])})" for one in times)
         absorb = kernel.get(f"m = 50, {name}", {}).get("absorb")
@@ -252,7 +250,7 @@ def wrapped_on_gpu() -> str:
 def fleet_prior() -> str:
     """Negative log densities of new sensors by how many rows they chose their hyperparameters."""
     cells = read("fleet_prior")["cells"]
-    seen = [key for key in next(iter(cells.values())) if key.endswith(" rows")]
+    seen = ("5 rows", "25 rows", "100 rows", "400 rows")
     lines = []
     for name, cell in cells.items():
         lines += [
@@ -263,11 +261,16 @@ def fleet_prior() -> str:
 
 
 def single_precision() -> str:
-    """Errors in single precision over those in double."""
-    columns = ("more than 5% worse", "more than 5% better", "least", "median", "largest")
+    """Of 250 streams, those predicted more than 5% worse in single than in double precision, and those better."""
     cells = read("fleet")["cells"]["cuda"]["accuracy"]
-    lines = [[name, *(number(cell[column]) for column in columns)] for name, cell in cells.items()]
-    return table(["250 streams of 4000 rows", *columns], lines)
+    kinds, settings = (dict.fromkeys(name.split(", ", 1)[i] for name in cells) for i in (0, 1))
+    lines = []
+    for kind in kinds:
+        found = [cells[f"{kind}, {setting}"] for setting in settings]
+        lines.append(
+            [kind, *(f"{cell['more than 5% worse']:.0f}, {cell['more than 5% better']:.0f}" for cell in found)]
+        )
+    return table(["more than 5% worse, better, of 250", *settings], lines)
 
 
 def gpu() -> str:
@@ -307,17 +310,24 @@ def river() -> str:
 
 def where(results: dict[str, Any]) -> str:
     """Machine and versions."""
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"{results['machine']}; BLAS: {results['blas']}; {versions}"
+    return f"{results['machine']}; BLAS: {results['blas']}; {versions_of(results['versions'])}"
 
 
 def machine() -> str:
-    """Where everything was measured; once if it was the same for all files."""
+    """Where everything was measured; once if it was the same for all files, which also say which BLAS it was."""
     names = ("cost_per_row", "one_row", "where_time_goes", "rows_seen", "footprint", "start_up", "threads")
     found: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(where(read(name)), []).append(f"`{name}.json`")
-    return "\n".join(f"- {', '.join(files)}: {where}." for where, files in found.items())
+        results = read(name)
+        own = {key: results["versions"][key] for key in ("streamgp", "python", *PACKAGES)}
+        others = {key: version for key, version in results["versions"].items() if key not in own}
+        place = f"{results['machine']}; {versions_of(own)}"
+        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {versions_of(others)})" if others else ""))
+    return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
+
+
+def versions_of(packages: dict[str, str]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
@@ -339,37 +349,29 @@ def spark_cells() -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def spark_speed() -> str:
-    """Rows a second of queries and of the same fleet in one process."""
+    """Rows a second of queries and of the same fleet in one process, and processor time of a row."""
     results = read("spark")
     cells = results["cells"].values()
     loads = [cell["load before"] for cell in cells if "load before" in cell]
     return (
-        f"{by_shards('rows a second')}\n\nMeasured on {where(results)}. The machine was shared: the load average "
+        f"{by_shards()}\n\nMeasured on {where(results)}. The machine was shared: the load average "
         f"before each measurement was {number(min(loads))} to {number(max(loads))}. A quiet machine is faster."
     )
 
 
-def spark_processor() -> str:
-    """Processor time of a row."""
-    return by_shards("processor us a row")
-
-
-def by_shards(what: str) -> str:
+def by_shards() -> str:
     cells, keys, shards = spark_cells()
     each, lines = read("spark")["rows_per_key"], []
     for cores in (1, 2):
         for count in keys:
-            alone = cells[f"fleet, {count} keys, {cores} cores"][what]
-            queries = [cells[f"{count} keys, {n} shards, {cores} cores"][what] for n in shards]
-            lines.append([str(cores), str(count), str(each[str(count)]), *map(number, [alone, *queries])])
-    header = [
-        "cores",
-        "keys",
-        "rows of a key in a batch",
-        "Fleet in one process",
-        *(f"Spark, {n} shards" for n in shards),
-    ]
-    return table(header, lines)
+            names = [
+                f"fleet, {count} keys, {cores} cores",
+                *(f"{count} keys, {n} shards, {cores} cores" for n in shards),
+            ]
+            told = (f"{number(cells[k]['rows a second'])} ({number(cells[k]['processor us a row'])})" for k in names)
+            lines.append([str(cores), str(count), str(each[str(count)]), *told])
+    header = ["Fleet in one process", *(f"Spark, {n} shards" for n in shards)]
+    return table(["cores", "keys", "rows of a key in a batch", *header], lines)
 
 
 def spark_exact() -> str:
@@ -469,16 +471,13 @@ TABLES = {
     "promises about the floor": promises,
     "other promises": other_promises,
     "cost per row": cost,
-    "ratios": ratios,
     "other libraries": against_rivals,
     "losses": losses,
     "one-row calls": calls,
     "steps of a row": steps,
-    "rows seen": rows,
+    "long streams": lasting,
     "bytes grown by calls": grown_by_calls,
-    "bytes": sizes,
     "start": start,
-    "threads": rates,
     "fleets on the cores": on_cores,
     "fleets on a GPU": on_gpu,
     "a million models": whole_on_gpu,
@@ -486,7 +485,6 @@ TABLES = {
     "single precision": single_precision,
     "new sensors": fleet_prior,
     "queries on Spark": spark_speed,
-    "processor time on Spark": spark_processor,
     "queries that are killed": spark_exact,
     "state on Spark": spark_state,
     "sensors": scale,

@@ -29,6 +29,7 @@ DATA = {  # the rows of a demonstration that are kept: one in so many
 }
 METHODS = ("OESGP", "OIESGP", "LWPR")
 SCORES = ("velocity", "trajectory", "free run")
+DECAY = 1.0  # the paper's learning rate 1/j
 Demonstration = tuple[FloatArray, FloatArray]
 
 # The first candidate of each is the paper's.
@@ -43,11 +44,16 @@ def build(method: str, candidate: tuple[Any, ...]) -> sg.StreamModel:
     if method == "OESGP":
         lengthscale, retention = candidate
         memory = sg.Reservoir(50, spectral_radius=0.9, retention=retention, connectivity=0.1)
-        return sg.OESGP(memory, lengthscale=lengthscale, capacity=100, noise=0.01, adapt=sg.SNGD())
+        return sg.OESGP(memory, lengthscale=lengthscale, capacity=100, noise=0.01, adapt=sg.SNGD(decay=DECAY))
     if method == "OIESGP":
         lengthscale, temporal = candidate
         return sg.OIESGP(
-            20, lengthscale=[lengthscale] * 2, temporal_lengthscale=temporal, capacity=100, noise=0.01, adapt=sg.SNGD()
+            20,
+            lengthscale=[lengthscale] * 2,
+            temporal_lengthscale=temporal,
+            capacity=100,
+            noise=0.01,
+            adapt=sg.SNGD(decay=DECAY),
         )
     init_D, depth = candidate
     return sg.LWPR(init_D, meta=True, meta_rate=50.0, penalty=1e-4, depth=depth, capacity=300)

@@ -8,7 +8,7 @@ upgrade anywhere in the compiled core recompiles what depends on it, and a copie
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -163,23 +163,24 @@ def compile_now(*entries: Any) -> None:
         function.loaded = True
 
 
-def fill_cache(*entries: Any) -> None:
-    """Compile what the cache on disk does not have of functions declared by entry(), and load nothing."""
-    if is_filled(*entries):
+def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
+    """Compile what the cache on disk does not have of functions declared by entry(), and load nothing.
+
+    Args:
+        entries: that are waited for.
+        then: that a process of low priority compiles meanwhile, and nobody waits for.
+    """
+    if is_filled(*entries, *then):
         return
-    with compile_once.alone(Path(config.CACHE_DIR or Path(__file__).parent / "__pycache__")):  # type: ignore[attr-defined]
-        missing = [function for function in dict.fromkeys(entries) if not _is_cached(function)]  # by now
-        if missing:
-            compile_once.fill([f"{function.py_func.__module__}:{function.py_func.__name__}" for function in missing])
+    needed, rest = ({compile_once.name_of(one): one for one in some} for some in (entries, then))
+    behind = [name for name, one in rest.items() if name not in needed and not compile_once.is_cached(one)]
+    if behind:
+        compile_once.fill_behind(behind)
+    compile_once.fill(list(needed), lambda name: compile_once.is_cached(needed[name]))
+    if behind:
+        compile_once.tell_behind()
 
 
 def is_filled(*entries: Any) -> bool:
     """Whether the cache on disk has all of these functions."""
-    return bool(config.DISABLE_JIT) or all(map(_is_cached, entries))  # type: ignore[attr-defined]
-
-
-def _is_cached(function: Any) -> bool:
-    if function.loaded or function.types in function.overloads:
-        return True
-    cache = function._cache
-    return cache._index_key(function.types, function.targetctx.codegen()) in cache._cache_file._load_index()
+    return bool(config.DISABLE_JIT) or all(map(compile_once.is_cached, entries))  # type: ignore[attr-defined]

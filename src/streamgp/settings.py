@@ -162,14 +162,16 @@ def _with_arguments(text: str | None, settings: Mapping[str, Setting]) -> str | 
     return head.rstrip() + "\n".join(lines) + "\n" + (example or "    ") + tail
 
 
+MISSING = object()  # in place of a setting that has no default
+
+
 def _remember_settings(init: Callable[..., None], described: Mapping[str, Setting]) -> Callable[..., None]:
     checks = {name: setting.check for name, setting in described.items() if setting.check}
-    signature_of = functools.cache(inspect.signature)  # when it is first called: imports are quick
+    parameters_of = functools.cache(_parameters)  # when it is first called: imports are quick
 
     @functools.wraps(init)
     def wrapped(self: Configured, *args: Any, **kwargs: Any) -> None:
-        signature = signature_of(init)
-        by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
+        by_position, defaults = parameters_of(init)
         # Called by the __init__ of a subclass: its settings are the ones to keep.
         outermost = type(self).__init__ is wrapped
         if outermost:
@@ -179,14 +181,23 @@ def _remember_settings(init: Callable[..., None], described: Mapping[str, Settin
                 f"{type(self).__name__} takes {' and '.join(by_position) or 'nothing'} by position; give the other "
                 f"settings by name: {', '.join(name for name in type(self).setting_names() if name not in by_position)}"
             )
-        bound = signature.bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        settings = {name: copied(value) for name, value in list(bound.arguments.items())[1:]}
+        given = defaults | kwargs | dict(zip(by_position, args, strict=False))
+        twice = args and not kwargs.keys().isdisjoint(by_position[: len(args)])
+        if twice or len(given) != len(defaults) or any(value is MISSING for value in given.values()):
+            inspect.signature(init).bind(self, *args, **kwargs)  # says what is missing, unknown or given twice
+        settings = {name: copied(value) for name, value in given.items()}
         if outermost:
             self._settings = settings
         init(self, **{n: checks[n](n, value) if n in checks else copied(value) for n, value in settings.items()})
 
     return wrapped
+
+
+def _parameters(init: Callable[..., None]) -> tuple[list[str], dict[str, Any]]:
+    """The settings that can be given by position; and all, in order, with their defaults or MISSING."""
+    _, *found = inspect.signature(init).parameters.values()
+    by_position = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return by_position, {p.name: MISSING if p.default is p.empty else p.default for p in found}
 
 
 def refuse_unknown(owner: str, given: Iterable[str], names: tuple[str, ...]) -> None:

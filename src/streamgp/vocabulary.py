@@ -44,9 +44,7 @@ Factors = Annotated[
     ),
 ]
 Variance = Annotated[float, Setting("prior variance of the function", TARGET2, positive)]
-ShortLengthscale = Annotated[
-    Lengthscale, Setting("lengthscale of the default kernel, in place of a kernel of your own; None: sqrt(d)")
-]
+ShortLengthscale = Annotated[Lengthscale, Setting("of the default kernel, in place of kernel=; None: sqrt(d)")]
 StateLengthscale = Annotated[
     Lengthscale,
     Setting(
@@ -57,9 +55,7 @@ StateLengthscale = Annotated[
 ]
 ShortVariance = Annotated[
     float | None,
-    Setting(
-        "prior variance of the function with the default kernel, in place of a kernel of your own; None: 1", TARGET2
-    ),
+    Setting("prior variance of the function with the default kernel, in place of kernel=; None: 1", TARGET2),
 ]
 TemporalLengthscale = Annotated[
     float, Setting("sigma_rho; the nearer to 1 from above, the longer the memory", check=positive)
@@ -174,7 +170,7 @@ HalfLife = Annotated[
     float | str | None,
     Setting(
         "time after which half of what was learned is forgotten, in place of forgetting by rows: a number in the unit "
-        'of ``time=``, or "2h" or a timedelta where that is dates or seconds; every learned row then needs its time',
+        'of ``time=``, or "2h" or a timedelta; every learned row then needs its time',
         "unit of the time",
         optional(duration),
     ),

@@ -314,18 +314,30 @@ def outcomes(folder: Path) -> list[Outcome]:
     return [outcome(case, folder / str(i)) for i, case in enumerate(CASES)]
 
 
-def line(made: Outcome) -> str:
-    message = re.sub(r"[^ -~]", "?", made.message)
+def sentence(made: Outcome) -> str:
+    """The message, without what is of one file alone."""
+    message = re.sub(r"[^ -~]", "?", made.message.replace(made.case.name, "FILE"))
     message = message if len(message) <= LONGEST else f"{message[: LONGEST - 3]}..."
-    shown = "``" + message.replace("|", "\\|") + "``" if message else ""
-    return f"| `{made.case.name}` | {made.result.exit_code} | {made.rows} | {shown} |"
+    return message.replace("|", "\\|")
+
+
+def kind(message: str) -> str:
+    """What messages of one kind share: not values, numbers, names of columns, nor words of other libraries."""
+    return re.sub(r"'.*'|\".*\"|\(.*\)|\d+|(?<=columns are: ).*", "", message)
 
 
 def table(made: list[Outcome]) -> str:
-    """What is refused, line by line, and the names of what is read to its end."""
-    refused = [line(one) for one in made if one.result.exit_code]
+    """What is refused, one line for each kind of message, and the names of what is read to its end."""
+    found: dict[tuple[int, int, str], list[Outcome]] = {}
+    for one in made:
+        if code := one.result.exit_code:
+            found.setdefault((code, one.rows, kind(sentence(one))), []).append(one)
+    refused = [
+        f"| {', '.join(f'`{one.case.name}`' for one in group)} | {code} | {rows} | ``{sentence(group[0])}`` |"
+        for (code, rows, _), group in found.items()
+    ]
     read = ", ".join(f"`{one.case.name}`" for one in made if not one.result.exit_code)
-    lines = ["| file | exit code | rows kept | message |", "|---|---|---|---|", *refused]
+    lines = ["| file | exit code | rows kept | message (of the first) |", "|---|---|---|---|", *refused]
     return "\n".join([*lines, "", *textwrap.wrap(f"Read to the end: {read}.", 120, break_on_hyphens=False)])
 
 

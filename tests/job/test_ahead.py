@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
-from streamgp import compiled
+from streamgp import compile_once, compiled
+from streamgp.auto.needed import FIRST as FIRST_CALLED
+from streamgp.auto.needed import PROCESSES
 from streamgp.job import Pipeline
-from streamgp.job.ahead import needed, of_commands
+from streamgp.job.ahead import of_model
 from streamgp.tables.columns import Column, Schema
 
 ELSEWHERE = {  # what these models compile for themselves
@@ -73,34 +75,54 @@ def said():
 @pytest.mark.more
 def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
     ahead, called = ([tuple(name) for kind, *name in said[model] if kind == wanted] for wanted in ("ahead", "called"))
-    expected = {(function.py_func.__module__, function.py_func.__qualname__) for function in needed(model)}
-    assert set(ahead) >= expected
+    expected, at_once = (
+        {(function.py_func.__module__, function.py_func.__qualname__) for function in some}
+        for some in (of_model(model), FIRST_CALLED if model == "auto" else of_model(model))
+    )
+    assert set(ahead) >= at_once
     assert len(set(called)) == len(called), "compiled for other types of arguments, too"
     assert {name for _, name in set(called) - expected} <= ELSEWHERE.get(model, set())
 
 
 def test_a_wrong_request_is_refused_before_anything_is_compiled(monkeypatch):
-    monkeypatch.setattr(compiled, "_is_cached", lambda function: pytest.fail("compiles"))
+    monkeypatch.setattr(compile_once, "is_cached", lambda function: pytest.fail("compiles"))
     schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))
-    with pytest.raises(ValueError, match="capasity"):
-        Pipeline(schema, model="KRLST", settings={"capasity": 3})
+    for asked, said in (
+        ({"model": "KRLST", "settings": {"capasity": 3}}, "capasity"),
+        ({"model": "KRLSTT"}, "there is no model 'KRLSTT'. Did you mean 'KRLST'"),
+        ({"lags": 2000}, "a row would have 2001 inputs"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Pipeline(schema, **asked)
 
 
 FIRST = """
 from streamgp import compile_once
+import streamgp as sg
 from streamgp.job import Pipeline
 from streamgp.tables.columns import Column, Schema
 
-def fill(names):
+def fill(names, there):
     print(*names)
     raise SystemExit
 
-compile_once.fill = fill
-Pipeline(Schema((Column("x", "number"), Column("y", "number")), "y", ("x",)))
+def fill_behind(names):
+    print(*names)
+
+compile_once.fill, compile_once.fill_behind = fill, fill_behind
+{build}
 """
 
 
-def test_a_first_run_compiles_all_that_commands_need_at_once(tmp_path):
+@pytest.mark.skipif(compiled.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize(
+    "build", ["Pipeline(Schema((Column('x', 'number'), Column('y', 'number')), 'y', ('x',)))", "sg.Auto()"]
+)
+def test_what_the_first_rows_need_is_compiled_together_and_the_rest_in_the_background(build, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}  # which holds nothing
-    done = subprocess.run([sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True)
-    assert set(done.stdout.split()) == {f"{f.py_func.__module__}:{f.py_func.__name__}" for f in of_commands()}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST.format(build=build)], env=environment, capture_output=True, text=True
+    )
+    then, first = (line.split() for line in done.stdout.splitlines())
+    assert first == [compile_once.name_of(function) for function in FIRST_CALLED]
+    assert then == [compile_once.name_of(function) for function in PROCESSES]

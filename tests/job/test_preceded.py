@@ -47,3 +47,32 @@ def test_auto_follows_a_plant_whose_last_input_still_counts():
     error = model.track(X, y).mean - y
     assert np.sqrt(np.mean(error[100:] ** 2)) < 0.05
     assert max(model.weights, key=model.weights.__getitem__).endswith("(lags, row before)")
+
+
+def test_after_a_broken_reading_nobody_asks_for_the_row_before():
+    X, y = plant(200)
+    broken = X.copy()
+    broken[150, 0] = 1e4
+    fast = sg.Auto(warmup=100, tune=False, candidates={"capacity": 10, "features": 10})
+    at_once, one_by_one = fast.clone(), fast.clone()
+    p = at_once.track(broken, y)
+    for t in range(150):
+        one_by_one.learn_one(X[t], y[t])
+    np.testing.assert_allclose(one_by_one.predict_one(broken[150]).mean, p.mean[150], rtol=1e-8)
+    one_by_one.learn_one(broken[150], y[150])
+
+    def with_another_row_before():
+        other = one_by_one.copy()
+        for member in other._outputs[0].experts.committee._models:
+            if isinstance(member, Preceded):
+                member._x[:] = 3.0
+        return other
+
+    assert one_by_one.health.fill_values == 1
+    same = with_another_row_before().predict_one(X[151]).mean
+    np.testing.assert_allclose(one_by_one.predict_one(X[151]).mean, same, rtol=1e-8)
+    np.testing.assert_allclose(one_by_one.predict_one(X[151]).mean, p.mean[151], rtol=1e-8)
+    one_by_one.learn_one(X[151], y[151])
+    np.testing.assert_allclose(one_by_one.predict_one(X[152]).mean, p.mean[152], rtol=1e-8)
+    assert abs(one_by_one.predict_one(X[152]).mean - with_another_row_before().predict_one(X[152]).mean) > 1.0
+    assert abs(p.mean[152] - y[152]) < 0.05

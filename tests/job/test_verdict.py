@@ -16,24 +16,32 @@ SMALL = {"capacity": 10, "tune": False, "warmup": 50}
 
 
 def part(**changed):
-    own = {"from_row": 501, "to_row": 900, "rows": 400, "compared_rows": 400, "rmse": 2.0, "mae": 1.5}
-    return own | {"coverage": 0.9, "explained": 0.93, "yardsticks": {"previous value": 3.0}} | changed
+    own = {"from_row": 501, "to_row": 900, "rows": 400, "compared_rows": 400, "rmse": 3.0, "mae": 2.0}
+    own |= {"compared_mae": 2.0, "yardsticks_mae": {"previous value": 3.0}, "yardsticks": {"previous value": 5.0}}
+    return own | {"coverage": 0.9, "explained": 0.93} | changed
 
 
 def test_the_best_simple_prediction_is_named_and_who_was_better():
     for yardsticks, sentence in (
         (
             {"previous value": 3.0, "least squares": 2.5},
-            "20% less error (RMSE) than the best simple prediction, least sq",
+            "That is 20% less than the best simple prediction, least squares (2.5).",
         ),
-        ({"least squares": 2.01}, "That is no better than the best simple prediction, least squares (RMSE 2.01)."),
-        ({"least squares": 1.5}, "A simple prediction was better: least squares errs 25% less (RMSE 1.5, not 2)."),
+        ({"least squares": 2.01}, "That is no better than the best simple prediction, least squares (2.01)."),
+        ({"least squares": 1.5}, "A simple prediction was better: least squares misses by 25% less (1.5)."),
     ):
-        (found,) = verdict._beside(part(yardsticks=yardsticks))
+        (found,) = verdict._beside(part(yardsticks_mae=yardsticks, yardsticks=dict.fromkeys(yardsticks, 3.0)))
         assert sentence in found
-    assert verdict._beside(part(yardsticks={})) == []
-    assert verdict._beside(part(rmse=math.inf)) == []
-    assert verdict._beside(part(rmse=0.0, yardsticks={"previous value": 0.0})) == []
+    assert verdict._beside(part(yardsticks_mae={}, yardsticks={})) == []
+    assert verdict._beside(part(compared_mae=math.inf)) == []
+    assert verdict._beside(part(compared_mae=0.0, yardsticks_mae={"previous value": 0.0})) == []
+
+
+def test_an_outlier_does_not_decide_who_was_better_and_is_told():
+    _, told = verdict._beside(part(rmse=5.0, yardsticks={"previous value": 4.0, "least squares": 4.5}))
+    assert told == "Where it misses, it misses by more: its RMSE is 5, that of previous value 4."
+    _, told = verdict._beside(part(compared_mae=4.0, yardsticks={"previous value": 5.0}))
+    assert told == "It avoids large errors better: its RMSE is 3, that of previous value 5."
 
 
 def table(path, rows=900, seed=0):

@@ -134,10 +134,13 @@ def test_a_part_compares_all_on_the_same_rows():
         assert (found["rows"], found["compared_rows"]) == (len(counted), len(same))
         assert found["rmse"] == pytest.approx(np.sqrt(np.mean([(mean[t] - y[t]) ** 2 for t in same])), abs=1e-12)
         assert found["mae"] == pytest.approx(np.mean([abs(mean[t] - y[t]) for t in counted]), abs=1e-12)
-        assert list(found["yardsticks"]) == compared
+        assert found["compared_mae"] == pytest.approx(np.mean([abs(mean[t] - y[t]) for t in same]), abs=1e-12)
+        assert list(found["yardsticks"]) == list(found["yardsticks_mae"]) == compared
         for k, yardstick in enumerate(compared):
             expected = np.sqrt(np.mean([(said[t, k] - y[t]) ** 2 for t in same]))
             assert found["yardsticks"][yardstick] == pytest.approx(expected, abs=1e-12)
+            expected = np.mean([abs(said[t, k] - y[t]) for t in same])
+            assert found["yardsticks_mae"][yardstick] == pytest.approx(expected, abs=1e-12)
         assert found["coverage"] == pytest.approx(
             np.mean([abs(y[t] - mean[t]) <= width[t] for t in counted]), abs=1e-12
         )
@@ -196,6 +199,10 @@ def test_the_table_shows_both_parts_or_the_one_there_is():
         "RMSE, value 4 rows ago",
         "RMSE, value 12 rows ago",
         "MAE, streamgp",
+        "MAE, previous value",
+        "MAE, least squares",
+        "MAE, value 4 rows ago",
+        "MAE, value 12 rows ago",
         "coverage of 90% intervals",
         "mean width of 90% intervals",
     ]

@@ -1,5 +1,5 @@
 """A million rows of growth and eviction against a reference that cannot drift. Run with ``make soak``; figures are kept
-in docs/numerics.md."""
+in results/soaks.jsonl and shown in docs/numerics.md."""
 
 from __future__ import annotations
 

@@ -235,6 +235,19 @@ def test_gradient_of_ssgpr_by_differences(lengthscale, tune_frequencies, depth, 
     assert_gradient(objective, objective.start + 0.2 * rng.standard_normal(objective.start.size))
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e-2, 1.0, 1e9])
+def test_weighted_gradients_are_accurate_under_an_offset_and_far_apart(scale):
+    rng = np.random.default_rng(4)
+    A = 1e3 + np.round(rng.standard_normal((40, 3)), 1)  # some rows are near each other, some inputs equal
+    A[1], A[2] = A[0], A[0] + 5e3
+    S = rng.standard_normal((40, 40))
+    S = S + S.T
+    kernel = sg.SquaredExponential([scale, 2 * scale, 3 * scale], variance=2.0) + sg.LinearKernel(0.1)
+    expected = np.einsum("ij,hij->h", S, kernel.gradient(A))
+    largest = np.max(np.abs(np.einsum("ij,hij->h", np.abs(S), np.abs(kernel.gradient(A)))))
+    np.testing.assert_allclose(kernel.weighted_gradient(S, A), expected, atol=1e-10 * largest, rtol=1e-8)
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_weighted_gradients_of_kernels_equal_sums_over_all_pairs(kernel, depth):

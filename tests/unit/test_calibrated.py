@@ -10,6 +10,7 @@ from scipy.integrate import quad
 
 import streamgp as sg
 from streamgp import evaluate
+from streamgp.contract.model import Shape
 from streamgp.contract.prediction import ladder_levels
 
 N = 3000
@@ -636,3 +637,92 @@ def test_a_row_that_is_refused_in_one_compiled_call_changes_nothing():
     with pytest.raises(ValueError, match="x has"):
         model.predict_one(np.array([np.nan, 0.0]))
     assert model.to_bytes() == before
+
+
+# Targets that come several rows late.
+
+
+def random_walk(rows: int, seed: int) -> np.ndarray:
+    return np.cumsum(np.random.default_rng(seed).standard_normal(rows))
+
+
+def waiting_model(horizon: int) -> sg.Calibrated:
+    """Predicts that a target is the input of its row."""
+    model = sg.Calibrated(sg.InputValue(0))
+    model._expect_late(horizon, 0)
+    model._prepare(Shape(1, 1, scalar=True, certain=True))
+    return model
+
+
+def intervals_ahead(y: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    model, (lower, upper), waiting = waiting_model(horizon), np.full((2, len(y)), np.nan), {}
+    for t in range(len(y)):
+        if t - horizon in waiting:
+            model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], waiting.pop(t - horizon), None)
+        if t + horizon < len(y):
+            p, waiting[t] = model._issue(y[None, t : t + 1])
+            lower[t + horizon], upper[t + horizon] = p.lower[0, 0], p.upper[0, 0]
+    return lower, upper
+
+
+def test_trackers_lose_by_what_they_said_when_a_late_row_was_issued() -> None:
+    horizon, y, rows = 4, random_walk(300, 0), 0
+    model, waiting = waiting_model(horizon), {}
+    for t in range(len(y)):
+        state = model._numbers.state
+        if t >= horizon:
+            _, issued, trackers = waiting.pop(t - horizon)
+            error = y[t] - y[t - horizon]
+            losses, loss, recent = state.losses[0].copy(), state.loss[0].copy(), float(state.recent_rows[0])
+            streaks = state.streaks[0].copy()
+            model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], issued, None)
+            if t > 50 and np.abs(streaks).max() < 2:  # no bound follows at once, which would reset the losses
+                rows += 1
+                for side, sign in enumerate((-1.0, 1.0)):
+                    average = loss[side] / recent
+                    bounds = np.exp(trackers[side, 5:] + state.log_unit[0])
+                    each = bounds + np.maximum(sign * error - bounds, 0.0) / 0.05
+                    expected = (1.0 - 1.0 / 500) * losses[side, 5:] + np.minimum(each / average, 100.0)
+                    found = state.losses[0, side, 5:]
+                    np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-8, atol=1e-8)
+        waiting[t] = (*model._issue(y[None, t : t + 1]), model._numbers.state.trackers[0].copy())
+    assert rows > 50
+
+
+def test_bounds_from_few_overlapping_errors_are_those_of_students_t() -> None:
+    horizon, y = 6, random_walk(80, 1)
+    model = waiting_model(horizon)
+    for t in range(horizon, len(y)):
+        _, issued = model._issue(y[None, t - horizon : t - horizon + 1])
+        model._resolve(y[None, t - horizon : t - horizon + 1], y[None, t : t + 1], issued, None)
+        wide = model._issue(y[None, t : t + 1])[0]
+        model._ahead = 1
+        plain = model._issue(y[None, t : t + 1])[0]
+        model._ahead = horizon
+        count = t - horizon + 1
+        factor = stats.t.ppf(0.95, max(count / horizon, 1.0)) / stats.norm.ppf(0.95)
+        np.testing.assert_allclose(wide.upper - y[t], factor * (plain.upper - y[t]), rtol=1e-8)
+        np.testing.assert_allclose(y[t] - wide.lower, factor * (y[t] - plain.lower), rtol=1e-8)
+        np.testing.assert_allclose(wide.std, factor * plain.std, rtol=1e-8)
+
+
+def test_intervals_cover_ahead_of_time_from_the_first_errors_on() -> None:
+    horizon, first, later = 12, [], []
+    for seed in range(6):
+        y = random_walk(2000, seed)
+        lower, upper = intervals_ahead(y, horizon)
+        inside = (lower <= y) & (y <= upper)
+        first.append(np.mean(inside[20 + horizon : 200 + horizon]))
+        later.append(np.mean(inside[500:]))
+    assert np.mean(first) > 0.85
+    assert 0.88 < np.mean(later) < 0.92
+    assert min(later) > 0.86
+
+
+def test_a_copy_of_a_model_ahead_of_time_goes_on_bit_for_bit() -> None:
+    y, none = random_walk(200, 3), np.empty((100, 0))
+    model = sg.Ahead(sg.Calibrated(sg.Lagged(sg.SeasonalValue(1), lags=1)), horizon=5)
+    model.learn_many(none, y[:100])
+    twin = model.copy()
+    for ours, theirs in zip(model.track(none, y[100:]).interval(), twin.track(none, y[100:]).interval(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

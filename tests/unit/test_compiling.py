@@ -175,34 +175,95 @@ def test_processes_take_names_as_they_are_free_and_what_one_of_them_cannot_do_is
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(compile_once, "_cores", lambda: 2)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     told = []
     compile_once._divide(["a", "bad", "c", "d"], told.append)
-    assert told == [1, 2, 3]
-    compile_once.fill(["a"])
+    assert sorted(told) == ["a", "c", "d"]
+    compile_once.fill(["a"], lambda name: False)
     assert re.fullmatch(r"streamgp: compiling, .* \.\.\.\nstreamgp: compiled in 0 s\n", capfd.readouterr().err)
 
 
-def test_one_process_compiles_at_a_time(tmp_path, monkeypatch, capfd):
+def filling(names, done, compiles, monkeypatch, waits=True):
+    """Start to fill a cache, in a thread that stands for a process; what it compiles goes through a function."""
+    monkeypatch.setattr(compile_once, "_divide", lambda names, told: [(compiles(name), told(name)) for name in names])
+    thread = threading.Thread(target=compile_once.fill, args=(names, done.__contains__, waits))
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(compile_once, "POLL", 0.01)
-    entered = threading.Event()
-
-    def second():
-        with compile_once.alone(tmp_path):
-            entered.set()
-
-    with compile_once.alone(tmp_path):
-        thread = threading.Thread(target=second)
-        thread.start()
-        assert not entered.wait(0.1)
-    thread.join(60)
-    assert entered.is_set()
-    assert capfd.readouterr().err == "streamgp: waiting for another process that compiles ...\n"
 
 
-def test_where_nothing_can_be_written_nobody_waits(tmp_path):
+@pytest.mark.usefixtures("folder")
+def test_no_function_is_compiled_by_two_and_each_waits_only_for_what_it_needs(monkeypatch, capfd):
+    done, compiled, begun, may_end = set(), [], threading.Event(), {name: threading.Event() for name in "abc"}
+
+    def compiles(name):
+        begun.set()
+        assert may_end[name].wait(60)
+        compiled.append(name)
+        done.add(name)
+
+    first = filling(["a", "b"], done, compiles, monkeypatch)
+    assert begun.wait(60)
+    needs_a = filling(["a"], done, compiles, monkeypatch)
+    needs_b_and_c = filling(["b", "c"], done, compiles, monkeypatch)
+    leaves_it = filling(["a", "b"], done, compiles, monkeypatch, waits=False)
+    leaves_it.join(60)
+    assert not leaves_it.is_alive()
+    may_end["c"].set()
+    may_end["a"].set()
+    needs_a.join(60)  # while b is still under way
+    assert not needs_a.is_alive()
+    assert first.is_alive()
+    assert needs_b_and_c.is_alive()
+    may_end["b"].set()
+    first.join(60)
+    needs_b_and_c.join(60)
+    assert not first.is_alive()
+    assert not needs_b_and_c.is_alive()
+    assert sorted(compiled) == ["a", "b", "c"]
+    assert capfd.readouterr().err.count("streamgp: waiting for another process that compiles ...\n") == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_one_leaves_undone_the_next_one_compiles(monkeypatch):
+    done, asked = set(), []
+
+    def compiles(name):
+        asked.append(name)
+        if len(asked) > 1:
+            done.add(name)
+
+    for _ in range(2):
+        filling(["a"], done, compiles, monkeypatch).join(60)
+    assert asked == ["a", "a"]
+    assert done == {"a"}
+
+
+def test_where_nothing_can_be_written_nobody_waits(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with compile_once.alone(tmp_path / "file" / "below"), compile_once.alone(tmp_path / "file" / "below"):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "below"))
+    with compile_once._claim("a"), compile_once._claim("a"):
         pass
+
+
+@pytest.mark.more
+def test_the_background_compiles_what_nobody_waits_for_and_outlives_who_asked_for_it(tmp_path):
+    code = (
+        "from streamgp.recipes import naive\nfrom streamgp.compiled import fill_cache; fill_cache(then=[naive.average])"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == "streamgp: what later rows need is being compiled in the background\n"
+    waits = (
+        "import time; from streamgp import compile_once; from streamgp.recipes import naive\n"
+        "while not compile_once.is_cached(naive.average): time.sleep(0.1)"
+    )
+    subprocess.run([sys.executable, "-c", waits], env=environment, check=True, timeout=300)
 
 
 @needs_compiler

@@ -47,6 +47,19 @@ def exact_log_evidence(X, y, lengthscale, variance, noise):
 # The engine.
 
 
+def test_no_point_is_evaluated_twice_from_stage_to_stage():
+    seen = []
+    far = hill(start=(9.0, -9.0))
+
+    def evaluate(t):
+        seen.append(tuple(t))
+        return far(t)
+
+    maximum = Evidence(restarts=0).maximize(Objective(evaluate, far.start, far.names, far.logs))
+    np.testing.assert_allclose(maximum.coordinates, TARGET, atol=1e-8)
+    assert len(seen) == len(set(seen)) > 4
+
+
 def test_the_maximum_of_a_quadratic_is_found():
     maximum = Evidence(restarts=0).maximize(hill())
     np.testing.assert_allclose(maximum.coordinates, TARGET, atol=1e-8)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.auto import clock, leaps
+from streamgp.auto import clock, doubts, leaps, needed
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
@@ -19,6 +19,7 @@ from streamgp.contract.freerun import Step, Trajectories
 from streamgp.contract.joint import JointPrediction
 from streamgp.contract.model import Change, Health, Relevance, Shape, StreamModel
 from streamgp.contract.prediction import Prediction
+from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Quick, Row
 from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
@@ -120,6 +121,7 @@ class Auto(Quick):
             "candidates": given,
             "prior": checked("prior", prior),
         }
+        needed.compile_first()  # together, before members ask for their parts
         self._outputs = [self._fresh(1)]
 
     def _fresh(self, d: int) -> Past:
@@ -132,10 +134,7 @@ class Auto(Quick):
 
     def lags_for(self, d: int) -> int:
         """Return how many past targets experts may use beside this many columns."""
-        if self._lags is not None:
-            return self._lags
-        few = DEFAULT_LAGS if not d or self._ahead else FEW_LAGS
-        return next((rows for rows in self._seasons if rows <= DAY_OF_LAGS), few)
+        return default_lags(d, self._seasons, self._ahead) if self._lags is None else self._lags
 
     # The state.
 
@@ -146,11 +145,11 @@ class Auto(Quick):
             raise ValueError(f"prior has lengthscales of {lengths} inputs, but rows have {d}; give one of such rows")
         if self._d is None:
             self._outputs, self._readings = [self._fresh(d) for _ in range(p)], np.zeros((d, outliers.NUMBERS))
-            self._clock = clock.begin()
+            self._wild_readings, self._clock = doubts.begin(d), clock.begin()
         else:  # rows have come, but no target
             self._outputs = [*self._outputs, *(self._outputs[0].copy() for _ in range(p - 1))][:p]
         self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
-        self._leaps = leaps.begin(p)
+        self._wild, self._leaps = doubts.begin(p), leaps.begin(p)
         for output in self._outputs:
             output._prepare(Shape(d + TICK, 1, scalar=False, certain=True))
 
@@ -158,7 +157,8 @@ class Auto(Quick):
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return self._screens | {"clock": self._clock, "leaps": self._leaps}
+        doubted = {"wild": self._wild, "wild_readings": self._wild_readings}
+        return self._screens | doubted | {"clock": self._clock, "leaps": self._leaps}
 
     @property
     def _screens(self) -> dict[str, np.ndarray]:
@@ -168,6 +168,7 @@ class Auto(Quick):
     def _check_restored(self) -> None:
         for state in self._screens.values():
             outliers.check(state)
+        require("wild", np.nan_to_num(np.append(self._wild, self._wild_readings), posinf=np.inf, neginf=-np.inf))
         clock.check(self._clock)
         leaps.check(self._leaps)
         super()._check_restored()
@@ -216,11 +217,11 @@ class Auto(Quick):
         if not self._common["screen"]:
             return Y
         screened = outliers.screened(self._screen, Y, False)
-        return leaps.doubted(self._leaps, screened, outliers.doubted(self._doubts, screened))
+        return leaps.doubted(self._leaps, screened, doubts.doubted(self._doubts, self._wild, screened))
 
     def _believed(self, X: FloatArray) -> FloatArray:
         """Rows in order; in place of an input that is more likely a broken reading the one before it stands."""
-        return self._judged(X, self._readings)
+        return self._judged(X, self._readings, self._wild_readings)
 
     def _upcoming(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray:
         """Rows that would each come next, with their times."""
@@ -241,14 +242,14 @@ class Auto(Quick):
     def _next(self, X: FloatArray) -> FloatArray:
         """Rows that would each come next, as they would be believed."""
         if len(X) == 1:
-            return self._judged(X, self._readings.copy())
-        return np.concatenate([X[:0], *(self._judged(X[t : t + 1], self._readings.copy()) for t in range(len(X)))])
+            return self._judged(X, self._readings.copy(), self._wild_readings.copy())
+        return np.concatenate([X[:0], *(self._next(X[t : t + 1]) for t in range(len(X)))])
 
-    def _judged(self, X: FloatArray, readings: FloatArray) -> FloatArray:
+    def _judged(self, X: FloatArray, readings: FloatArray, wild: FloatArray) -> FloatArray:
         if not (self._common["screen"] and X.shape[1]):
             return X
         last = readings[:, outliers.LAST].copy()
-        left = outliers.doubted(readings, X)
+        left = doubts.doubted(readings, wild, X)
         return bridged(np.vstack([last, left]))[1:] if np.isnan(left).any() else X
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
@@ -292,7 +293,12 @@ class Auto(Quick):
             output._recall(y[j : j + 1])
 
     def _memory_arrays(self) -> list[FloatArray]:
-        return [self._readings, self._clock, *self._outputs[0]._memory_arrays()]  # the same for all outputs
+        return [
+            self._readings,
+            self._wild_readings,
+            self._clock,
+            *self._outputs[0]._memory_arrays(),
+        ]  # the same for all outputs
 
     def _remember(self, X: FloatArray) -> None:
         super()._remember(np.hstack([self._believed(X), clock.advanced(self._clock, ONE_LATER)]))
@@ -381,6 +387,12 @@ class _Outputs(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for j, output in enumerate(self._outputs):
             output.record(values[:, j : j + 1], targets[:, j : j + 1])
+
+
+def default_lags(d: int, seasons: Sequence[int], ahead: int) -> int:
+    """How many past targets experts may use beside this many columns, unless it is said; see Auto."""
+    few = DEFAULT_LAGS if not d or ahead else FEW_LAGS
+    return next((rows for rows in seasons if rows <= DAY_OF_LAGS), few)
 
 
 def _rows_changed(X: FloatArray, believed: FloatArray) -> NDArray[np.intp]:

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.auto import over_time, search
 from streamgp.auto.budget import Budget, cost
-from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, LOGARITHMIC, ROBUST, WEAK, candidate, least_squares
-from streamgp.auto.logarithm import Logarithm
+from streamgp.auto.building import FROM, LOGARITHM, Builder, named, views
+from streamgp.auto.candidates import CANDIDATES, ROBUST
+from streamgp.auto.first_targets import has_outliers, is_skewed
 from streamgp.auto.past import Layout
 from streamgp.auto.preceded import Preceded
 from streamgp.auto.season_before import SeasonBefore
 from streamgp.auto.staged import FEWEST, Chosen, Rows, Staged, Task, first_rows, innermost
-from streamgp.auto.timed import Timed
-from streamgp.batch import FullGP
 from streamgp.compiled import compile_now
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import CalibratedPrediction, Prediction, gaussian_reach
@@ -39,11 +37,9 @@ from streamgp.process.prior import Prior
 from streamgp.recipes.naive import InputValue, RunningMean, SeasonalValue
 from streamgp.settings import FloatArray
 from streamgp.wrappers.calibrated import Calibrated
-from streamgp.wrappers.columns import Columns, Differenced
 from streamgp.wrappers.committee import Committee
 from streamgp.wrappers.detector import Detector, share
 from streamgp.wrappers.drift import BINS, watch_beside
-from streamgp.wrappers.standardize import Standardize, center_and_spread
 
 LINES_FROM = 20  # rows from which least squares takes part
 EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up's rows
@@ -58,14 +54,7 @@ FADING = 0.97  # discount per row of the errors of the previous value, the unit 
 TOLERATED, REPORTED = share(1.1, 1.0), share(0.9, 1.0)
 REACH = 3.0  # a prediction is at most this many of the largest steps from the last target, or near the range of all
 RETUNED = 4  # members of a later generation that are tuned again
-# An outlier is this many times as far from the median as most values; there are outliers if this share of rows is one.
-FAR_OUT, FEW = 10.0, 0.02
 MOST_EVENTS = 100  # changes that are listed
-PER_INPUT = 2  # rows for each input of a line; with fewer its weights stay near 0
-SKEWED = 1.0  # skewness of positive targets from which lines for their logarithm compete
-FROM = ", from row "  # in the names of later generations
-
-LOGARITHM = "log"  # in the labels of lines for it
 LINES: list[str] = []  # stands for least squares among the parts of a task
 
 
@@ -86,20 +75,6 @@ class Schedule(NamedTuple):
     changes: dict[int, Change]
     starts: dict[int, tuple[Plan, int]]
     rows: set[int]
-
-
-class View(NamedTuple):
-    """What an expert sees: some columns, and the target or its change.
-
-    Args:
-        label: for people.
-        columns: their numbers.
-        change: whether the target is its change since the newest lag.
-    """
-
-    label: str
-    columns: list[int]
-    change: bool
 
 
 class Clock(NamedTuple):
@@ -160,10 +135,10 @@ class Experts(Staged):
         prior: Prior | None,
     ) -> None:
         self._layout, self._own, self._past = layout, layout.own, layout.past
-        self._lags, self._ahead = lags, ahead
-        self._level, self._warmup, self._tune, self._drift, self._screens = level, warmup, tune, drift, screen
-        self._candidates, self._budget, self._background = candidates, Budget.of(budget), background
-        self._prior = prior
+        self._ahead = ahead
+        self._level, self._warmup, self._drift = level, warmup, drift
+        self._budget, self._background = Budget.of(budget), background
+        self._builder = Builder(layout, lags, ahead, tune, screen, self._budget.sizes, candidates, prior)
         self._needs_time = candidates.get("half_life") is not None
         self._early = max(FEWEST, warmup // EARLY)
         self._room = warmup
@@ -186,7 +161,9 @@ class Experts(Staged):
             naive[f"value {period} rows ago"] = SeasonBefore(column, unless=self._own)
         self.names = tuple(naive)
         committee = Committee(list(naive.values()), rule="stacked", reach=REACH * max(self._ahead, 1))
-        return Calibrated(committee, level=self._level)
+        calibrated = Calibrated(committee, level=self._level)
+        calibrated._expect_late(self._ahead, 0)
+        return calibrated
 
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
@@ -358,7 +335,7 @@ class Experts(Staged):
         """Let the new generation go if all of it erred more of late than the others."""
         young = self._share(committee)
         if young > TOLERATED:
-            for name in self._processes(self._now.generation):
+            for name in self._builder.processes(self._now.generation):
                 self._retire(committee, name)
             self._end_generation()
         else:
@@ -368,7 +345,7 @@ class Experts(Staged):
         """The lowest error of the new generation beside that of all others, on the rows since it joined."""
         squares, rows = committee._errors[0, :2]
         now = {name: (squares[k], rows[k]) for k, name in enumerate(self.names) if name in self._at_start}
-        young = [name for name in now if name in self._processes(self._now.generation)]
+        young = [name for name in now if name in self._builder.processes(self._now.generation)]
         if not young:
             return 1.0
         # What was there at the start has been discounted since, as can be seen from the rows of a newcomer.
@@ -390,134 +367,16 @@ class Experts(Staged):
 
     # Members.
 
-    def _processes(self, begin: int) -> dict[str, tuple[View, str]]:
-        """Those that a generation may have, by name."""
-        since = f"{FROM}{begin + 1}" if begin else ""
-        found = {
-            _named(kind, view) + since: (view, kind) for view in views(self._own, self._lags) for kind in CANDIDATES
-        }
-        return found if begin else found | self._over_time() | self._logarithmic()
-
-    def _logarithmic(self) -> dict[str, tuple[View, str]]:
-        """Lines for the logarithm of the target, of the first generation."""
-        label = f"{LOGARITHM}, lags" if self._lags else LOGARITHM
-        view = View(label, list(range(self._own + self._lags)), False)
-        kinds = [f"least squares {forgetting:g}" for forgetting in LOGARITHMIC] if view.columns else []
-        return {_named(kind, view): (view, kind) for kind in kinds}
-
-    def _built_logarithmic(self, names: list[str], y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
-        """Lines for the logarithm of the target; none where a target is not above 0."""
-        least = float(np.nanmin(y, initial=np.inf))
-        lags = list(range(self._own, self._own + self._past))
-        for name, forgetting in zip(self._logarithmic(), LOGARITHMIC, strict=False):
-            if name in names and 0 < least < np.inf:
-                columns = self._logarithmic()[name][0].columns
-                line = Standardize(least_squares(forgetting), warmup=max(len(y), 2), screen=False)
-                yield name, Logarithm(Columns(line, columns=columns), columns=lags, least=least)
-
-    def _over_time(self) -> dict[str, tuple[View, str]]:
-        """Experts over time, of the first generation only: what they forget does not depend on a change."""
-        alone, beside = (View(over_time.LABEL, columns, False) for columns in ([], list(range(self._own))))
-        found = {_named(over_time.ALONE, alone): (alone, over_time.ALONE)}
-        if self._own:
-            found[_named(over_time.WITH_INPUTS, beside)] = beside, over_time.WITH_INPUTS
-        return found
-
-    def _lines(self, rows: int) -> Iterator[tuple[str, StreamModel]]:
-        """Least squares; with the past among the inputs a line for the change is one for the level."""
-        longer = View(f"{self._past} lags", list(range(self._own + self._past)), False)
-        layout, recent = self._layout, list(range(self._own + self._lags))
-        seasonal = View("lags, seasons", [*recent, *layout.values, *layout.waves], False)
-        further = [longer] if self._past > self._lags > 0 else []
-        further += [seasonal] if self._lags and layout.seasons else []
-        for view in [*views(self._own, self._lags), *further]:
-            if not (view.change and "lags" in view.label):
-                width = len(view.columns)
-                few = rows < PER_INPUT * width
-                # Where rows are few, weights near 0 say: as before, or where nothing is known of that, as on average.
-                of = view._replace(change=True) if few and "lags" in view.label else view
-                for forgetting in LEAST_SQUARES:
-                    line = least_squares(forgetting, float(width) if few else WEAK)
-                    yield _named(f"least squares {forgetting:g}", view), self._seeing(of, line, rows)
-        if self._own and self._lags and not self._ahead:
-            for forgetting in LEAST_SQUARES:
-                line = Standardize(least_squares(forgetting), warmup=max(rows, 2), screen=self._screens)
-                seen = Preceded(line, columns=self._own, sees=self._own + self._lags)
-                yield f"least squares {forgetting:g} (lags, row before)", seen
-
-    def _seeing(self, view: View, model: StreamModel, rows: int) -> StreamModel:
-        seen: StreamModel = Standardize(model, warmup=max(rows, 2), screen=self._screens)
-        if len(view.columns) < self._layout.width:
-            seen = Columns(seen, columns=view.columns)
-        return Differenced(seen, column=self._own) if view.change else seen
-
     def _works(self, task: Task) -> list[Callable[[], Any]]:
-        rows, committee, aside = self._rows_since(task.begin, task.start), self.committee, self._aside()
+        rows, committee = self._rows_since(task.begin, task.start), self.committee
         return [
-            partial(aside._built, list(names), task.begin, self._like(committee, names, task.begin), rows)
+            partial(self._builder.built, list(names), task.begin, self._like(committee, names, task.begin), rows)
             for names in task.parts
         ]
 
-    def _built(
-        self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
-    ) -> list[tuple[str, StreamModel]]:
-        """Members that have learned these rows; nothing of this model changes."""
-        if names and self._is_over_time(names):  # late targets came in another order
-            rows = rows.sorted_by(self._layout.clock)
-        members = list(self._tuned(names, begin, known, rows) if names else self._lines(len(rows.Y)))
-        for _, member in members:
-            member.learn_many(rows.X, rows.Y[:, 0], time=rows.time)
-        return members
-
-    def _tuned(
-        self, names: list[str], begin: int, known: StreamModel | None, rows: Rows
-    ) -> Iterator[tuple[str, StreamModel]]:
-        """Gaussian processes of a generation that see the same, with the hyperparameters of their families."""
-        processes, X, y = self._processes(begin), rows.X, rows.Y[:, 0]
-        if self._is_over_time(names):
-            yield from self._built_over_time(names, X, y)
-            return
-        if processes[names[0]][0].label.startswith(LOGARITHM):
-            yield from self._built_logarithmic(names, y)
-            return
-        found: dict[bool, FullGP | None] = {}
-        for name in names:
-            view, kind = processes[name]
-            columns = view.columns
-            model = self._candidate(kind, len(columns))
-            if self._tune and np.count_nonzero(~np.isnan(y)) >= FEWEST:
-                robust = kind in ROBUST
-                if robust not in found:
-                    target = y - X[:, self._own] if view.change else y
-                    if robust:  # the search itself is not robust
-                        target = np.where(_outliers(rows), np.nan, target)
-                    start = self._candidate(kind if robust else "KRLST", len(columns))
-                    found[robust] = search.exact(start, known, np.ascontiguousarray(X[:, columns]), target)
-                batch = found[robust]
-                model = model if batch is None else search.tuned(model, batch)
-            yield name, self._seeing(view, model, len(y))
-
-    def _is_over_time(self, names: Sequence[str]) -> bool:
-        """Whether members that are built together are over time."""
-        return names[0] in self._over_time()
-
-    def _built_over_time(self, names: list[str], X: FloatArray, y: FloatArray) -> Iterator[tuple[str, StreamModel]]:
-        """Experts over time; none where too little is known."""
-        clock, processes = self._layout.clock, self._over_time()
-        known = over_time.found(y, X[:, clock], self._layout.seasons, tune=self._tune)
-        if known is None:
-            return
-        for name in names:
-            columns = processes[name][0].columns
-            model = Standardize(known.model(len(columns)), warmup=max(len(y), 2), screen=self._screens)
-            yield name, Timed(model, column=clock, columns=columns)
-
-    def _candidate(self, kind: str, d: int) -> StreamModel:
-        return candidate(kind, d, self._candidates, self._budget.sizes, self._prior, self._own)
-
     def _like(self, committee: Committee, names: Sequence[str], begin: int) -> StreamModel | None:
         """A member with the same kernel that sees the same as these: a search goes on from what it has."""
-        processes, given = self._processes(begin), committee._settings["models"]
+        processes, given = self._builder.processes(begin), committee._settings["models"]
         for name, member in zip(self.names, given, strict=True):
             seen, kind = processes.get(name, (None, ""))
             family = CANDIDATES[kind].family if kind in CANDIDATES else ""
@@ -541,24 +400,24 @@ class Experts(Staged):
 
     def _plan_lines(self, committee: Committee, rows: Rows) -> list[list[str]]:
         """Least squares, and with a fleet's prior, which needs no tuning, KRLST."""
-        known = self._processes(0) if self._prior is not None else {}
+        known = self._builder.processes(0) if self._builder.prior is not None else {}
         early = {view.label: [name] for name, (view, kind) in known.items() if kind == "KRLST"}
         return [LINES, *early.values()]
 
     def _plan_processes(self, committee: Committee, rows: Rows) -> list[list[str]]:
         """All Gaussian processes that may be worth a trial."""
-        processes = self._processes(self._now.generation)
-        if not _has_outliers(rows):
+        processes = self._builder.processes(self._now.generation)
+        if not has_outliers(rows):
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if kind not in ROBUST}
-        if not _is_skewed(rows.Y[:, 0]):
+        if not is_skewed(rows.Y[:, 0]):
             processes = {name: one for name, one in processes.items() if not one[0].label.startswith(LOGARITHM)}
         if self.chosen is not None:  # a new generation sees what the last one has found worth seeing
             stayed = {name.partition(FROM)[0] for name in self.chosen.names}
             worth = {
                 view.label
-                for view in views(self._own, self._lags)
+                for view in views(self._own, self._builder.lags)
                 for kind in CANDIDATES
-                if _named(kind, view) in stayed
+                if named(kind, view) in stayed
             }
             processes = {name: (view, kind) for name, (view, kind) in processes.items() if view.label in worth}
         return self._parts(list(processes), rows)
@@ -566,10 +425,10 @@ class Experts(Staged):
     def _parts(self, names: list[str], rows: Rows) -> list[list[str]]:
         """Names of processes, those of one view together; the first generation renews least squares, too."""
         begin = self._now.generation
-        processes = self._processes(begin)
+        processes = self._builder.processes(begin)
         if names:
             what = f"{len(names)} Gaussian process{'' if len(names) == 1 else 'es'} on {len(rows.Y):,} rows"
-            self.doing(f"{'tuning' if self._tune else 'building'} {what}")
+            self.doing(f"{'tuning' if self._builder.tune else 'building'} {what}")
         parts: dict[str, list[str]] = {}
         for name in names:
             parts.setdefault(processes[name][0].label, []).append(name)
@@ -578,7 +437,7 @@ class Experts(Staged):
     def _note_start(self, committee: Committee) -> None:
         """All members of a generation have joined."""
         if self.chosen is not None:
-            present = self._processes(self._now.generation)
+            present = self._builder.processes(self._now.generation)
             for name in self.names:
                 if FROM in name and name not in self.chosen.names and name not in present:
                     self._retire(committee, name)  # of a generation that another change has overtaken
@@ -587,17 +446,17 @@ class Experts(Staged):
     def _plan_choice(self, committee: Committee, rows: Rows) -> list[list[str]]:
         """Of all processes those with the lowest errors are to stay; those of this generation are tuned once more."""
         begin = self._now.generation
-        processes = self._processes(begin)
+        processes = self._builder.processes(begin)
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
         old = [] if self.chosen is None else self.chosen.names
         scores = {name: errors[name] for name in (*old, *processes) if name in errors}
         order = sorted(scores, key=lambda name: scores[name] if np.isfinite(scores[name]) else np.inf)
         robust = [name for name, (_, kind) in processes.items() if kind in ROBUST]
         if not order:  # there was no earlier row at which one joined
-            unfit = {*robust, *([] if _is_skewed(rows.Y[:, 0]) else self._logarithmic())}
+            unfit = {*robust, *([] if is_skewed(rows.Y[:, 0]) else self._builder.logarithmic())}
             order = [name for name in processes if name not in unfit]
         stay = self._staying(committee, order, errors, 1)
-        if begin == 0 and _has_outliers(rows):
+        if begin == 0 and has_outliers(rows):
             stay += [name for name in robust if name not in order]
         tuned = [name for name in stay if name in processes][: None if begin == 0 else RETUNED]
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
@@ -610,7 +469,7 @@ class Experts(Staged):
         generation, choice = self._now.generation, self._choice
         if choice is None:
             raise SnapshotError("the snapshot does not have the choice that is due after its next rows")
-        for name in (*([] if self.chosen is None else self.chosen.names), *self._processes(generation)):
+        for name in (*([] if self.chosen is None else self.chosen.names), *self._builder.processes(generation)):
             if name not in choice.names:
                 self._retire(committee, name)
         if generation > 0:
@@ -633,7 +492,7 @@ class Experts(Staged):
 
     def _staying(self, committee: Committee, order: list[str], errors: dict[str, float], times: int) -> list[str]:
         """Of processes, the best first, those that the budget pays for, and lines for logarithms that beat others."""
-        logarithmic, rivals = self._logarithmic(), self._processes(0)
+        logarithmic, rivals = self._builder.logarithmic(), self._builder.processes(0)
         others = [errors[name] for name in self.names if name.startswith("least squares") and name not in rivals]
         least = min((error for error in others if np.isfinite(error)), default=np.inf)
         stay = self._affordable(committee, [name for name in order if name not in logarithmic], times)
@@ -655,6 +514,12 @@ class Experts(Staged):
         if name in self.names:
             committee.retire(self.names.index(name))
             self.names = tuple(one for one in self.names if one != name)
+
+    def note_broken(self) -> None:
+        """The last row had a broken reading: who would see it again in the next one, sleeps there."""
+        for member in self.committee._models:
+            if isinstance(member, Preceded):
+                member.note_broken()
 
     # Experts remember no inputs, and no targets but those of rows, whoever they are at the moment.
 
@@ -688,7 +553,7 @@ class Experts(Staged):
         if len(self.committee._models) != len(self.names):
             raise SnapshotError("the snapshot does not name all members of its committee")
         task = self._task
-        if task is not None and not {*itertools.chain(*task.parts)} <= self._processes(task.begin).keys():
+        if task is not None and not {*itertools.chain(*task.parts)} <= self._builder.processes(task.begin).keys():
             raise SnapshotError(f"the snapshot builds members that Auto does not have: {task.parts}")
 
     def _check_restored(self) -> None:
@@ -706,45 +571,3 @@ class Experts(Staged):
         if not isinstance(committee, Committee):
             raise SnapshotError(f"the snapshot's model must be calibrated around a committee; it is {committee!r}")
         return committee
-
-
-def views(own: int, lags: int) -> list[View]:
-    """What experts see of this many columns and past targets."""
-    columns = list(range(own))
-    level = [View("", columns, False), View("change", columns, True)] if columns else []
-    recent = list(range(own + lags))
-    past = [View("lags", recent, False), View("change, lags", recent, True)] if lags else []
-    return level + past
-
-
-def _outliers(rows: Rows) -> np.ndarray:
-    """Which targets lie far outside the others and were missed by far."""
-    return np.asarray(_far_out(rows.Y[:, 0]) & _far_out(rows.missed[:, 0], 0.0))
-
-
-def _is_skewed(y: FloatArray) -> bool:
-    """Whether targets are above 0 and have a long tail to the right."""
-    known = y[~np.isnan(y)]
-    if not len(known) or known.min() <= 0:
-        return False
-    center, spread = center_and_spread(known)
-    return bool(spread > 0 and np.mean(((known - center) / spread) ** 3) > SKEWED)
-
-
-def _has_outliers(rows: Rows) -> bool:
-    """Whether more than a few of the later half are: before it everything was missed by far."""
-    half = len(rows.Y) // 2
-    return bool(np.mean(_outliers(rows._replace(Y=rows.Y[half:], missed=rows.missed[half:]))) >= FEW)
-
-
-def _far_out(values: FloatArray, middle: float | None = None) -> np.ndarray:
-    """Which values are more than FAR_OUT median deviations from the middle, by default their median."""
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return np.zeros(len(values), bool)
-    middle = np.median(known) if middle is None else middle
-    return np.asarray(np.abs(values - middle) > FAR_OUT * np.median(np.abs(known - middle)))
-
-
-def _named(name: str, view: View) -> str:
-    return f"{name} ({view.label})" if view.label else name

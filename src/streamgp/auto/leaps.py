@@ -2,7 +2,8 @@
 
 Where a stream is smooth, a broken reading can be hundreds of its errors away and still too near to the range of the
 targets for ``wrappers/outliers.py``, which knows only how wide that range is. Such a target is doubted, too. As there,
-few targets prove little, the third within a few rows is believed, and so are all of them where they are common.
+few targets prove little, the third within a few rows is believed, the second if it lies right after the first and near
+it (doubts.py), and so are all of them where they are common.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from streamgp.settings import FloatArray
 from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD
 
 STEPS = 3.0  # of the largest so far, beyond which a step is a leap; chosen on CHOSEN_ON of benchmarks/auto_ahead.py
-# The state of one output: the last target that was believed, the lowest and the highest of them, the largest step from
-# one to the next, how many steps there were, how many targets were doubted, and the evidence that these are real.
-LAST, LOWEST, HIGHEST, STEP, COUNT, REFUSED, EVIDENCE = range(7)
+# The state of one output: the last target that was believed, the lowest and the highest of them, the last target if it
+# was doubted, else NaN, the largest step from one to the next, how many steps there were, how many targets were
+# doubted, and the evidence that these are real.
+LAST, LOWEST, HIGHEST, WILD, STEP, COUNT, REFUSED, EVIDENCE = range(8)
 NUMBERS = EVIDENCE + 1
 
 
 def begin(p: int) -> FloatArray:
     """The state of p outputs before the first target."""
     state = np.zeros((p, NUMBERS))
-    state[:, [LAST, LOWEST, HIGHEST]] = np.nan
+    state[:, [LAST, LOWEST, HIGHEST, WILD]] = np.nan
     return state
 
 
@@ -51,7 +53,9 @@ def doubted(states: FloatArray, Y: FloatArray, believed: FloatArray) -> FloatArr
         numbers = state.tolist()
         for t, (y, other) in enumerate(zip(Y[:, j].tolist(), believed[:, j].tolist(), strict=True)):
             if other != other:
-                numbers[EVIDENCE] += 1.0 if y == y else 0.0
+                if y == y:
+                    numbers[EVIDENCE] += 1.0
+                    numbers[WILD] = y
             elif not _believed(numbers, y):
                 left = believed.copy() if left is believed else left
                 left[t, j] = np.nan
@@ -61,20 +65,22 @@ def doubted(states: FloatArray, Y: FloatArray, believed: FloatArray) -> FloatArr
 
 def _believed(state: list[float], y: float) -> bool:
     """Whether a target is no leap, or one that is to be believed."""
-    last, lowest, highest, largest, count, _, _ = state
+    last, lowest, highest, wild, largest, count, _, _ = state
     if last != last:
         state[LAST] = state[LOWEST] = state[HIGHEST] = y
         return True
     step = abs(y - last)
     leaps = not lowest <= y <= highest and largest > 0.0 and count >= FEWEST
     if leaps and step > (STEPS + (FEW_DOUBTED / count) ** 3) * largest:
-        state[EVIDENCE] += 1.0
+        state[EVIDENCE] += 2.0 if y != wild and abs(y - wild) < step else 1.0
         if state[EVIDENCE] <= THIRD and state[REFUSED] <= SOME + COMMON * count:
             state[REFUSED] += 1.0
+            state[WILD] = y
             return False
         state[EVIDENCE] = 0.0
     else:
         state[EVIDENCE] *= FADING
+    state[WILD] = np.nan
     if step > 0.0:  # a sensor that repeats a number proves nothing
         state[COUNT] += 1.0
     state[LAST], state[STEP] = y, max(largest, step)

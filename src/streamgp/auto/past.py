@@ -190,6 +190,7 @@ class Past(Lagged):
 
     def _note_unlearned(self, x: FloatArray, y: FloatArray) -> None:
         """The target of the last row, (p,), stands among the lags and the values of seasons."""
+        self.experts.note_broken()
         if not np.isnan(y).any():
             self._recall(y)
             if self._room:

@@ -14,7 +14,8 @@ from streamgp.wrappers.mapped import Mapped, MappedTrajectories, Picked
 class Preceded(Mapped):
     """A model that sees the inputs of the row before, too: what a plant answers depends on more than the present.
 
-    Before the first row it repeats that one. With late targets the row before is the last one that was learned.
+    Before the first row it repeats that one. With late targets the row before is the last one that was learned. After a
+    row with a broken reading it sleeps: it does not learn the next one, and a committee does not ask it.
 
     Args:
         model: the stream model, which has learned nothing; its inputs are those of the row, then those before it.
@@ -24,6 +25,7 @@ class Preceded(Mapped):
 
     _notes_late = True
     _x: FloatArray  # (d,) the last row; NaN before the first
+    _broken: FloatArray  # (1,) 1 if the last row had a broken reading, otherwise 0
 
     def __init__(self, model: StreamModel, *, columns: int, sees: int) -> None:
         self._wrap(model)
@@ -34,14 +36,15 @@ class Preceded(Mapped):
     def _start(self, d: int, p: int) -> None:
         if self._d is None:
             self._within = self._within.clone()
-            self._x = np.full(d, np.nan)
+            self._x, self._broken = np.full(d, np.nan), np.zeros(1)
         self._within._prepare(Shape(self._sees + self._columns, p, scalar=False, certain=True))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"x": self._x}
+        return {"x": self._x, "broken": self._broken}
 
     def _check_restored(self) -> None:
         require("x", self._x[~np.isnan(self._x)])
+        require("broken", self._broken, at_least=0, at_most=1)
         super()._check_restored()
 
     # Rows.
@@ -58,10 +61,22 @@ class Preceded(Mapped):
         return (X[0] if np.isnan(self._x[0]) else self._x)[: self._columns]
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
-        self._x[:] = X[-1]
+        self._x[:], self._broken[0] = X[-1], 0.0
+
+    def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Targets as they are; after a broken reading nothing is learned from the first."""
+        return np.vstack([np.full_like(Y[:1], np.nan), Y[1:]]) if self._broken[0] else Y
+
+    def note_broken(self) -> None:
+        """What stands for the last row is not what came: the next one is neither predicted nor learned."""
+        self._broken[0] = 1.0
+
+    @property
+    def _sleeps(self) -> bool:  # type: ignore[override]
+        return bool(self._broken[0])
 
     def _memory_arrays(self) -> list[FloatArray]:
-        return [self._x, *super()._memory_arrays()]
+        return [self._x, self._broken, *super()._memory_arrays()]
 
     def _remember(self, X: FloatArray) -> None:
         super()._remember(X)
@@ -70,7 +85,7 @@ class Preceded(Mapped):
     def reset_memory(self) -> None:
         """Begin a new sequence: there is no row before."""
         if self._d is not None:
-            self._x[:] = np.nan
+            self._x[:], self._broken[0] = np.nan, 0.0
         super().reset_memory()
 
     def _trajectories(self, count: int, steps: int) -> freerun.Trajectories:

@@ -122,6 +122,7 @@ class Staged(Quick):
 
     _bounded = True
     _model: Calibrated  # that predicts
+    _ahead: int = 0  # rows between a row and its target
     _room: int  # rows that are kept
     # (room, d + 1 + 2 p) inputs, time, targets and errors of the last rows, each at its number modulo room
     _kept: FloatArray
@@ -297,6 +298,7 @@ class Staged(Quick):
         if not isinstance(model, Calibrated):
             raise SnapshotError(f"the snapshot's model must be a Calibrated one; it is {model!r}")
         self._model = model
+        self._model._expect_late(self._ahead, 0)
         self._model._prepare(self._model_shape())
         self.chosen = Chosen.read(structure["chosen"])
         self._next = -1

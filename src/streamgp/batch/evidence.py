@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,7 @@ SPREAD = 1.0
 # then e^2, e^4; the last stage is free. (kin40k, 1000 rows, noise 0.01: log evidence -560 with stages, -1402 without.)
 STRIDES = (1.0, 2.0, 4.0, np.inf)
 STAGE = 10
+REMEMBERED = 3  # points of which value and gradient are kept: a line search may end before its last one
 
 
 @dataclass(frozen=True)
@@ -169,10 +171,12 @@ class _Climb:
         self.converged = False
         self.failures = 0
         self._last, self._worst = -np.inf, np.inf
+        # The last points, their values and gradients: a stage begins where the one before it ended.
+        self._known: deque[tuple[FloatArray, float, FloatArray]] = deque(maxlen=REMEMBERED)
 
     def run(self, start: FloatArray, low: FloatArray, high: FloatArray, iterations: int) -> None:
         try:
-            self._last, _ = self.objective(start)
+            self._last, _ = self._evaluated(start)
         except np.linalg.LinAlgError:
             self._last = -np.inf
         if not np.isfinite(self._last):
@@ -208,9 +212,17 @@ class _Climb:
                 self.converged = True
                 return
 
+    def _evaluated(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
+        for known, value, gradient in self._known:
+            if np.array_equal(known, coordinates):
+                return value, gradient
+        value, gradient = self.objective(coordinates)
+        self._known.append((coordinates.copy(), value, gradient))
+        return value, gradient
+
     def _descend(self, coordinates: FloatArray) -> tuple[float, FloatArray]:
         try:
-            value, gradient = self.objective(coordinates)
+            value, gradient = self._evaluated(coordinates)
         except np.linalg.LinAlgError:
             value, gradient = -np.inf, np.zeros_like(coordinates)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):

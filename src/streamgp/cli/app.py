@@ -62,8 +62,22 @@ def common(
     ctx.obj = {"json": json}
 
 
-commands: list[Any] = [run, forecast, serve, push, backup, demo, compare, models, inspect, export, cite, doctor]
-for command in commands:
-    app.command()(command)
-app.command("compile")(fill_cache)
+# In the list of commands each has one line of 80 characters.
+COMMANDS: dict[str, tuple[Any, str]] = {
+    "run": (run, "Predict each row of a table, then learn from it."),
+    "forecast": (forecast, "Forecast a column over time, with quantiles."),
+    "demo": (demo, "Run on a synthetic table and write a report."),
+    "serve": (serve, "Serve streams over HTTP, with a live page."),
+    "push": (push, "Send the rows of a table to a server."),
+    "backup": (backup, "Copy a server's data, also while it runs."),
+    "compare": (compare, "Run several models on the same rows and rank them."),
+    "models": (models, "List the models."),
+    "inspect": (inspect, "Show what a saved run, a model or a table holds."),
+    "export": (export, "Write a model as one C file."),
+    "cite": (cite, "Print BibTeX entries for a model's papers."),
+    "doctor": (doctor, "Print versions and system, compile, and run a self-test."),
+    "compile": (fill_cache, "Compile everything ahead of time."),
+}
+for name, (command, short) in COMMANDS.items():
+    app.command(name, short_help=short)(command)
 app.add_typer(token, name="token")

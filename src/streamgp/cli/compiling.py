@@ -8,7 +8,7 @@ from streamgp.cli.errors import reported
 
 
 def fill_cache(ctx: typer.Context) -> None:
-    """Compile all models ahead of time, for container images and installers."""
+    """Compile everything ahead of time, for container images and installers."""
     with reported():
         from streamgp.job.ahead import compile_all
 

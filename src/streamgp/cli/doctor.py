@@ -23,7 +23,7 @@ ROWS, TOLERANCE = 200, 1e-8
 
 
 def doctor(ctx: typer.Context) -> None:
-    """Print versions, processor, cache, BLAS and GPU, and test a model against the exact Gaussian process."""
+    """Print versions, processor, cache, BLAS and GPU; compile what commands need; test the arithmetic."""
     with reported():
         as_json = ctx.obj["json"]
         facts: dict[str, Any] = {

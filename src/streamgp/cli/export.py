@@ -15,8 +15,10 @@ from streamgp.cli.errors import reported
 def export(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model, FILE.sgp.")],
-    c: Annotated[Path | None, typer.Option("--c", metavar="HEADER", help="Write a C99 header that goes on.")] = None,
-    name: Annotated[str, typer.Option(help="What its functions begin with.  [default: the header's name]")] = "",
+    c: Annotated[
+        Path | None, typer.Option("--c", metavar="HEADER", help="Write a C99 header that predicts and learns.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Prefix of its functions.  [default: the header's name]")] = "",
     state: Annotated[
         Path | None, typer.Option(metavar="NUMBERS", help="Take over the state that the C code wrote, as doubles.")
     ] = None,

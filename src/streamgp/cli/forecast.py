@@ -16,7 +16,10 @@ def forecast(
     source: Source,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to forecast.")],
     ahead: Annotated[
-        str, typer.Option(metavar="TIME", help="How far: 90min, 24h, 7d; a number of rows where there is no date.")
+        str,
+        typer.Option(
+            metavar="TIME", help="How far ahead: 90min, 24h, 7d; or a number of rows if the table has no times."
+        ),
     ],
     quantiles: Annotated[
         str, typer.Option(metavar="P,...", help="Probabilities; each is a column of the output.")

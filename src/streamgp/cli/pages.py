@@ -40,13 +40,13 @@ def settings_table(names: str) -> str:
         for name, parameter in inspect.signature(kind).parameters.items():
             meaning, unit, _ = kind.described[name]
             meaning = re.sub(r'([A-Z]\w+\([^()]*\)|(?:\w+=)?"[^"]*")', r"`\1`", meaning.replace("|", "\\|"))
-            description = meaning, unit or "\N{EN DASH}", _default(parameter.default)
+            description = f"{meaning} ({unit})" if unit else meaning, _default(parameter.default)
             owners.setdefault(name, {}).setdefault(description, []).append(owner)
-    lines = ["| setting | of | meaning | unit | default |", "|---|---|---|---|---|"]
+    lines = ["| setting | of | meaning (unit) | default |", "|---|---|---|---|"]
     for name, descriptions in owners.items():
-        for (meaning, unit, default), some in descriptions.items():
+        for (meaning, default), some in descriptions.items():
             of = "all" if len(some) == len(kinds) else ", ".join(some)
-            lines.append(f"| `{name}` | {of} | {meaning} | {unit} | {default} |")
+            lines.append(f"| `{name}` | {of} | {meaning} | {default} |")
     if len(kinds) == 1:  # then nobody asks whose they are
         lines = ["|".join(line.split("|")[:2] + line.split("|")[3:]) for line in lines]
     return "\n".join(lines)

@@ -18,7 +18,7 @@ def push(
     to: Annotated[str, typer.Option(metavar="URL", help="The server, such as http://127.0.0.1:8650.")],
     stream: Annotated[str, typer.Option(metavar="NAME", help="The stream that gets the rows.")],
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column to predict; creates the stream if need be.")
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict; creates the stream if it is new.")
     ] = None,
     inputs: Inputs = None,
     lags: Lags = None,
@@ -29,7 +29,7 @@ def push(
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")
     ] = False,
-    batch: Annotated[int, typer.Option(metavar="ROWS", min=1, max=10_000, help="Most rows of a request.")] = 100,
+    batch: Annotated[int, typer.Option(metavar="ROWS", min=1, max=10_000, help="Rows of a request, at most.")] = 100,
     patience: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a server that does not answer.")
     ] = 300.0,

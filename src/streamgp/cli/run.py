@@ -25,7 +25,8 @@ Lags = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Past values of the target to predict from. Default: 0; 10 with a horizon or without other inputs.",
+        help="Past values of the target to predict from. Default: auto decides; other models take none, or 10 with "
+        "a horizon or without other inputs.",
     ),
 ]
 Horizon = Annotated[
@@ -36,7 +37,7 @@ Ticket = Annotated[
     typer.Option(
         "--ticket-column",
         metavar="COLUMN",
-        help="Names a row, so that a later row with the same value can bring its target.",
+        help="Identifies a row, so that a later row with the same value can bring its target.",
     ),
 ]
 Settings = Annotated[
@@ -62,7 +63,7 @@ Budget = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Processor time that a row of auto may take once models are chosen: 100us, 1ms...; 300us if not given.",
+        help="For auto: processor time of a row once models are chosen, such as 100us or 1ms. Default: 300us.",
     ),
 ]
 PriorFile = Annotated[
@@ -70,17 +71,20 @@ PriorFile = Annotated[
     typer.Option(
         "--prior",
         metavar="FILE",
-        help="Begin with the hyperparameters that a fleet has learned (fleet.tune, prior.save). For KRLST and auto.",
+        help="Start from hyperparameters that a fleet has learned (fleet.tune, prior.save). For KRLST and auto.",
     ),
 ]
 Alarms = Annotated[
     str | None,
     typer.Option(
         metavar="RATE",
-        help="Tell abnormal rows, with this many false alarms: for each row, 1e-3, or by the time column, 1/week.",
+        help="Flag abnormal rows. RATE is how many false alarms you accept: 1e-3 of all rows, or 1/week if the table "
+        "has times.",
     ),
 ]
-OnError = Annotated[str, typer.Option(metavar="stop|skip", help="On an unusable row: stop, or skip and count it.")]
+OnError = Annotated[
+    str, typer.Option(metavar="stop|skip", help="What to do at a row that cannot be read: stop, or skip and count it.")
+]
 
 
 def run(
@@ -111,7 +115,7 @@ def run(
     load: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume a saved run where it stopped.")] = None,
     new_source: Annotated[
         bool,
-        typer.Option("--new-source", help="With --load: if SOURCE is not the run's own, learn it from its first row."),
+        typer.Option("--new-source", help="With --load: SOURCE is another table; learn it from its first row."),
     ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of the file; stop with Ctrl-C.")

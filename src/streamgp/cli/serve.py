@@ -11,48 +11,49 @@ import typer
 
 from streamgp.cli.errors import reported
 
-Data = Annotated[Path, typer.Option(metavar="DIR", help="The folder of the server's data; made if it is not there.")]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the server's data; created if it is missing.")]
 
 
 def serve(
     data: Data,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen. Any address but loopback needs a token.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; any but loopback needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes any free port.")] = 8650,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
+    ] = 8650,
     retain: Annotated[
-        int, typer.Option(metavar="ROWS", min=100, help="Rows of a stream to keep one by one; older ones are thinned.")
+        int, typer.Option(metavar="ROWS", min=100, help="Newest rows of a stream to keep; older ones are thinned out.")
     ] = 100_000,
-    max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="Most streams.")] = 1000,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Longest body of a request.")] = 8 << 20,
+    max_streams: Annotated[int, typer.Option(metavar="N", min=1, help="How many streams there may be.")] = 1000,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1024, help="Largest request.")] = 8 << 20,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Streams that do long work at once. Default: four per core.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="How many streams may do long work at once. Default: four per core."),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Processes that share the streams by their names.")
-    ] = 1,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Processes that share the streams.")] = 1,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A web site whose pages may read answers (CORS); may be repeated."),
     ] = None,
-    webhook: Annotated[str, typer.Option(metavar="URL", help="Where each alarm is posted to, as JSON.")] = "",
+    webhook: Annotated[str, typer.Option(metavar="URL", help="Post each alarm there, as JSON.")] = "",
     mqtt: Annotated[
-        str, typer.Option(metavar="mqtt://HOST", help="A broker whose topics are streams; see --mqtt-topic.")
+        str, typer.Option(metavar="mqtt://HOST", help="Take rows from this broker; see --mqtt-topic.")
     ] = "",
     mqtt_topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power', each a stream; may be repeated."),
+        typer.Option(metavar="FILTER", help="Topics such as 'plant/+/power'; each is a stream. May be repeated."),
     ] = None,
     mqtt_target: Annotated[
-        str, typer.Option(metavar="NAME", help="The key that new streams predict, where messages are JSON.")
+        str, typer.Option(metavar="NAME", help="Where messages are JSON: the key to predict.")
     ] = "value",
     mqtt_alarms: Annotated[
-        str, typer.Option(metavar="RATE", help="False alarms that new streams may raise, such as 1/week.")
+        str, typer.Option(metavar="RATE", help="Accepted rate of false alarms, such as 1/week.")
     ] = "",
     mqtt_prefix: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Begins the topics of predictions and alarms.")
+        str, typer.Option(metavar="TOPIC", help="First part of the topics of predictions and alarms.")
     ] = "streamgp",
-    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Of what is received and sent.")] = 1,
+    mqtt_qos: Annotated[int, typer.Option(metavar="0|1|2", min=0, max=2, help="Quality of service of messages.")] = 1,
     mqtt_discovery: Annotated[
         str, typer.Option(metavar="TOPIC", help="Where Home Assistant looks for sensors; '' publishes none.")
     ] = "homeassistant",

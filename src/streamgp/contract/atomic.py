@@ -1,15 +1,16 @@
 """Atomic calls: if a call raises, whatever the reason, the model and all models within it are as they were.
 
 A call of many rows keeps a copy of the state, and goes back to it. For one row that would cost more than to learn it:
-what can be wrong with a row is checked before anything changes, and Ctrl-C waits until the row is done.
+what can be wrong with a row is checked before anything changes, and Ctrl-C waits until the row is done. Nor is there
+a copy where the caller throws the model away if a call raises.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from signal import SIGINT
-from threading import get_ident, main_thread
+from threading import get_ident, local, main_thread
 from types import FrameType
 from typing import Any, Protocol
 
@@ -29,17 +30,36 @@ class Family(Protocol):
         """This model and all within it."""
 
 
-class undone_on_error:  # noqa: N801  used like a function
-    """Undo what a block changed of a model if it raises."""
+class _Caller(local):
+    """What the calls of a thread can rely on."""
+
+    discards: bool = False
+
+
+_caller = _Caller()
+
+
+class discarded_on_error:  # noqa: N801  used like a function
+    """Say that the models which this thread calls in a block are thrown away if one of the calls raises."""
+
+    def __enter__(self) -> None:
+        self._before, _caller.discards = _caller.discards, True
+
+    def __exit__(self, *_: object) -> None:
+        _caller.discards = self._before
+
+
+class undone_on_error:  # noqa: N801
+    """Undo what a block changed of a model if it raises, unless the caller throws the model away then."""
 
     def __init__(self, model: Family) -> None:
-        self._undo = undo_of(model)
+        self._undo = None if _caller.discards else undo_of(model)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        if kind is not None:
+        if kind is not None and self._undo is not None:
             with uninterrupted():
                 self._undo()
 
@@ -71,7 +91,10 @@ class uninterrupted:  # noqa: N801
 def undo_of(model: Family) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
     before = [(one, dict(vars(one))) for one in model._family()]
-    arrays = [(array, array.copy()) for _, attributes in before for array in _arrays(attributes.values())]
+    found: list[np.ndarray] = []
+    for _, attributes in before:
+        _collect(attributes.values(), found)
+    arrays = [(array, array.copy()) for array in found]
 
     def undo() -> None:
         for one, attributes in before:
@@ -83,14 +106,20 @@ def undo_of(model: Family) -> Callable[[], None]:
     return undo
 
 
-def _arrays(values: Any) -> Iterator[np.ndarray]:
-    """The arrays among the attributes of a model, work space included: it belongs to the state."""
+# Kinds of attributes that hold no arrays, and are most of them: which it is need not be asked one by one.
+PLAIN = frozenset({bool, int, float, str, type(None), dict, np.float64})
+
+
+def _collect(values: Iterable[Any], found: list[np.ndarray]) -> None:
+    """Add the arrays among the attributes of a model, work space included: it belongs to the state."""
     for value in values:
+        if type(value) in PLAIN:
+            continue
         if isinstance(value, np.ndarray):
-            yield value
+            found.append(value)
         elif isinstance(value, Numbers):
-            yield from (value.records.view(np.uint8), value.buffers)  # field by field a record takes far longer
+            found += value.records.view(np.uint8), value.buffers  # field by field a record takes far longer
         elif isinstance(value, Waiting):
-            yield from value.arrays().values()
+            found += value.arrays().values()
         elif isinstance(value, tuple | list):
-            yield from _arrays(value)
+            _collect(value, found)

@@ -8,18 +8,42 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from streamgp.auto import needed
 from streamgp.batch import spectrum
 from streamgp.compiled import ENTRY, compile_now, fill_cache, is_filled, sources
 from streamgp.contract import checks, ladder
-from streamgp.kernels import program
 from streamgp.process import memory, stream, temporal, temporal_evidence
-from streamgp.process.adapt import sngd
-from streamgp.recipes import naive
-from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single, surprise
+from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
 FOURIER = ("IRFRR", "ISSGPR")
 UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
+
+AROUND = (
+    stream.run_fixed,  # least squares, too
+    stream.forget,
+    conformal.calibrate,
+    ladder.evaluate,
+    memory.walk,
+    drift.watch,
+    drift.watch_beside,
+    scaling.to_standard,
+    scaling.from_standard,
+    single.take,
+    outliers.screen,
+    outliers.strike_out,
+    checks.check,
+)
+FORECAST = (
+    temporal_evidence.irregular,
+    temporal_evidence.regular,
+    temporal.run,
+    temporal.predict,
+    temporal.covariances,
+    outliers.screen,
+    outliers.strike_out,
+    checks.check,
+)
 
 
 def compile_for_commands() -> None:
@@ -39,40 +63,29 @@ def compile_all() -> int:
     return len(found)
 
 
-def compile_ahead(model: str) -> None:
-    """Load what a run calls, and compile what this machine does not have yet.
+def compile_ahead(model: str, and_then: bool = False) -> None:
+    """Load what the first rows of a run call, and compile what this machine does not have yet.
 
     Args:
-        model: auto, with which all that commands call is compiled at once, or the name of a model; what others than
-            those with a growing basis need is compiled by them.
+        model: auto, for which what later rows call is compiled in the background, or the name of a model; what others
+            than those with a growing basis need is compiled by them.
+        and_then: compile in the background what commands call unless a model is chosen.
     """
     if model == "auto":
-        compile_for_commands()
-    compile_now(*needed(model))
+        needed.compile_first()
+        return
+    fill_cache(*of_model(model), then=of_commands() if and_then else ())
+    compile_now(*of_model(model))
+
+
+def compile_forecast() -> None:
+    """Compile what forecasts call; in the background what the other commands do."""
+    fill_cache(*FORECAST, then=of_commands())
 
 
 def of_commands() -> list[Any]:
-    """The compiled functions that commands call unless a model is chosen, in the order in which it takes least time.
-
-    The loops share much. While one process compiles the first of them, the others compile what shares little with it,
-    and then load what they share.
-    """
-    loops = [
-        stream.run_growing,
-        stream.run_fixed,
-        stream.run_growing_adapting,
-        sngd.finish_interval,
-        stream.run_fixed_adapting,
-    ]
-    forecasts = [
-        temporal_evidence.irregular,
-        temporal_evidence.regular,
-        temporal.run,
-        temporal.predict,
-        temporal.covariances,
-    ]
-    others = [function for function in needed("auto") if function not in loops]
-    return [loops[0], conformal.calibrate, *forecasts, surprise.judge, *others, *loops[1:]]
+    """The compiled functions that commands call unless a model is chosen, in the order in which they are compiled."""
+    return list(dict.fromkeys([*needed.FIRST, *needed.PROCESSES, surprise.judge, *AROUND, stream.run_fixed_adapting]))
 
 
 def every() -> list[Any]:
@@ -82,51 +95,10 @@ def every() -> list[Any]:
     return list({id(entry): entry for entry in [*of_commands(), *entries]}.values())
 
 
-def needed(model: str) -> list[Any]:
-    """The compiled functions that a run calls."""
-    kernels = [
-        program.weighted_gradient,
-        program.weighted_diagonal_gradient,
-        program.matrix,
-        program.diagonal,
-        program.loading_units,
-    ]
-    around = [
-        stream.run_fixed,  # least squares, too
-        stream.forget,
-        conformal.calibrate,
-        ladder.evaluate,
-        memory.walk,
-        drift.watch,
-        drift.watch_beside,
-        scaling.to_standard,
-        scaling.from_standard,
-        single.take,
-        outliers.screen,
-        outliers.strike_out,
-        checks.check,
-    ]
+def of_model(model: str) -> list[Any]:
+    """The compiled functions that a run with a model, or with auto, calls."""
     if model == "auto":
-        return [
-            stream.run_growing,
-            stream.run_growing_adapting,
-            stream.run_fixed_adapting,
-            sngd.finish_interval,
-            *around,
-            *kernels,
-            scaling.to_seats,
-            scaling.from_seats,
-            spectrum.features_of,
-            aggregation.combine,
-            aggregation.learn_issued,
-            outliers.doubt,
-            naive.average,
-            temporal_evidence.regular,
-            temporal_evidence.irregular,
-            temporal.run,
-            temporal.predict,
-            temporal.covariances,
-        ]
+        return [*needed.FIRST, *needed.PROCESSES]
     if model in FOURIER or model in UNTUNED:
-        return [*around, *([spectrum.features_of] if model in FOURIER else [])]
-    return [*([stream.run_growing] if model in GROWING else []), *kernels, *around]
+        return [*AROUND, *([spectrum.features_of] if model in FOURIER else [])]
+    return [*([stream.run_growing] if model in GROWING else []), *needed.KERNELS, *AROUND]

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamgp.job.ahead import compile_for_commands
+from streamgp.job.ahead import compile_forecast
 from streamgp.job.opening import first_rows
 from streamgp.settings import FloatArray, duration, nearest, probability
 from streamgp.tables import RowsError, WriteError
@@ -371,7 +371,7 @@ def forecast_table(
             """The first forecast, of all rows so far, if these are enough."""
             if np.count_nonzero(~np.isnan(in_order(taken)[1])) < LEAST_ROWS:
                 return None
-            compile_for_commands()
+            compile_forecast()
             readings.sort(taken)
             for note in readings.notes():
                 tell(note)

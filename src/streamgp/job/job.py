@@ -34,6 +34,7 @@ from streamgp.tables.writing import WriteError, Writer, write_rows
 ON_ERROR = ("stop", "skip")
 SAVE_EVERY = 60.0  # seconds
 BLOCK_ROWS = 250  # predicted and written at once: how fine a history is, and how soon a run stops
+FIRST_BLOCK = 50  # rows that are written before processes are built, for which a first run may still be compiling
 
 
 class BadRowError(RowsError):
@@ -239,10 +240,13 @@ class Job:
             usable = len(rows.y)
             if bad and self.on_error == "stop":
                 usable = sum(line < bad[0].line for line in rows.lines)
-            for start in range(0, usable, BLOCK_ROWS):
+            start = 0
+            while start < usable:
                 if self.stop.is_set():
                     return
-                self._predict(rows.part(start, min(start + BLOCK_ROWS, usable)), reader, summary)
+                stop = min(start + (BLOCK_ROWS if pipeline.rows else FIRST_BLOCK), usable)
+                self._predict(rows.part(start, stop), reader, summary)
+                start = stop
         if bad:
             self._handle(bad, reader, summary)
 

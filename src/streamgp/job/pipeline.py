@@ -66,8 +66,8 @@ class Pipeline(LateRun):
         kept = {name: copied(value) for name, value in (settings or {}).items()}
         self.request = Request(model, kept, horizon, late=bool(schema.ticket))
         self.level = self.request.run.level
-        compile_ahead(self.request.model)  # all at once, before the first model asks for its part
         self.lags = checked_lags(schema, self.request, lags)
+        compile_ahead(self.request.model)  # all at once, before the first model asks for its part
         self.rows = 0
         named = yardsticks(len(schema.input_names), self.lags, self.horizon, schema.seasons)
         self.stream = stream_model(schema, self.request, self.lags, list(named.values()))

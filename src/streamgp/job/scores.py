@@ -144,13 +144,15 @@ class RunningScores:
         at_least = np.cumsum(sums[::-1], axis=0)[::-1]  # of rows with at least 0, 1, 2, ... yardsticks
         own = scored(at_least[:, 0])
         most = int(np.flatnonzero(own.rows >= COMPARED * own.rows[0])[-1]) if own.rows[0] else 0
-        yardsticks = scored(at_least[most, OWN : OWN + most]).rmse.tolist()
+        yardsticks = scored(at_least[most, OWN : OWN + most])
         return {
             "rows": int(own.rows[0]),
             "compared_rows": int(own.rows[most]),
             "rmse": float(own.rmse[most]),
             "mae": float(own.mae[0]),
-            "yardsticks": dict(zip(self.names, yardsticks, strict=False)),
+            "compared_mae": float(own.mae[most]),
+            "yardsticks": dict(zip(self.names, yardsticks.rmse.tolist(), strict=False)),
+            "yardsticks_mae": dict(zip(self.names, yardsticks.mae.tolist(), strict=False)),
             "coverage": float(own.coverage[0]),
             "mean_width": float(own.width[0]),
         }
@@ -172,7 +174,8 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
         ["", *(rows_of(part) for part in parts)],
         ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
         *([f"RMSE, {name}", *(shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
-        ["MAE, streamgp", *(shown(part["mae"]) for part in parts)],
+        ["MAE, streamgp", *(shown(part["compared_mae"]) for part in parts)],
+        *([f"MAE, {name}", *(shown(part["yardsticks_mae"].get(name)) for part in parts)] for name in names),
         [f"coverage of {intervals}", *(f"{100 * part['coverage']:.1f}%" for part in parts)],
         [f"mean width of {intervals}", *(shown(part["mean_width"]) for part in parts)],
     ]

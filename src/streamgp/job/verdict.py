@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.auto.experts import FROM
+from streamgp.auto.building import FROM
 from streamgp.job.reading import DRIFT, ReadableRun
 from streamgp.job.scores import START_UP, later_part, shown
 
@@ -42,7 +42,8 @@ def _quality(run: ReadableRun, part: Mapping[str, Any]) -> str:
     rows = f", after the first {START_UP} rows" if part["from_row"] > START_UP else ""
     explained = part["explained"]
     share = "" if math.isnan(explained) else f" and explain {_percent(explained)} of its variation"
-    return f"Predictions of {target}{ahead} miss by {shown(part['mae'])}{unit and ' '}{unit} on average{share}{rows}."
+    error = f"{shown(part['compared_mae'])}{unit and ' '}{unit}"
+    return f"Predictions of {target}{ahead} miss by {error} on average{share}{rows}."
 
 
 def _percent(share: float) -> str:
@@ -54,19 +55,33 @@ def _percent(share: float) -> str:
 
 
 def _beside(part: Mapping[str, Any]) -> list[str]:
-    """The best simple prediction, and who was better."""
-    if not part["yardsticks"]:
+    """The best simple prediction, and who was better, by what predictions miss by on average: no outlier rules it."""
+    if not part["yardsticks_mae"]:
         return []
-    name, error = min(part["yardsticks"].items(), key=lambda item: item[1])
-    own = part["rmse"]
+    name, error = min(part["yardsticks_mae"].items(), key=lambda item: item[1])
+    own = part["compared_mae"]
     if not (own > 0 or error > 0) or not math.isfinite(own + error):
         return []
     if own > (1 + ALIKE) * error:
         less = f"{100 * (1 - error / own):.0f}%" if error else "100%"
-        return [f"A simple prediction was better: {name} errs {less} less (RMSE {shown(error)}, not {shown(own)})."]
-    if own > (1 - ALIKE) * error:
-        return [f"That is no better than the best simple prediction, {name} (RMSE {shown(error)})."]
-    return [f"That is {100 * (1 - own / error):.0f}% less error (RMSE) than the best simple prediction, {name}."]
+        sentence = f"A simple prediction was better: {name} misses by {less} less ({shown(error)})."
+    elif own > (1 - ALIKE) * error:
+        sentence = f"That is no better than the best simple prediction, {name} ({shown(error)})."
+    else:
+        less = f"{100 * (1 - own / error):.0f}% less"
+        sentence = f"That is {less} than the best simple prediction, {name} ({shown(error)})."
+    return [sentence, *_squared(part, own < (1 - ALIKE) * error)]
+
+
+def _squared(part: Mapping[str, Any], better: bool) -> list[str]:
+    """Whether it is the other way round for squared errors, which the largest of them rule."""
+    name, error = min(part["yardsticks"].items(), key=lambda item: item[1])
+    own = part["rmse"]
+    if better and own > (1 + ALIKE) * error:
+        return [f"Where it misses, it misses by more: its RMSE is {shown(own)}, that of {name} {shown(error)}."]
+    if not better and own < (1 - ALIKE) * error:
+        return [f"It avoids large errors better: its RMSE is {shown(own)}, that of {name} {shown(error)}."]
+    return []
 
 
 def _honesty(run: ReadableRun, part: Mapping[str, Any]) -> str:

@@ -163,10 +163,21 @@ class Kernel(Part, abc.ABC):
         W = _weights(W, (X.shape[0], Z.shape[0]))
         if triangle:
             W = np.tril(W) + np.tril(W, -1)
+            if depth == 1 and (found := self._gradient_by_products(W, X)) is not None:
+                return found
         program, G, total = self._weighted(X, depth, Z.shape[0])
         work = np.empty(program.scratch(Z.shape[0], X.shape[1]))
         prog.weighted_gradient(program.operations, program.parameters, Z, X, W, triangle, G, work, total)
         return total
+
+    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
+        """The weighted gradient of all pairs by products of matrices, some times as quick; None: it is not accurate.
+
+        Args:
+            W: (n, n) weights, of which the upper triangle may be 0.
+            X: (n, d) points.
+        """
+        return None
 
     def weighted_diagonal_gradient(self, w: Any, X: Any) -> FloatArray:
         """Return sum_i w_i d k(x_i, x_i) / d log(hyperparameter)."""
@@ -250,6 +261,11 @@ class Sum(Kernel):
 
     def steps(self, width: int, depth: int) -> list[tuple[int, int, int, int]]:
         return [*self.left.steps(width, depth), *self.right.steps(width, depth), (prog.SUM, 0, 0, 0)]
+
+    def _gradient_by_products(self, W: FloatArray, X: FloatArray) -> FloatArray | None:
+        left = self.left._gradient_by_products(W, X)
+        right = None if left is None else self.right._gradient_by_products(W, X)
+        return None if left is None or right is None else np.concatenate([left, right])
 
     def weighted_input_gradient(self, W: Any, X: Any, Z: Any) -> FloatArray:
         return self.left.weighted_input_gradient(W, X, Z) + self.right.weighted_input_gradient(W, X, Z)

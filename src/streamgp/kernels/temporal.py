@@ -34,7 +34,8 @@ _KERNEL = (
 )
 TimeKernel = Annotated[Kernel, Setting(_KERNEL)]
 BesideInputs = Annotated[
-    Kernel | None, Setting(f"{_KERNEL}. What it describes is added to the function of the inputs; None: nothing")
+    Kernel | None,
+    Setting('kernel over time, such as Matern(0.5, lengthscale="3h") + Periodic("1d"); None: inputs alone'),
 ]
 
 

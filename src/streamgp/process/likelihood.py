@@ -161,10 +161,7 @@ WANTED = {"classes": "0 or 1", "counts": f"whole numbers from 0 to {MOST_COUNTS:
 
 LikelihoodSetting = Annotated[
     Likelihood | None,
-    Setting(
-        "StudentT(scale) for outliers, Probit() for classes, Poisson() for counts; None: Gaussian(noise), with the "
-        "noise above"
-    ),
+    Setting("StudentT(scale) for outliers, Probit() for classes, Poisson() for counts; None: Gaussian(noise)"),
 ]
 
 

@@ -252,16 +252,13 @@ def fixed(name: str, value: Any) -> Any:
     return checked(name, value)
 
 
-_MEANING = (
-    "prior mean of the targets: a number, or a function of (n, d) rows that returns n numbers, and then the process "
-    "learns what the function misses; {}None: 0; a function is not saved: load(path, mean=f)"
-)
+_MEANING = "prior mean of the targets: a number, {}a function of (n, d) rows (not saved: load(path, mean=f)); None: 0"
 _UNIT = "unit of the target"
 MeanSetting = Annotated[
     Mean | None,
-    Setting(_MEANING.format("LinearMean(...): weights times features of the row, learned as well; "), _UNIT, checked),
+    Setting(_MEANING.format("LinearMean(...) or "), _UNIT, checked),
 ]
-FixedMeanSetting = Annotated[float | Rows | None, Setting(_MEANING.format(""), _UNIT, fixed)]
+FixedMeanSetting = Annotated[float | Rows | None, Setting(_MEANING.format("or "), _UNIT, fixed)]
 
 
 def values(mean: Mean, X: FloatArray, p: int) -> FloatArray:

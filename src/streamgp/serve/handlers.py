@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -127,9 +127,12 @@ async def _body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
         async with asyncio.timeout(seconds):
             return b"".join([part async for part in request.stream()])
     except TimeoutError:
-        raise RefusedError(
-            408, "too_slow", f"the body did not come within {seconds:g} seconds", "send it again, in parts"
-        ) from None
+        raise too_slow(seconds) from None
+
+
+def too_slow(seconds: float) -> RefusedError:
+    """A body that does not come."""
+    return RefusedError(408, "too_slow", f"the body did not come within {seconds:g} seconds", "send it again, in parts")
 
 
 async def _done(future: Future[T]) -> T:
@@ -229,9 +232,7 @@ async def post_targets(request: Request) -> Response:
 
 
 async def _post(request: Request, kind: str) -> Response:
-    stream, key = _stream(request), request.headers.get("idempotency-key", "")
-    if len(key) > LONGEST_KEY:
-        raise RefusedError(422, "bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
+    stream, key = _stream(request), key_of(request.headers)
     media = media_type(request.headers.get("content-type"))
     body = await _body(request)
     if kind == "targets":
@@ -245,8 +246,20 @@ async def _post(request: Request, kind: str) -> Response:
         unit = request.query_params.get(PRECISION.name, PRECISION.default)
         read = partial(read_rows, body, media, unit)
         op = Op(kind, rows=await asyncio.to_thread(read) if large else read())
-    digest = hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest() if key else b""
-    return answer(await _done(stream.ask(op, key, digest)))
+    return answer(await stream.awaited(op, key, digest_of(kind, media, body) if key else b""))
+
+
+def key_of(headers: Mapping[str, str]) -> str:
+    """The idempotency key of a request; "": it has none."""
+    key = headers.get("idempotency-key", "")
+    if len(key) > LONGEST_KEY:
+        raise RefusedError(422, "bad_key", f"an Idempotency-Key has at most {LONGEST_KEY} characters; got {len(key)}")
+    return key
+
+
+def digest_of(kind: str, media: str, body: bytes) -> bytes:
+    """By which a repeated request is compared with the first."""
+    return hashlib.sha256(b"\0".join([kind.encode(), media.encode(), body])).digest()
 
 
 def _targets(body: bytes) -> list[Target]:
@@ -305,7 +318,7 @@ async def _learned(service: Service, series: lines.Series) -> None:
         stream, _ = await asyncio.to_thread(service.create, series.stream, series.settings)
     else:
         stream = service.stream(series.stream)
-    await _done(stream.ask(Op("rows", rows=series.rows), series.key, series.key.encode()))
+    await stream.awaited(Op("rows", rows=series.rows), series.key, series.key.encode())
 
 
 async def _elsewhere_learned(siblings: Siblings, worker: int, path: str, body: bytes) -> None:

@@ -16,24 +16,24 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
-import msgspec
 import numpy as np
-from msgspec import Struct
 
 from streamgp.contract.snapshot import SnapshotError
 from streamgp.job.pipeline import Pipeline
 from streamgp.process.memory import Reservoir
 from streamgp.serve import events, forecasts
+from streamgp.serve.asked import Asked, Awaited, Call, Done
 from streamgp.serve.events import Hub
 from streamgp.serve.forecasts import Asked as AskedForecast
 from streamgp.serve.forecasts import Forecasting, Series
-from streamgp.serve.journal import TABLES, Journal, Kept, stopping, trim
+from streamgp.serve.journal import TABLES, Journal, Kept, stopping
 from streamgp.serve.learner import OPS, Learner, Op, Outcome, refused_rows, reservoirs
 from streamgp.serve.messages import SETTINGS, ForecastAnswer, Health, RefusedError, encode
 from streamgp.serve.view import RECENT, View, seen_by
 from streamgp.serve.workplace import Workplace
+from streamgp.serve.writing import Writing
 
 LOG = logging.getLogger("streamgp.serve")
 T = TypeVar("T")
@@ -45,52 +45,6 @@ FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
 LOOKED = 0.5  # seconds between two looks at a stream under load
-
-
-class Asked(Struct):
-    """A request in the queue.
-
-    Args:
-        future: gets the answer, as bytes.
-        op: what to do.
-        key: by which a repeated request is known again.
-        digest: of the request.
-    """
-
-    future: Any
-    op: Op
-    key: str = ""
-    digest: bytes = b""
-
-
-class Call(Struct):
-    """Something else in the queue.
-
-    Args:
-        future: gets what it returns.
-        call: what to do.
-        blind: whether it does not matter what the stream has learned, so that it works if that cannot be loaded.
-    """
-
-    future: Any
-    call: Callable[[], Any]
-    blind: bool = False
-
-
-class Done(NamedTuple):
-    """A request that was done.
-
-    Args:
-        asked: the request.
-        seq: its number.
-        outcome: what it led to.
-        answer: to the client.
-    """
-
-    asked: Asked
-    seq: int
-    outcome: Outcome
-    answer: bytes
 
 
 class Hosted:
@@ -143,11 +97,21 @@ class Hosted:
 
     def ask(self, op: Op, key: str = "", digest: bytes = b"") -> Future[bytes]:
         """Have a request done; the future gets its answer when it is on disk."""
-        return self._put(Asked(Future(), op, key, digest))
+        future: Future[bytes] = Future()
+        self._put(Asked(future, op, key, digest))
+        return future
+
+    def awaited(self, op: Op, key: str = "", digest: bytes = b"") -> Awaited[bytes]:
+        """Have a request done whose answer is awaited in the server's loop."""
+        future: Awaited[bytes] = Awaited()
+        self._put(Asked(future, op, key, digest))
+        return future
 
     def call(self, call: Callable[[], T], blind: bool = False) -> Future[T]:
         """Have something else done in the stream's turn; see Call."""
-        return self._put(Call(Future(), call, blind))
+        future: Future[T] = Future()
+        self._put(Call(future, call, blind))
+        return future
 
     def load(self) -> None:
         """Have the state loaded in the background."""
@@ -157,7 +121,7 @@ class Hosted:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def _put(self, asked: Asked | Call) -> Future[Any]:
+    def _put(self, asked: Asked | Call) -> None:
         with self._lock:
             if self.gone:
                 raise unknown(self.name)
@@ -173,8 +137,6 @@ class Hosted:
             if not self._working:
                 self._working = True
                 self._begin()
-        future: Future[Any] = asked.future
-        return future
 
     def _begin(self) -> None:
         """Have a turn: in the server's loop, which looks whether it is short, or in a thread."""
@@ -557,44 +519,6 @@ class Hosted:
         self.gone = True
         self.hub.close()
         return b""
-
-
-class Writing:
-    """One transaction's part of a stream: ops, rows, notes, answers, position, and a snapshot at times."""
-
-    def __init__(
-        self, stream: int, done: list[Done], keys: int, state: bytes | None, retain: int, seq: int = 0
-    ) -> None:
-        self._stream, self._state, self._retain = stream, state, retain
-        self._seq = done[-1].seq if done else seq
-        pack = msgspec.msgpack.encode
-        self._ops = [(stream, one.seq, pack(one.asked.op)) for one in done]
-        self._points = [
-            (stream, int(p[0, 0]), int(p[-1, 0]), one.seq, p.tobytes()) for one in done if len(p := one.outcome.points)
-        ]
-        self._notes = [
-            (stream, one.seq, number, note.kind, note.row, note.text)
-            for one in done
-            for number, note in enumerate(one.outcome.notes)
-        ]
-        keyed = [one for one in done if one.asked.key]
-        self._keys = [
-            (stream, one.asked.key, number, one.asked.digest, one.answer) for number, one in enumerate(keyed, keys + 1)
-        ]
-
-    def __call__(self, cursor: sqlite3.Cursor) -> None:
-        for insert, rows in (
-            ("INSERT INTO ops (stream, seq, body) VALUES (?, ?, ?)", self._ops),
-            ("INSERT INTO points VALUES (?, ?, ?, ?, ?)", self._points),
-            ("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", self._notes),
-            ("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", self._keys),
-        ):
-            if rows:
-                cursor.executemany(insert, rows)
-        cursor.execute("UPDATE streams SET seq=? WHERE id=?", (self._seq, self._stream))
-        if self._state is not None:
-            cursor.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (self._stream, self._seq, self._state))
-            trim(cursor, self._stream, self._retain)
 
 
 def unknown(name: str) -> RefusedError:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from streamgp.auto.staged import Chosen
 from streamgp.contract import snapshot
+from streamgp.contract.atomic import discarded_on_error
 from streamgp.contract.waiting import Tickets
 from streamgp.job.building import default_lags
 from streamgp.job.expressions import value_of
@@ -181,7 +182,8 @@ class Learner:
     def _together(self, ops: Sequence[Op]) -> list[Outcome | RefusedError]:
         """What requests lead to whose rows are learned as one block."""
         before = seen = self.rows
-        predicted, points, notes = self._take([row for op in ops for row in op.rows])
+        with discarded_on_error():
+            predicted, points, notes = self._take([row for op in ops for row in op.rows])
         outcomes: list[Outcome | RefusedError] = []
         for op in ops:
             own = slice(seen - before, seen - before + len(op.rows))
@@ -246,7 +248,8 @@ class Learner:
             return None
 
     def _applied(self, op: Op) -> Outcome:
-        return {"rows": self._rows, "predict": self._predict, "targets": self._targets}[op.kind](op)
+        with discarded_on_error():
+            return {"rows": self._rows, "predict": self._predict, "targets": self._targets}[op.kind](op)
 
     def _rows(self, op: Op) -> Outcome:
         predicted, points, notes = self._take(op.rows)

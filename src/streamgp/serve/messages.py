@@ -162,7 +162,10 @@ class DriftEvent(Struct):
 
 
 class Scores(Struct):
-    """Scores of all predictions whose targets have come; null before the first."""
+    """Scores of all predictions whose targets have come; null before the first.
+
+    ``mae`` is the mean absolute error that the verdict tells: after the first 500 rows, as soon as there are others.
+    """
 
     rows: int
     rmse: float | None
@@ -170,6 +173,7 @@ class Scores(Struct):
     coverage: float | None
     mean_width: float | None
     mean_log_density: float | None
+    mae: float | None = None
 
 
 class Health(Struct):

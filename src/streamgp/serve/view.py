@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.scores import later_part
 from streamgp.job.verdict import leaders, verdict
 from streamgp.serve.learner import Learner
 from streamgp.serve.messages import DriftEvent, Health, Scores, StreamDetail, StreamSettings, Tickets
@@ -69,6 +70,7 @@ def seen_by(learner: Learner, before: View) -> View:
     if pipeline is None:
         return View("new", pace=before.pace)
     scores = pipeline.score_summary()
+    judged = later_part(scores)
     health = pipeline.health
     chosen = pipeline.chosen
     rest = {
@@ -77,7 +79,10 @@ def seen_by(learner: Learner, before: View) -> View:
         "chosen": "" if chosen is None else leaders(pipeline),
         "models": dict(sorted(pipeline.weights.items(), key=lambda item: -item[1])),
         "relevance": _relevance(pipeline),
-        "scores": Scores(**{name: scores[name] for name in Scores.__struct_fields__}),
+        "scores": Scores(
+            **{name: scores[name] for name in Scores.__struct_fields__ if name != "mae"},
+            mae=None if judged is None else judged["compared_mae"],
+        ),
         "health": Health(
             int(health["repairs"]),
             list(health["diverged"]),

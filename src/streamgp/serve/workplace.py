@@ -24,12 +24,13 @@ class Workplace:
         # Where what takes long to build is built, so that other streams need not wait for a thread.
         self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # of the loop
         self._due: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on short work is done in this loop."""
-        self._loop = loop
+        """In a loop: from now on short work is done in it."""
+        self._loop, self._thread = loop, threading.get_ident()
 
     def close(self) -> None:
         """In the loop: do what is due; from now on all work is done in threads."""
@@ -44,7 +45,8 @@ class Workplace:
                 return False
             self._due.append(work)
             if len(self._due) == 1:
-                self._loop.call_soon_threadsafe(self._do)
+                own = threading.get_ident() == self._thread  # then nobody has to be woken
+                (self._loop.call_soon if own else self._loop.call_soon_threadsafe)(self._do)
         return True
 
     def _do(self) -> None:

@@ -24,8 +24,14 @@ from streamgp.wrappers import conformal
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
-ISSUED = 5  # parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds
-
+# Parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds. Where targets
+# come several rows late, what the trackers said follows.
+ISSUED = 5
+# Errors of predictions h rows ahead overlap: n of them say as much as n / h. So trackers are compared by a sharpness of
+# an h-th, bounds are wider by a quantile of Student's t with n / h degrees of freedom, trackers start from the errors
+# of at least LATE_WARMUP h rows, and the last correction, of which there is more to do, is faster by LATE_CORRECTION.
+# Both numbers were chosen on CHOSEN_ON of benchmarks/auto_ahead.py.
+LATE_WARMUP, LATE_CORRECTION = 2.5, 2.0
 
 # The tails before any error: heavier than those of a Gaussian, as errors mostly are.
 START_DOF, START_XI = 5.0, 0.1
@@ -107,6 +113,7 @@ class Calibrated(StackableWrapper):
     has_variance = True
     _bounded = True
     _numbers: Numbers
+    _ahead = 1  # rows after which a target comes; 1: before the next row
     _bounds: FloatArray  # of the last row that went through quickly, with its variance and noise
 
     def __init__(
@@ -147,12 +154,26 @@ class Calibrated(StackableWrapper):
 
     # The state.
 
+    def _expect_late(self, rows: int, pending: int) -> None:
+        self._ahead = max(rows, 1)
+        super()._expect_late(rows, pending)
+
+    def _planned(self) -> dict[str, Any]:
+        """The plan, for errors that overlap as far as targets come late."""
+        if self._ahead == 1:
+            return self._plan
+        return self._plan | {
+            "sharpness": self._plan["sharpness"] / self._ahead,
+            "correction": LATE_CORRECTION * self._plan["correction"],
+            "warmup": max(self._plan["warmup"], math.ceil(LATE_WARMUP * self._ahead)),
+        }
+
     def _start(self, d: int, p: int) -> None:
         super()._start(d, p)
         rates = self._rates.size
         sizes = {"outputs": p, "ends": 2, "kinds": 2, "rates": rates, "trackers": 1 + 2 * rates}
         sizes |= {"watched": conformal.WATCHED, "rungs": self._levels.size}
-        self._numbers = Numbers(conformal.LAYOUT, sizes, self._plan)
+        self._numbers = Numbers(conformal.LAYOUT, sizes, self._planned())
         self._numbers.state.trackers[:] = self._plan["log_z"]
         self._numbers.state.losses[:, :, 0] = conformal.OWN_LOSS
         self._numbers.work.rates[:] = self._rates
@@ -283,8 +304,17 @@ class Calibrated(StackableWrapper):
         out = np.empty((self._parts, *mean.shape))
         lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, targets, False, out)
+        if self._ahead > 1:
+            self._widen(mean, out)
         lower, upper, variance, noise = out[:4]
         return CalibratedPrediction(mean, variance, noise, lower, upper, self._level, raw, out[4:])
+
+    def _widen(self, mean: FloatArray, out: FloatArray) -> None:
+        """Let bounds, variances and noises in out be those of few errors."""
+        rows = self._numbers.state.kind_rows[:, conformal.ABSOLUTE]
+        wider = stdtrit(np.maximum(rows / self._ahead, 1.0), 1.0 - self._plan["tail"]) / gaussian_reach(self._level)
+        out[:2] = mean + wider * (out[:2] - mean)
+        out[2:4] *= wider**2
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
@@ -300,22 +330,51 @@ class Calibrated(StackableWrapper):
         return joint.mapped((1.0 - factor) * joint.mean, factor, np.asarray(calibrated.noise))
 
     def _issued_width(self, p: int) -> int:
-        return ISSUED * p + self._within._issued_width(p)
+        return self._kept * p + self._within._issued_width(p)
+
+    @property
+    def _kept(self) -> int:
+        """Numbers of an output of a row that waits for its target."""
+        return ISSUED + (2 * (1 + 2 * self._rates.size) if self._ahead > 1 else 0)
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         raw, issued = self._within._issue(X, conditions)
         prediction = self._calibrate(raw, None)
-        parts = raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper
+        parts: list[FloatArray] = [raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper]
+        if self._ahead > 1:
+            parts += list(self._numbers.state.trackers.reshape(len(self._numbers.state.trackers), -1).T)
         return prediction, np.hstack([*(np.broadcast_to(part, raw.mean.shape) for part in parts), issued])
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        own, rest = np.split(issued, [ISSUED * Y.shape[1]], axis=1)
-        mean, variance, noise, lower, upper = own.reshape(len(Y), ISSUED, -1).transpose(1, 0, 2).copy()
+        own, rest = np.split(issued, [self._kept * Y.shape[1]], axis=1)
+        parts = own.reshape(len(Y), self._kept, -1).transpose(1, 0, 2).copy()
+        mean, variance, noise, lower, upper = parts[:ISSUED]
         self._within._resolve(X, Y, rest, conditions)
         # A row from before the outputs were known has no bounds to judge.
-        self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
+        known = np.where(upper > lower, Y, np.nan)
+        if self._ahead == 1:
+            self._compare(mean, variance, noise, lower, upper, known)
+        else:
+            losses = self._losses_as_issued(parts, known)
+            self._compare(mean, variance, noise, lower, upper, known)
+            self._numbers.state.losses[:] = losses
         for swap in self._within._swaps:
             self._restart(swap)
+
+    def _losses_as_issued(self, parts: FloatArray, Y: FloatArray) -> FloatArray:
+        """The trackers' losses after a target, by what each said when its row was issued.
+
+        Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
+        """
+        twin, numbers = object.__new__(type(self)), self._numbers
+        vars(twin).update(vars(self))
+        twin._numbers = numbers.at(numbers.records.copy(), numbers.buffers.copy())
+        trackers = twin._numbers.state.trackers
+        trackers[:] = parts[ISSUED:, 0].T.reshape(trackers.shape)
+        mean, variance, noise, lower, upper = parts[:ISSUED]
+        twin._compare(mean, variance, noise, lower, upper, Y)
+        losses: FloatArray = twin._numbers.state.losses
+        return losses
 
     def _compare(
         self,

@@ -209,22 +209,41 @@ class Committee(Quick, Composite):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         if len(X) == 1 and Y is not None and (panels := self._one_by_one(conditions)) is not None:
-            return self._mixed(self._weighed(panels.advance(X, Y), Y))
-        bare = without_noise(conditions)
+            sleepers = self._sleepers
+            return self._mixed(self._heard(panels.advance(X, Y), Y, sleepers))
+        bare, sleepers = without_noise(conditions), self._sleepers
         predictions = [
             member._advance(X, Y, report or Y is not None, self._weighable(member, conditions, bare))
             for member in self._models
         ]
         if Y is None and not report:
             return None
-        return self._mixed(self._weighed(_as_array(predictions), Y))
+        return self._mixed(self._heard(_as_array(predictions), Y, sleepers))
+
+    def _heard(self, predicted: FloatArray, Y: FloatArray | None, sleepers: list[int]) -> _Voices:
+        """What members say of rows that follow each other, some of whom sleep in the first.
+
+        How the others do without them says nothing of how they do together: by that row nobody is judged.
+        """
+        if sleepers:
+            _silenced(predicted[:, :, :1], sleepers)
+            Y = None if Y is None else np.vstack([np.full_like(Y[:1], np.nan), Y[1:]])
+        return self._weighed(predicted, Y)
+
+    @property
+    def _sleepers(self) -> list[int]:
+        """Members that have no say in the row that comes next."""
+        return [k for k, member in enumerate(self._models) if member._sleeps]
 
     def _quick(self) -> bool:
         return (panels := self._one_by_one(None)) is not None and panels.quick
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         panels: Any = self._one_by_one(None)
+        sleepers = self._sleepers
         predicted, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
+        y = NOT_KNOWN if sleepers else y
+        _silenced(predicted, sleepers)
         aggregation.combine(self._rule, self._discount, self._reach, Y is not None, y, predicted[0], *self._for_one)
         if not self.has_variance:
             self._one.out[1:] = np.nan
@@ -269,7 +288,7 @@ class Committee(Quick, Composite):
         else:
             predictions, issued = zip(*(member._issue(X, conditions) for member in self._models), strict=True)
             predicted = _as_array(predictions)
-        voices = self._weighed(predicted, None)
+        voices = self._weighed(_silenced(predicted, self._sleepers), None)
         p, n, K = voices.judged.shape
         own = np.full((n, ISSUED, p), np.nan)
         kept = min(K, ROOM)
@@ -308,7 +327,7 @@ class Committee(Quick, Composite):
             predicted = panels.predict(X)
         else:
             predicted = _as_array([member._predict(X, conditions) for member in self._models])
-        return self._mixed(self._weighed(predicted, None))
+        return self._mixed(self._weighed(_silenced(predicted, self._sleepers), None))
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         return _Shares(self, count, steps)
@@ -437,6 +456,13 @@ class _Shares(Trajectories):
     def record(self, values: FloatArray, targets: FloatArray) -> None:
         for own, futures in self._parts:
             futures.record(values[own], targets[own])
+
+
+def _silenced(predicted: FloatArray, sleepers: list[int]) -> FloatArray:
+    """Predictions, (p, 3, n, members), in which some members have no mean."""
+    if sleepers:
+        predicted[:, 0, :, sleepers] = np.nan
+    return predicted
 
 
 def _as_array(predictions: Sequence[Any]) -> FloatArray:

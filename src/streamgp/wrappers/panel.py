@@ -107,7 +107,7 @@ class Panels:
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one._settled]
         seats = [seat for alike in kinds.values() for seat in alike]
         places = np.array([seat.place for seat in seats], dtype=np.int64)
-        self._noting = [wrapper for seat in seats for wrapper in seat.noting]
+        self._noting = [(i, wrapper) for i, seat in enumerate(seats) for wrapper in seat.noting]
         self._find_columns(seats, d)
         self._move_units(seats)
         self._panels, first, before = [], 0, 0
@@ -216,7 +216,9 @@ class Panels:
             part[:] = wrapper._remembered(X)
         scaling.to_seats(self._source, np.nan if Y is None else Y.item(), *self._to_seats)
         if Y is not None:
-            for wrapper in self._noting:
+            for i, wrapper in self._noting:
+                if wrapper._sleeps:
+                    self._targets[i] = np.nan
                 if wrapper._notes_late or not late:
                     wrapper._note(X, Y)
         for panel in self._panels:

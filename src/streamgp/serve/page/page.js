@@ -305,7 +305,7 @@ function describe(stream) {
   const previous = scores.rmse_previous_value;
   const figures = [
     ["Rows", count(stream.rows), `${count(scores.rows)} scored`],
-    ["Error (RMSE)", number(scores.rmse), previous == null ? "" : `previous value: ${number(previous)}`],
+    ["Error on average", number(scores.mae), previous == null ? "" : `RMSE of all rows ${number(scores.rmse)}, previous value ${number(previous)}`],
     ["Coverage", percent(scores.coverage), `of ${percent(settings.level)} intervals`],
     ["Interval width", number(scores.mean_width), "on average"],
   ];

@@ -1,0 +1,66 @@
+"""The compiled functions that Auto calls, in the order in which rows ask for them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from streamgp.batch import spectrum
+from streamgp.compiled import compile_now, fill_cache
+from streamgp.contract import checks, ladder
+from streamgp.kernels import program
+from streamgp.process import memory, stream, temporal, temporal_evidence
+from streamgp.process.adapt import sngd
+from streamgp.recipes import naive
+from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
+
+# Naive values and least squares, which predict the first rows.
+FIRST = (
+    stream.run_fixed,
+    conformal.calibrate,
+    single.take,
+    ladder.evaluate,
+    aggregation.combine,
+    aggregation.learn_issued,
+    outliers.screen,
+    outliers.strike_out,
+    outliers.doubt,
+    drift.watch_beside,
+    scaling.to_standard,
+    scaling.from_standard,
+    scaling.to_seats,
+    scaling.from_seats,
+    naive.average,
+    checks.check,
+)
+KERNELS = (
+    program.weighted_gradient,
+    program.weighted_diagonal_gradient,
+    program.matrix,
+    program.diagonal,
+    program.loading_units,
+)
+TUNING = (*KERNELS, spectrum.features_of, memory.walk)
+# Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
+PROCESSES = (
+    temporal_evidence.irregular,
+    temporal_evidence.regular,
+    temporal.run,
+    temporal.predict,
+    temporal.covariances,
+    *TUNING,
+    stream.run_growing,
+    sngd.finish_interval,
+    stream.run_growing_adapting,
+)
+
+
+@cache
+def compile_first() -> None:
+    """Load what the first rows call; let what later rows call be compiled while these are predicted."""
+    fill_cache(*FIRST, then=PROCESSES)
+    compile_now(*FIRST)
+
+
+def compile_tuning() -> None:
+    """Load what the tuning of processes calls; each of these loads its own loop."""
+    compile_now(*TUNING)
