@@ -85,7 +85,8 @@ def fill_behind(names: Sequence[str]) -> None:
         names: ``module:function``, in the order in which they are begun.
     """
     command, none = [sys.executable, "-m", "streamgp.compile_once", *names], subprocess.DEVNULL
-    apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is not for it
+    # Ctrl-C is not for it. Linux weighs sessions alike, whatever the priorities within them, so it stays in this one.
+    apart: dict[str, Any] = {"process_group": 0}
     if sys.platform == "win32":
         apart = {"creationflags": subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NEW_PROCESS_GROUP}
     with contextlib.suppress(OSError):
