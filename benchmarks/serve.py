@@ -430,8 +430,7 @@ def _load_table(found: dict[str, Any]) -> str:
                     f"{cell['p99_ms']:.1f} ms",
                     f"{cell['rows_per_second']:,.0f}",
                     f"{spent:,.0f} µs",
-                    f"{spent / echo:.2g}",
-                    f"{spent / river:.2g}",
+                    *(f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" for ratio in (spent / echo, spent / river)),
                 ]
             )
     head = ["server", "batch", "clients", "p50", "p99", "rows a second", "processor time a row"]
