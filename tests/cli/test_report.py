@@ -35,7 +35,7 @@ def test_a_report_is_one_page_with_all_it_needs_inside(tmp_path):
     assert sum(data["pit"]) == 78  # the first two rows have no scale
     assert re.fullmatch(r"Coverage by level: 50%: \d+\.\d%, 80%: .*, 99.9%: \d+\.\d%\.", data["levels"])
     assert data["scores"][0] == ["", "rows 1-80"]
-    assert [line[0] for line in data["scores"][1:3]] == ["RMSE, streamgp", "RMSE, previous value"]
+    assert [line[0] for line in data["scores"][1:3]] == ["MAE, streamgp", "MAE, previous value"]
     assert data["samples"]["row"] == [50, 80]
     assert data["relevance"]["names"][0] in ("x", "kind=b", "time of day (sin)")
     assert {path["name"] for path in data["paths"]} == {"lengthscale", "variance", "noise"}
@@ -220,7 +220,7 @@ def test_the_page_loads_without_complaint_and_without_scrolling_sideways(browser
     browser.open(long_page, width)
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.value("document.querySelectorAll('canvas').length") >= 8
-    assert browser.value("get('scores').rows[1].cells[0].textContent") == "RMSE, streamgp"
+    assert browser.value("get('scores').rows[1].cells[0].textContent") == "MAE, streamgp"
     pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
     names = ["predictions", "error", "coverage", "pit", "latency", "size"]
     assert browser.value(f"{names}.map(get).every(c => {pixels}.some(v => v))")

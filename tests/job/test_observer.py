@@ -28,12 +28,12 @@ def test_every_observer_is_told_of_all_notes_and_blocks(tmp_path):
     summary = Job(source, "y", model="KRLST", settings=settings, observers=[one, Observer(), other]).run()
     assert one.notes == other.notes == summary.notes
     assert one.notes[-2:] == ["model after 30 rows: KRLST (as requested)", "drift detection: off"]
-    assert [rows for _, rows in one.blocks] == [250, 500, 600]
+    assert [rows for _, rows in one.blocks] == [50, 300, 550, 600]
     numbers = np.concatenate([block.predicted.row for block, _ in one.blocks])
     assert numbers.tolist() == list(range(1, 601))
     assert all(block.pipeline is summary.pipeline and block.seconds > 0 for block, _ in one.blocks)
     assert {(block.read, block.total) for block, _ in one.blocks} == {(source.stat().st_size,) * 2}
-    assert len(other.blocks) == 3
+    assert len(other.blocks) == 4
 
 
 def test_observers_are_told_what_takes_long(tmp_path):

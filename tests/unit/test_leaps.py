@@ -41,10 +41,14 @@ def test_nothing_is_doubted_within_the_range_nor_of_a_trend_nor_of_repeated_numb
         assert not len(doubted(one))
 
 
-def test_the_third_leap_within_a_few_rows_is_believed():
+def test_the_second_leap_is_believed_right_after_the_first_and_near_it_else_the_third_within_a_few_rows():
     y = smooth()
     y[1000:] += 50.0
-    assert doubted(y).tolist() == [1000, 1001]
+    assert doubted(y).tolist() == [1000]
+    y = smooth()
+    y[1000] += 50.0
+    y[1003:] += 50.0
+    assert doubted(y).tolist() == [1000, 1003]
 
 
 def test_what_another_rule_doubts_counts_among_those_of_which_the_third_is_believed():

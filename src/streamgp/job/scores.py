@@ -169,13 +169,12 @@ def as_table(scores: Mapping[str, Any], level: float) -> list[list[str]]:
     if not parts:
         return []
     intervals = f"{100 * level:g}% intervals"
-    names = max((list(part["yardsticks"]) for part in parts), key=len)
+    names = max((list(part["yardsticks_mae"]) for part in parts), key=len)
     return [
         ["", *(rows_of(part) for part in parts)],
-        ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
-        *([f"RMSE, {name}", *(shown(part["yardsticks"].get(name)) for part in parts)] for name in names),
         ["MAE, streamgp", *(shown(part["compared_mae"]) for part in parts)],
         *([f"MAE, {name}", *(shown(part["yardsticks_mae"].get(name)) for part in parts)] for name in names),
+        ["RMSE, streamgp", *(shown(part["rmse"]) for part in parts)],
         [f"coverage of {intervals}", *(f"{100 * part['coverage']:.1f}%" for part in parts)],
         [f"mean width of {intervals}", *(shown(part["mean_width"]) for part in parts)],
     ]
