@@ -168,7 +168,8 @@ class Auto(Quick):
     def _check_restored(self) -> None:
         for state in self._screens.values():
             outliers.check(state)
-        require("wild", np.nan_to_num(np.append(self._wild, self._wild_readings), posinf=np.inf, neginf=-np.inf))
+        wild = np.append(self._wild, self._wild_readings)
+        require("wild", wild[~np.isnan(wild)])
         clock.check(self._clock)
         leaps.check(self._leaps)
         super()._check_restored()

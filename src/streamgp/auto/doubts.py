@@ -8,8 +8,9 @@ is repeated exactly confirms nothing: loggers repeat fill values.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from streamgp.settings import FloatArray
 from streamgp.wrappers import outliers
@@ -45,6 +46,6 @@ def doubted(states: FloatArray, wild: FloatArray, Y: FloatArray) -> FloatArray:
     return left
 
 
-def confirms(wild: FloatArray, last: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
-    """Which numbers are nearer to the one that was doubted right before than to the last one believed."""
-    return np.asarray((y != wild) & (np.abs(y - wild) < np.abs(y - last)))
+def confirms(wild: Any, last: Any, y: Any) -> Any:
+    """Whether numbers, one or many, are nearer to the one doubted right before than to the last one believed."""
+    return (y != wild) & (abs(y - wild) < abs(y - last))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamgp.auto.doubts import confirms
 from streamgp.contract.snapshot import require
 from streamgp.settings import FloatArray
 from streamgp.wrappers.outliers import COMMON, FADING, FEW_DOUBTED, FEWEST, SOME, THIRD
@@ -72,7 +73,7 @@ def _believed(state: list[float], y: float) -> bool:
     step = abs(y - last)
     leaps = not lowest <= y <= highest and largest > 0.0 and count >= FEWEST
     if leaps and step > (STEPS + (FEW_DOUBTED / count) ** 3) * largest:
-        state[EVIDENCE] += 2.0 if y != wild and abs(y - wild) < step else 1.0
+        state[EVIDENCE] += 2.0 if confirms(wild, last, y) else 1.0
         if state[EVIDENCE] <= THIRD and state[REFUSED] <= SOME + COMMON * count:
             state[REFUSED] += 1.0
             state[WILD] = y

@@ -366,14 +366,11 @@ class Calibrated(StackableWrapper):
 
         Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
         """
-        twin, numbers = object.__new__(type(self)), self._numbers
-        vars(twin).update(vars(self))
-        twin._numbers = numbers.at(numbers.records.copy(), numbers.buffers.copy())
-        trackers = twin._numbers.state.trackers
-        trackers[:] = parts[ISSUED:, 0].T.reshape(trackers.shape)
+        then = self._numbers.at(self._numbers.records.copy(), self._numbers.buffers.copy())
+        then.state.trackers[:] = parts[ISSUED:, 0].T.reshape(then.state.trackers.shape)
         mean, variance, noise, lower, upper = parts[:ISSUED]
-        twin._compare(mean, variance, noise, lower, upper, Y)
-        losses: FloatArray = twin._numbers.state.losses
+        self._compare(mean, variance, noise, lower, upper, Y, numbers=then)
+        losses: FloatArray = then.state.losses
         return losses
 
     def _compare(
@@ -384,11 +381,17 @@ class Calibrated(StackableWrapper):
         lower: FloatArray,
         upper: FloatArray,
         Y: FloatArray,
+        *,
+        numbers: Numbers | None = None,
     ) -> None:
-        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds."""
+        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds.
+
+        What is learned goes into numbers, those of this model unless others are given.
+        """
+        numbers = self._numbers if numbers is None else numbers
         out = np.empty((self._parts, *mean.shape))
         out[0], out[1] = lower, upper
-        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
+        lanes = numbers.records, numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:
