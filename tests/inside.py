@@ -89,7 +89,7 @@ def gradient_at(model, x, y, time=None):
     memory.look(m, f, x, twin._numbers.work.seen)
     twin._numbers.work.y[:] = y
     if time is not None:
-        passing.arrive(m, f, x, np.array([[time, np.nan, np.nan]]), 0, False)
+        passing.arrive.entry(m, f, x, np.array([[time, np.nan, np.nan]]), 0, False)
     (growing if twin._features.kind == DICTIONARY else fixed).predict(m, f)
     gradient.gather(m, f)
     return twin._state.gradient.copy()

@@ -47,7 +47,8 @@ class Layout:
         self.state, self.work = dict(state), dict(work)
         spans = np.dtype([(name, SPAN) for name in (*state, *work)])
         self.record = np.dtype([("plan", plan), ("counters", counters), ("at", spans)])
-        self.type = numba.from_dtype(self.record)[::1]
+        self.one = numba.from_dtype(self.record)
+        self.type = self.one[::1]
 
 
 class Numbers:

@@ -28,7 +28,7 @@ from streamgp import filelocks
 # Each takes half a gigabyte while it compiles; containers report more cores than they may use.
 MOST_PROCESSES = 4
 POLL = 0.5  # seconds between two looks whether another process has finished
-BACKGROUND = 10  # how much nicer than others a process is that nobody waits for
+BACKGROUND = 19  # how much nicer than others a process is that nobody waits for
 _started: list[subprocess.Popen[bytes]] = []  # processes that nobody waits for
 _waited: list[bool] = []  # whether this process has said that it waits
 
@@ -177,7 +177,7 @@ def compile_entries(names: Sequence[str]) -> None:
 
 def _found(name: str) -> Any:
     module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
+    return getattr(importlib.import_module(module), function).entry
 
 
 def name_of(function: Any) -> str:

@@ -28,8 +28,8 @@ F = TypeVar("F", bound=Callable[..., object])
 FASTMATH = {"reassoc", "contract", "arcp"}
 
 
-ENTRY = b"@entry"
-MARKS = (b"@compiled", b"@inlined", ENTRY, b"@as_written")
+ENTRIES = (b"@entry", b"@apart")  # what Python loads
+MARKS = (b"@compiled", b"@inlined", *ENTRIES, b"@as_written")
 
 
 def sources(*marks: bytes) -> dict[str, bytes]:
@@ -116,18 +116,65 @@ def caller(returns: Any, arguments: Any) -> Any:
     def call(_: Any, address: Any, *found: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             given = [builder.extract_value(values[1], i) for i in range(len(arguments))]
-            given = [
-                context.cast(builder, *each) for each in zip(given, signature.args[1].types, arguments, strict=True)
-            ]
-            pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(returns, arguments).as_pointer())
-            status, result = context.call_conv.call_function(builder, pointer, returns, arguments, given)
-            with building.if_unlikely(builder, status.is_error):
-                context.call_conv.return_status_propagate(builder, status)
-            return result
+            return _call(context, builder, values[0], returns, arguments, signature.args[1].types, given)
 
         return returns(address, kinds.Tuple(found)), codegen
 
     return intrinsic(call)
+
+
+def _call(context: Any, builder: Any, address: Any, returns: Any, arguments: Any, found: Any, given: Any) -> Any:
+    """Call the function at an address with what was given, of the types that were found."""
+    given = [context.cast(builder, *each) for each in zip(given, found, arguments, strict=True)]
+    pointer = builder.inttoptr(address, context.call_conv.get_function_type(returns, arguments).as_pointer())
+    status, result = context.call_conv.call_function(builder, pointer, returns, arguments, given)
+    with building.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
+def apart(returns: Any, *types: Any) -> Callable[[F], F]:
+    """Compile a function on its own: other compiled functions call it by its address, and are the smaller for it.
+
+    It is for large functions that several loops call, and that many models never need. Its first argument is a record;
+    the field of that name in the plan has the address, and who makes the plan has loaded the function (``.entry``).
+
+    Args:
+        returns: type of the result.
+        types: types of the arguments.
+    """
+
+    def decorated(function: F) -> F:
+        made: Any = entry(*types)(function)
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return made  # type: ignore[no-any-return]
+        name = function.__name__
+
+        def call(_: Any, record: Any, *found: Any) -> Any:
+            at = record.offset("plan") + record.typeof("plan").offset(name)
+
+            def codegen(context: Any, builder: Any, _: Any, values: Any) -> Any:
+                start = builder.bitcast(values[0], building.voidptr_t)
+                place = building.pointer_add(builder, start, at, building.intp_t.as_pointer())
+                given = [values[0], *(builder.extract_value(values[1], i) for i in range(len(found)))]
+                return _call(context, builder, builder.load(place), returns, types, (record, *found), given)
+
+            return returns(record, kinds.Tuple(found)), codegen
+
+        called: Any = intrinsic(call)
+        called.entry = made
+        return called  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def places(*functions: Any) -> dict[str, int]:
+    """Where the code of functions declared by apart() is, by name, for a plan: loaded now if they were not."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return {}
+    entries = {function.entry.py_func.__name__: function.entry for function in functions}
+    compile_now(*entries.values())
+    return {name: address_of(one) for name, one in entries.items()}
 
 
 VECTOR, MATRIX, CUBE = numba.float64[::1], numba.float64[:, ::1], numba.float64[:, :, ::1]
@@ -141,22 +188,22 @@ def entry(*types: Any) -> Callable[[F], F]:
 
     def decorated(function: F) -> F:
         dispatcher: Any = compiled(function)
-        dispatcher.types, dispatcher.loaded = types, False
+        dispatcher.types, dispatcher.loaded, dispatcher.entry = types, False, dispatcher
         return dispatcher  # type: ignore[no-any-return]
 
     return decorated
 
 
 def compile_now(*entries: Any) -> None:
-    """Load functions declared by entry(), so that no compilation falls inside a stream.
+    """Load functions declared by entry() or apart(), so that no compilation falls inside a stream.
 
     What the cache on disk does not have is compiled by a process of its own and then loaded. In the process that
     compiles, Numba links functions differently than in one that loads them, and the two may differ in the last bit.
     """
-    entries = tuple(function for function in entries if not function.loaded)
-    fill_cache(*entries)
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
+    entries = tuple(function.entry for function in entries if not function.entry.loaded)
+    fill_cache(*entries)
     for function in entries:
         if function.types not in function.overloads:
             function.compile(function.types)
@@ -164,7 +211,7 @@ def compile_now(*entries: Any) -> None:
 
 
 def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
-    """Compile what the cache on disk does not have of functions declared by entry(), and load nothing.
+    """Compile what the cache on disk does not have of functions declared by entry() or apart(), and load nothing.
 
     Args:
         entries: that are waited for.
@@ -172,7 +219,7 @@ def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
     """
     if is_filled(*entries, *then):
         return
-    needed, rest = ({compile_once.name_of(one): one for one in some} for some in (entries, then))
+    needed, rest = ({compile_once.name_of(one.entry): one.entry for one in some} for some in (entries, then))
     behind = [name for name, one in rest.items() if name not in needed and not compile_once.is_cached(one)]
     if behind:
         compile_once.fill_behind(behind)
@@ -183,4 +230,5 @@ def fill_cache(*entries: Any, then: Sequence[Any] = ()) -> None:
 
 def is_filled(*entries: Any) -> bool:
     """Whether the cache on disk has all of these functions."""
-    return bool(config.DISABLE_JIT) or all(map(compile_once.is_cached, entries))  # type: ignore[attr-defined]
+    disabled: bool = config.DISABLE_JIT  # type: ignore[attr-defined]
+    return disabled or all(compile_once.is_cached(function.entry) for function in entries)

@@ -14,10 +14,11 @@ import numba
 import pytest
 
 import streamgp
+import streamgp as sg
 from streamgp import compile_once
 from streamgp.compiled import compile_now, is_filled
 from streamgp.job import ahead
-from streamgp.process import stream
+from streamgp.process import state, stream
 from tests import processors
 
 CODE = (
@@ -98,7 +99,7 @@ def test_what_compiles_ends_with_the_process_that_asked_for_it():
 
 
 def names(entries):
-    return [f"{entry.py_func.__module__}:{entry.py_func.__name__}" for entry in entries]
+    return [compile_once.name_of(function.entry) for function in entries]
 
 
 needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled with NUMBA_DISABLE_JIT")
@@ -112,13 +113,29 @@ def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef)
-        and any(isinstance(mark, ast.Call) and ast.unparse(mark.func) == "entry" for mark in node.decorator_list)
+        and any(
+            isinstance(mark, ast.Call) and ast.unparse(mark.func) in ("entry", "apart") for mark in node.decorator_list
+        )
     }
     every = names(ahead.every())
     assert set(every) == marked
     assert len(every) == len(marked)
     first = list(dict.fromkeys(names(ahead.of_commands())))
     assert every[: len(first)] == first
+
+
+@needs_compiler
+def test_a_plan_has_a_place_for_what_loops_call_by_its_address_and_models_fill_in_what_they_call():
+    apart = {function.entry.py_func.__name__ for function in ahead.every() if function.entry is not function}
+    sogp, line = sg.SOGP(), sg.OnlineGP(sg.Linear(), noise=0.1)
+    timed = sg.OnlineGP(sg.Basis(sg.Matern(1.5)), noise=0.1, time=sg.Matern(0.5))
+    assert apart <= set(state.PLAN.names)
+    assert set(sogp._places) == {"kernel_values"}
+    assert not line._places
+    assert set(timed._places) == {"kernel_values", "arrive", "pass_time", "report_components"}
+    sogp.learn_one([0.0], 1.0)
+    places = {name: int(sogp._numbers.plan[name][0]) for name in apart}
+    assert {name for name, place in places.items() if place} == {"kernel_values"}
 
 
 @needs_compiler
@@ -153,8 +170,9 @@ Job(table, "power", model="SOGP", lags=3).run()
 forecast_table(str(table), "power", "6h", out=table.with_name("ahead.csv"))
 learner = Learner(StreamSettings("y"), "")
 learner.apply(Op("rows", rows=[{"x": float(i % 7), "y": float(i % 5)} for i in range(120)]))
-allowed = {id(entry) for entry in ahead.of_commands()}
-loaded = [entry.py_func.__qualname__ for entry in ahead.every() if entry.overloads and id(entry) not in allowed]
+allowed = {id(function.entry) for function in ahead.of_commands()}
+entries = [function.entry for function in ahead.every()]
+loaded = [entry.py_func.__qualname__ for entry in entries if entry.overloads and id(entry) not in allowed]
 print(compiled, loaded)
 """
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder
 from streamgp.kernels import program
-from streamgp.process import memory, stream, temporal, temporal_evidence
+from streamgp.process import features, memory, row, stream, temporal, temporal_evidence
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
@@ -16,6 +16,7 @@ from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, 
 # Naive values and least squares, which predict the first rows.
 FIRST = (
     stream.run_fixed,
+    row.cap,
     conformal.calibrate,
     single.take,
     ladder.evaluate,
@@ -48,9 +49,11 @@ PROCESSES = (
     temporal.predict,
     temporal.covariances,
     *TUNING,
+    features.kernel_values,
     stream.run_growing,
+    sngd.before_learning,
+    sngd.after_learning,
     sngd.finish_interval,
-    stream.run_growing_adapting,
 )
 
 

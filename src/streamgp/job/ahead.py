@@ -10,9 +10,9 @@ from typing import Any
 
 from streamgp.auto import needed
 from streamgp.batch import spectrum
-from streamgp.compiled import ENTRY, compile_now, fill_cache, is_filled, sources
+from streamgp.compiled import ENTRIES, compile_now, fill_cache, is_filled, sources
 from streamgp.contract import checks, ladder
-from streamgp.process import memory, stream, temporal, temporal_evidence
+from streamgp.process import features, memory, row, stream, temporal, temporal_evidence
 from streamgp.wrappers import conformal, drift, outliers, scaling, single, surprise
 
 GROWING = ("KRLS", "KRLST", "OESGP", "OIESGP", "SOGP")
@@ -21,6 +21,8 @@ UNTUNED = ("LWPR", "RLSESN", "SGDESN")  # by the evidence
 
 AROUND = (
     stream.run_fixed,  # least squares, too
+    row.cap,
+    features.kernel_values,
     stream.forget,
     conformal.calibrate,
     ladder.evaluate,
@@ -85,14 +87,14 @@ def compile_forecast() -> None:
 
 def of_commands() -> list[Any]:
     """The compiled functions that commands call unless a model is chosen, in the order in which they are compiled."""
-    return list(dict.fromkeys([*needed.FIRST, *needed.PROCESSES, surprise.judge, *AROUND, stream.run_fixed_adapting]))
+    return list(dict.fromkeys([*needed.FIRST, *needed.PROCESSES, surprise.judge, *AROUND]))
 
 
 def every() -> list[Any]:
     """Every compiled function that Python calls, those of the commands first."""
-    found = [thing for name in sources(ENTRY) for thing in vars(importlib.import_module(name)).values()]
-    entries = [thing for thing in found if hasattr(thing, "py_func") and hasattr(thing, "types")]
-    return list({id(entry): entry for entry in [*of_commands(), *entries]}.values())
+    found = [thing for name in sources(*ENTRIES) for thing in vars(importlib.import_module(name)).values()]
+    entries = [thing for thing in found if hasattr(getattr(thing, "entry", None), "types")]
+    return list({id(one.entry): one for one in [*of_commands(), *entries]}.values())
 
 
 def of_model(model: str) -> list[Any]:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.compiled import compile_now
+from streamgp.compiled import compile_now, places
 from streamgp.contract.checks import check
 from streamgp.kernels import Kernel
 from streamgp.kernels.temporal import components
 from streamgp.process import features as feature_kinds
-from streamgp.process import observation, stream
+from streamgp.process import fixed, observation, row, stream
+from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.process.adapt.sngd import SNGD
 from streamgp.process.budget import DISCARD, DTC, ERROR, NEVER, OLDEST, Budget
@@ -110,14 +111,31 @@ class Composed(MemoryModel):
             self._check_linear_mean()
         self._run = self._loop()
         compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)))
+        self._places = places(*self._apart())
 
     def _loop(self) -> Any:
         """The compiled loop for this kind of process."""
         if self._keeps_rows:
             return stream.run_kept
         if self._grows:
-            return stream.run_growing if self._adapt is None else stream.run_growing_adapting
-        return stream.run_fixed if self._adapt is None else stream.run_fixed_adapting
+            return stream.run_growing
+        return stream.run_fixed
+
+    def _apart(self) -> list[Any]:
+        """The functions that the loop calls by their address, which the plan has."""
+        beside = [passing.arrive, passing.pass_time, passing.report_components]
+        called = [
+            *([] if self._features.kernel is None else [feature_kinds.kernel_values]),
+            *([fixed.learn_batch] if self._batch > 1 else []),
+            *(beside if self._terms or self._linear is not None else []),
+        ]
+        if self._likelihood.kind != observation.GAUSSIAN:
+            called.append(observation.as_gaussian)
+        if self._adapt is not None:
+            called += [sngd.before_learning, sngd.after_learning]
+        if self._forgetting.injects:
+            called += [row.inject_overdue, row.cap]
+        return called
 
     def _check_likelihood(self) -> None:
         """A likelihood that is not Gaussian is learned one row and one output at a time, in covariance form."""

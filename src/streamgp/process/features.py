@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, integers, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import NUMBER, VECTOR, WHOLE, apart, compiled
 from streamgp.kernels import Kernel, KernelSetting, SquaredExponential, program
 from streamgp.linalg import triangular
 from streamgp.linalg.vector import dot
+from streamgp.process.state import LAYOUT
 from streamgp.settings import FloatArray, Part, Setting, optional, positive_vector, real_matrix, whole
 from streamgp.vocabulary import (
     INPUTS,
@@ -197,7 +198,7 @@ def linear(x: Array, scale: float, phi: Array) -> None:
         phi[j] = scale
 
 
-@compiled
+@apart(NUMBER, LAYOUT.one, VECTOR, VECTOR, WHOLE)
 def kernel_values(m: Record, f: Array, x: Array, n: int) -> float:
     """Fill k = k(B, x) on the first n basis points; return kappa = (1 + jitter) k(x, x)."""
     operations, theta = integers(f, m.at.operations), vector(f, m.at.parameters)

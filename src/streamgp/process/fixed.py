@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, integers, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import MATRIX, NOTHING, VECTOR, apart, compiled
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import dot
 from streamgp.process import features, observation, posterior
-from streamgp.process.row import inject_overdue, noise_of
-from streamgp.process.state import ABSORBED, NOTHING
+from streamgp.process.row import compare_with_prior, inject_overdue, noise_of
+from streamgp.process.state import ABSORBED, LAYOUT
+from streamgp.process.state import NOTHING as NO_CHANGE
 from streamgp.process.time import clipped, pass_time, prior_variance
 
 Array = NDArray
@@ -98,7 +99,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
             project(m, f)
     if m.plan.injects and m.plan.half_life > 0.0:
         inject_overdue(m, f, n)
-    m.counters.change = NOTHING
+    m.counters.change = NO_CHANGE
     for j in range(m.plan.covariances):
         first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
         if np.isnan(y[first]):
@@ -112,11 +113,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
         else:
             m.counters.skipped_rows += 1
     if m.plan.check_every > 0:
-        m.counters.rows_since_check += 1
-        if m.counters.rows_since_check >= m.plan.check_every:
-            m.counters.rows_since_check = 0
-            for j in range(m.plan.covariances):
-                m.counters.capped_directions += clip_to_prior(m, f, j)
+        compare_with_prior(m, f, n)
 
 
 @compiled
@@ -177,17 +174,7 @@ def rotate_in(m: Record, f: Array, j: int, first: int, last: int, kappa: float, 
     return True
 
 
-@compiled
-def clip_to_prior(m: Record, f: Array, j: int) -> int:
-    """Cap the covariance at the prior's; returns in how many directions it stood above."""
-    n, S = m.plan.weights, block(f, m.at.covariance, j)
-    if m.plan.factored:
-        first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
-        return posterior.inflate_information(S, matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j], 1.0, n)
-    return posterior.clip_to_prior(S, n)
-
-
-@compiled
+@apart(NOTHING, LAYOUT.one, VECTOR, MATRIX, MATRIX, MATRIX)
 def learn_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> None:
     """Learn rows together: their residuals are correlated as the prior says [huber2013]."""
     n, q, p = m.plan.weights, m.plan.covariances, m.plan.outputs

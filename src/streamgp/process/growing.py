@@ -17,7 +17,7 @@ from streamgp.linalg import triangular
 from streamgp.linalg.symmetric import multiply, rotate
 from streamgp.linalg.vector import copy, dot, fill
 from streamgp.process import budget, features, observation, posterior
-from streamgp.process.row import inject_overdue
+from streamgp.process.row import compare_with_prior, inject_overdue
 from streamgp.process.state import ABSORBED, ADMITTED, GATHERING, NOTHING, REPLACED, STOPPED
 from streamgp.process.time import clipped, pass_time, prior_variance
 
@@ -93,7 +93,7 @@ def learn(m: Record, f: Array, kappa: float, gamma2: float) -> None:
     if m.counters.unresolved_rows == unresolved and is_too_exact(m, f):
         m.counters.unresolved_rows += 1
     if m.plan.check_every > 0:
-        clip_to_prior(m, f)
+        compare_with_prior(m, f, m.counters.points)
 
 
 @inlined
@@ -444,14 +444,3 @@ def refresh_scores(m: Record, f: Array) -> None:
         for j in range(m.plan.covariances):
             multiply(block(f, m.at.covariance, j), z, n, product)
             variances[j, i] = dot(z, product, n)
-
-
-@inlined
-def clip_to_prior(m: Record, f: Array) -> None:
-    """Injected uncertainty is compared with the prior when it may have doubled."""
-    m.counters.rows_since_check += 1
-    if m.counters.rows_since_check >= m.plan.check_every:
-        m.counters.rows_since_check = 0
-        for j in range(m.plan.covariances):
-            S = block(f, m.at.covariance, j)
-            m.counters.capped_directions += posterior.clip_to_prior(S, m.counters.points)

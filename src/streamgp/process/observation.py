@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, vector
-from streamgp.compiled import MATRIX, NUMBER, WHOLE, compiled, entry
+from streamgp.compiled import MATRIX, NUMBER, VECTOR, WHOLE, apart, compiled, entry
+from streamgp.process.state import LAYOUT
 
 Array = NDArray
 
@@ -156,7 +157,7 @@ def moments(kind: int, dof: float, y: float, m: float, v: float, noise: float) -
     return poisson(y, m, v)
 
 
-@compiled
+@apart(NUMBER, LAYOUT.one, VECTOR, WHOLE, NUMBER, NUMBER, NUMBER)
 def as_gaussian(m: Record, f: Array, j: int, mean: float, v: float, noise: float) -> float:
     """Put in place of target j that of the Gaussian observation which teaches the same; returns its noise."""
     y = vector(f, m.at.y)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, matrix, vector
-from streamgp.compiled import compiled
+from streamgp.compiled import NOTHING, VECTOR, WHOLE, apart, compiled
 from streamgp.contract.conditions import NOISE, TIME, WEIGHT
 from streamgp.linalg.symmetric import multiply
 from streamgp.process import posterior
+from streamgp.process.state import LAYOUT
 
 Array = NDArray
 
@@ -61,7 +62,7 @@ def meet(m: Record, f: Array, conditions: Array, t: int) -> None:
                 scale[j] = mean_scale[j] * mean_scale[j]
 
 
-@compiled
+@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE)
 def inject_overdue(m: Record, f: Array, n: int) -> None:
     """Before a row is learned: uncertainty that may have doubled since it was last capped is injected and capped now.
 
@@ -94,6 +95,28 @@ def inject(m: Record, f: Array, j: int, scale: float, n: int) -> None:
             variances[j, i] = min(scale * variances[j, i], inverse[i])
     power[0, j] /= scale
     power[1, j] /= scale
+
+
+@compiled
+def compare_with_prior(m: Record, f: Array, n: int) -> None:
+    """After a row: injected uncertainty is compared with the prior when it may have doubled."""
+    m.counters.rows_since_check += 1
+    if m.counters.rows_since_check >= m.plan.check_every:
+        m.counters.rows_since_check = 0
+        cap(m, f, n)
+
+
+@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE)
+def cap(m: Record, f: Array, n: int) -> None:
+    """Cap the covariances at the prior's, and count in how many directions they stood above."""
+    for j in range(m.plan.covariances):
+        S = block(f, m.at.covariance, j)
+        if m.plan.factored:
+            first, last = (j, j + 1) if m.plan.covariances > 1 else (0, m.plan.outputs)
+            z, noise = matrix(f, m.at.mu)[:, first:last], vector(f, m.at.noise)[j]
+            m.counters.capped_directions += posterior.inflate_information(S, z, noise, 1.0, n)
+        else:
+            m.counters.capped_directions += posterior.clip_to_prior(S, n)
 
 
 @compiled

@@ -87,6 +87,7 @@ class Started(Composed):
         plan: dict[str, Any] = {name: sizes[name] for name in COUNTED}
         for part in (self._memory, self._features, self._budget, self._forgetting, self._likelihood, self._adapt):
             plan |= {} if part is None else part.plan()
+        plan |= self._places
         return plan | {
             "factored": self._factored,
             "least_squares": self._least_squares,

@@ -55,6 +55,17 @@ PLAN = np.dtype(
         ("longest", np.float64),
         ("tolerance", np.float64),
         ("damping", np.float64),
+        # Where functions are that loops call by their address (compiled.apart); 0: the model never does.
+        ("kernel_values", np.int64),
+        ("as_gaussian", np.int64),
+        ("learn_batch", np.int64),
+        ("before_learning", np.int64),
+        ("after_learning", np.int64),
+        ("arrive", np.int64),
+        ("pass_time", np.int64),
+        ("report_components", np.int64),
+        ("inject_overdue", np.int64),
+        ("cap", np.int64),
     ]
 )
 

@@ -116,12 +116,11 @@ def run(
     row: int,
     advance: bool,
     predict: Callable[[Record, Array], tuple[float, float]],
-    learn: Callable[[Record, Array, float, float], bool],
-    learn_batch: Callable[[Record, Array, Array, Array, Array], None],
+    learn: Callable[[Record, Array, float, float], None],
 ) -> tuple[int, int, int]:
     """Predict every row if there is room for predictions; when advancing, learn it if it has a target.
 
-    The last three arguments are compiled functions of the kind of process; learn() says whether a move is due.
+    The last two arguments are compiled functions of the kind of process.
 
     Returns:
         A status, and the lane and the row at which it arose: rows that are refused, before anything has changed, or
@@ -158,51 +157,17 @@ def run(
             remember_target(m, f)
             if learned and m.plan.batch == 1:
                 meet(m, f, conditions, t)
-                if learn(m, f, kappa, gamma2):
+                if m.plan.theta > 0:
+                    sngd.before_learning(m, f)
+                learn(m, f, kappa, gamma2)
+                if m.plan.theta > 0 and sngd.after_learning(m, f):
                     return MOVE_IS_DUE, k, t
                 continue
             rest(m)
             place = (t - first) % m.plan.batch  # in a batch, which is learned when it is complete
             if m.plan.batch > 1 and Y.shape[0] > 0 and (place + 1 == m.plan.batch or t + 1 == last):
-                learn_batch(m, f, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
+                fixed.learn_batch(m, f, X[t - place : t + 1], Y[t - place : t + 1], conditions[t - place : t + 1])
     return FINE, -1, -1
-
-
-@inlined
-def learn_growing(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
-    growing.learn(m, f, kappa, gamma2)
-    return False
-
-
-@inlined
-def learn_growing_adapting(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
-    sngd.before(m, f)
-    growing.learn(m, f, kappa, gamma2)
-    return sngd.after(m, f)
-
-
-@inlined
-def learn_fixed(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
-    fixed.learn(m, f, kappa, gamma2)
-    return False
-
-
-@inlined
-def learn_fixed_adapting(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
-    sngd.before(m, f)
-    fixed.learn(m, f, kappa, gamma2)
-    return sngd.after(m, f)
-
-
-@inlined
-def learn_kept(m: Record, f: Array, kappa: float, gamma2: float) -> bool:
-    kept.learn(m, f, kappa, gamma2)
-    return False
-
-
-@inlined
-def no_batch(m: Record, f: Array, X: Array, Y: Array, conditions: Array) -> None:
-    """Of processes that learn one row after the other."""
 
 
 @entry(*ARGUMENTS)
@@ -220,52 +185,7 @@ def run_growing(
     advance: bool,
 ) -> tuple[int, int, int]:
     return run(
-        records,
-        buffers,
-        models,
-        starts,
-        X,
-        Y,
-        conditions,
-        out,
-        lane,
-        row,
-        advance,
-        growing.predict,
-        learn_growing,
-        no_batch,
-    )
-
-
-@entry(*ARGUMENTS)
-def run_growing_adapting(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-) -> tuple[int, int, int]:
-    return run(
-        records,
-        buffers,
-        models,
-        starts,
-        X,
-        Y,
-        conditions,
-        out,
-        lane,
-        row,
-        advance,
-        growing.predict,
-        learn_growing_adapting,
-        no_batch,
+        records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, growing.predict, growing.learn
     )
 
 
@@ -283,54 +203,7 @@ def run_fixed(
     row: int,
     advance: bool,
 ) -> tuple[int, int, int]:
-    return run(
-        records,
-        buffers,
-        models,
-        starts,
-        X,
-        Y,
-        conditions,
-        out,
-        lane,
-        row,
-        advance,
-        fixed.predict,
-        learn_fixed,
-        fixed.learn_batch,
-    )
-
-
-@entry(*ARGUMENTS)
-def run_fixed_adapting(
-    records: Array,
-    buffers: Array,
-    models: Array,
-    starts: Array,
-    X: Array,
-    Y: Array,
-    conditions: Array,
-    out: Array,
-    lane: int,
-    row: int,
-    advance: bool,
-) -> tuple[int, int, int]:
-    return run(
-        records,
-        buffers,
-        models,
-        starts,
-        X,
-        Y,
-        conditions,
-        out,
-        lane,
-        row,
-        advance,
-        fixed.predict,
-        learn_fixed_adapting,
-        no_batch,
-    )
+    return run(records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, fixed.predict, fixed.learn)
 
 
 @entry(*ARGUMENTS)
@@ -347,9 +220,7 @@ def run_kept(
     row: int,
     advance: bool,
 ) -> tuple[int, int, int]:
-    return run(
-        records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, kept.predict, learn_kept, no_batch
-    )
+    return run(records, buffers, models, starts, X, Y, conditions, out, lane, row, advance, kept.predict, kept.learn)
 
 
 @entry(LAYOUT.type, MATRIX, NUMBER)

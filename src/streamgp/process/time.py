@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, block, matrix, vector
-from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, borrowed, compiled, entry
 from streamgp.contract.conditions import TIME
 from streamgp.linalg.symmetric import multiply
 from streamgp.linalg.vector import copy, dot
@@ -57,7 +57,7 @@ def take_features(m: Record, f: Array, x: Array) -> None:
         now[PRIOR] += x[d + i] * x[d + i]
 
 
-@compiled
+@apart(NOTHING, LAYOUT.one, VECTOR, VECTOR, MATRIX, WHOLE, BOOLEAN)
 def arrive(m: Record, f: Array, x: Array, conditions: Array, t: int, advance: bool) -> None:
     """Row t comes at its time, or one after the last row: the temporal part of phi, and the variance that is new."""
     take_features(m, f, x)
@@ -87,7 +87,7 @@ def prepare(m: Record, f: Array, dt: float) -> None:
         now[STEPPED] = dt
 
 
-@compiled
+@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE, NUMBER)
 def pass_time(m: Record, f: Array, n: int, gamma2: float) -> None:
     """Move the posterior, with n weights, to the time of the row that was predicted; phi and h follow."""
     q, mu, phi, H = m.plan.temporal, matrix(f, m.at.mu), vector(f, m.at.phi), matrix(f, m.at.h)
@@ -143,7 +143,7 @@ def move_product(m: Record, f: Array, h: Array) -> None:
             h[i + r] += Q[r, 0] * feature[i]
 
 
-@compiled
+@apart(NOTHING, LAYOUT.one, VECTOR, WHOLE, NUMBER, WHOLE, MATRIX)
 def report_components(m: Record, f: Array, n: int, gamma2: float, t: int, out: Array) -> None:
     """Write into column t, after the prediction, means and variances: of the inputs, then of each term over time."""
     p, c, q, table = m.plan.outputs, m.plan.covariances, m.plan.temporal, matrix(f, m.at.table)

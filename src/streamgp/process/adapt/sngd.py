@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Record, integers, matrix, vector
-from streamgp.compiled import MATRIX, WHOLE, borrowed, compiled, entry, inlined
+from streamgp.compiled import BOOLEAN, MATRIX, NOTHING, VECTOR, WHOLE, apart, borrowed, compiled, entry, inlined
 from streamgp.kernels import program
 from streamgp.linalg import triangular
 from streamgp.linalg import vector as vectors
@@ -122,8 +122,8 @@ class SNGD(Part):
         }
 
 
-@inlined
-def before(m: Record, f: Array) -> None:
+@apart(NOTHING, LAYOUT.one, VECTOR)
+def before_learning(m: Record, f: Array) -> None:
     """Before a row is learned: gather its gradient, if it is time to, and weigh its log density."""
     if m.counters.phase == GATHERING:
         gather(m, f)
@@ -146,8 +146,8 @@ def before(m: Record, f: Array) -> None:
     density[0] = keep * density[0] + (1.0 - keep) * total / outputs
 
 
-@compiled
-def after(m: Record, f: Array) -> bool:
+@apart(BOOLEAN, LAYOUT.one, VECTOR)
+def after_learning(m: Record, f: Array) -> bool:
     """After a row was learned: count it; whether an interval ends, so that finish_interval() is due."""
     phase = m.counters.phase
     m.counters.phase_rows += 1
