@@ -51,14 +51,10 @@ def _counts(table: Table) -> tuple[int, int, int]:
 
 
 def _told(table: Table) -> str:
-    """One sentence: how many numbers are as good as the paper's; empty where there is nothing to compare."""
+    """How many numbers are as good as the paper's; empty where there is nothing to compare."""
     good, near, far = _counts(table)
     more = f", {near} more within tolerance" if near else ""
-    return (
-        f"{good} of {good + near + far} numbers are as good as the paper's or better{more}."
-        if good + near + far
-        else ""
-    )
+    return f": {good} of {good + near + far} as good as the paper's or better{more}" if good + near + far else ""
 
 
 def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
@@ -70,10 +66,9 @@ def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
     if kind == "result":
         parts = [table.markdown(), _how(experiment, rows, paths["json"])]
     else:
-        command = f"`python -m reproductions {experiment.name}`."
-        parts = [f"{_told(table)} {command}".strip()]
+        parts = [f"`{experiment.name}`{_told(table)}."]
         if kind == "table":
-            parts = [table.grid(), " ".join([*table.notes, command])]
+            parts = [table.grid(), " ".join([*table.notes, f"`{experiment.name}`."])]
     if paths["png"].exists():
         link = Path(os.path.relpath(paths["png"], folder)).as_posix()
         parts.append(f"![{experiment.title}]({link})")
