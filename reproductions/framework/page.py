@@ -12,33 +12,36 @@ from reproductions.framework.experiment import Experiment, Row, Table
 from reproductions.framework.runner import files, finished
 
 BLOCK = re.compile(r"(<!-- (result|table|short) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COUNTED = re.compile(r"(<!-- compared ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def refreshed(text: str, folder: Path) -> str:
     """Return a page with every block between ``<!-- KIND NAME -->`` and ``<!-- end -->`` rendered anew.
 
     ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how
-    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER -->`` is a table of these counts.
+    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER PAPER ... -->`` is a table of these counts.
 
     Args:
         text: the page.
         folder: where it stands; plots are linked from there.
     """
     text = BLOCK.sub(lambda block: f"{block[1]}{_rendered(block[2], catalogue.find(block[3]), folder)}{block[4]}", text)
-    return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2])}{block[3]}", text)
+    return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2].split())}{block[3]}", text)
 
 
-def _compared(paper: str) -> str:
-    """A line for each experiment of a paper that has numbers of the paper's beside ours."""
-    lines = ["| experiment | numbers compared | as good or better | worse, within tolerance | worse, reason given |"]
-    lines.append("|---|---|---|---|---|")
+def _compared(papers: list[str]) -> str:
+    """A line for each paper: over its experiments, the numbers of the paper's that stand beside ours."""
+    found = {paper: [0, 0, 0] for paper in papers}
     for name in catalogue.names():
         experiment = catalogue.find(name)
-        rows = finished(experiment, experiment.full, catalogue.ROOT) if experiment.key == paper else []
-        counts = _counts(experiment.summarize(rows, catalogue.expected(experiment))) if rows else (0, 0, 0)
-        if any(counts):
-            lines.append(f"| {experiment.title} | {sum(counts)} | {' | '.join(map(str, counts))} |")
+        if experiment.key not in found:
+            continue
+        if rows := finished(experiment, experiment.full, catalogue.ROOT):
+            counts = _counts(experiment.summarize(rows, catalogue.expected(experiment)))
+            found[experiment.key] = [a + b for a, b in zip(found[experiment.key], counts, strict=True)]
+    lines = ["| paper | numbers compared | as good or better | worse, within tolerance | worse, reason given |"]
+    lines.append("|---|---|---|---|---|")
+    lines += [f"| {paper} | {sum(counts)} | {' | '.join(map(str, counts))} |" for paper, counts in found.items()]
     return "\n".join(lines) + "\n"
 
 
