@@ -34,7 +34,7 @@ import auto_drift
 import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
-from record import RESULTS, ROOT, blas, environment, read, write
+from record import RESULTS, ROOT, blas, environment, read, told, write
 from reproductions.data import load
 from rivals_of_rows import SEED, Said, lightgbm, naive, past, river
 from streamgp.auto.building import View, views
@@ -492,8 +492,7 @@ def rivals_table(results: dict[str, Any]) -> str:
 
 
 def where(results: dict[str, Any]) -> str:
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"Measured on {results['machine']}; {versions}; seed {results['seed']}."
+    return f"Measured on {results['machine']}; {told(results['versions'])}; seed {results['seed']}."
 
 
 def rendered() -> dict[str, str]:

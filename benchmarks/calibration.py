@@ -154,10 +154,7 @@ def table(report: dict[str, Any]) -> str:
         name = f"`{model}`" if "(" in model else model
         cells = name, before, spread([one["coverage"] for one in ours]), windows, *ratios
         lines.append(f"| {' | '.join(cells)} |")
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    return "\n".join(
-        [*lines, "", f"One run on {report['machine']}; {versions}; no seeds are involved but the default 0."]
-    )
+    return "\n".join([*lines, "", f"{one_run(report)}; no seeds are involved but the default 0."])
 
 
 def spread(shares: list[float]) -> str:
@@ -168,6 +165,12 @@ def ratio_to(ours: list[float], raw: list[float]) -> str:
     """The median of our scores over the model's own, and the worst."""
     ratios = np.divide(ours, raw)
     return f"{np.median(ratios):.2f} ({ratios.max():.2f})"
+
+
+def one_run(report: dict[str, Any]) -> str:
+    """Where it was measured; the file of results has the other versions."""
+    versions = report["versions"]
+    return f"One run on {report['machine']}; streamgp {versions['streamgp']}, python {versions['python']}"
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

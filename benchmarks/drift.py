@@ -22,7 +22,7 @@ from streamgp.evaluate import rmse
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration import STREAMS as TABLES  # noqa: E402
-from calibration import command, replaced  # noqa: E402
+from calibration import command, one_run, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "drift.json"
 PAGE = ROOT / "docs" / "intervals.md"
@@ -164,8 +164,7 @@ def table(report: dict[str, Any]) -> str:
             for result in stream["results"]
         ]
         lines.append(f"| {name}, {stream['rows']} rows | {' | '.join(cells)} |")
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}; seed 0, of the channel 10."])
+    return "\n".join([*lines, "", f"{one_run(report)}; seed 0, of the channel 10."])
 
 
 def planted_table(report: dict[str, Any]) -> str:

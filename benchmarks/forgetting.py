@@ -21,7 +21,7 @@ from streamgp.evaluate import scores_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration import STREAMS as TABLES
-from calibration import Rows, command, first_joint, replaced, with_lags
+from calibration import Rows, command, first_joint, one_run, replaced, with_lags
 from drift import PAGE, ROOT, function, surface
 from drift import ROWS as PLANTED_ROWS
 
@@ -171,8 +171,7 @@ def table(report: dict[str, Any]) -> str:
                 cells = [f"{part}: {kind} ({count})", mode, *(f"{m:.2f}" for m in means(report, part, kind, mode))]
                 lines.append(f"| {' | '.join(cells)} |")
     covered = [found["coverage"] for s in report["streams"] for name, found in s["results"].items() if name != "1.0"]
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    about = f"Coverage {min(covered):.1%} to {max(covered):.1%}. One run on {report['machine']}; {versions}."
+    about = f"Coverage {min(covered):.1%} to {max(covered):.1%}. {one_run(report)}."
     return "\n".join([*lines, "", about])
 
 

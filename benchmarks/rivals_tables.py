@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from main_job import filled
-from record import ROOT, read
+from record import ROOT, read, told
 from rivals_scores import compared
 from rivals_streams import PROTOCOL
 from tables import table
@@ -149,9 +149,9 @@ def in_units(found: dict[str, Any]) -> list[str]:
 def families() -> dict[str, list[str]]:
     """The contestants of each package but the reference."""
     found: dict[str, list[str]] = {}
-    for name, told in PROTOCOL["contestants"].items():
+    for name, about in PROTOCOL["contestants"].items():
         if name != REFERENCE:
-            found.setdefault("KRLST, TimeGP" if told["family"] == "streamgp" else told["family"], []).append(name)
+            found.setdefault("KRLST, TimeGP" if about["family"] == "streamgp" else about["family"], []).append(name)
     return found
 
 
@@ -229,8 +229,7 @@ def failures(results: dict[str, Any]) -> str:
 
 
 def where(results: dict[str, Any]) -> str:
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"Measured on {results['date'][:10]} on {results['machine']}, one thread each; {versions}."
+    return f"Measured on {results['date'][:10]} on {results['machine']}, one thread each; {told(results['versions'])}."
 
 
 def rendered(results: dict[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import PACKAGES, read
+from record import read, told
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -271,8 +271,7 @@ def single_precision() -> str:
 
 def gpu() -> str:
     environment = read("fleet")["cells"]["cuda"]["environment"]
-    versions = ", ".join(f"{package} {version}" for package, version in environment["versions"].items())
-    return f"Measured on one {environment['gpu']}; {versions}."
+    return f"Measured on one {environment['gpu']}; {told(environment['versions'])}."
 
 
 def adaptation() -> str:
@@ -306,7 +305,7 @@ def river() -> str:
 
 def where(results: dict[str, Any]) -> str:
     """Machine and versions."""
-    return f"{results['machine']}; BLAS: {results['blas']}; {versions_of(results['versions'])}"
+    return f"{results['machine']}; {told(results['versions'])}"
 
 
 def machine() -> str:
@@ -315,15 +314,11 @@ def machine() -> str:
     found: dict[str, list[str]] = {}
     for name in names:
         results = read(name)
-        own = {key: results["versions"][key] for key in ("streamgp", "python", *PACKAGES)}
+        own = {key: results["versions"][key] for key in ("streamgp", "python")}
         others = {key: version for key, version in results["versions"].items() if key not in own}
-        place = f"{results['machine']}; {versions_of(own)}"
-        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {versions_of(others)})" if others else ""))
+        place = f"{results['machine']}; {told(own)}"
+        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {told(others)})" if told(others) else ""))
     return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
-
-
-def versions_of(packages: dict[str, str]) -> str:
-    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
