@@ -34,7 +34,7 @@ import auto_drift
 import auto_rules
 import streamgp as sg
 from main_job import FROM, LEVEL, WINDOW, filled
-from record import RESULTS, ROOT, blas, environment, read, write
+from record import RESULTS, ROOT, blas, environment, read, told, write
 from reproductions.data import load
 from rivals_of_rows import SEED, Said, lightgbm, naive, past, river
 from streamgp.auto.building import View, views
@@ -388,9 +388,8 @@ def ratio_to_best(results: dict[str, Any], run: dict[str, Any], rows: int) -> fl
     return float(run["auto"][f"rmse after {rows}"] / best(experts_of(results, run), rows)[1])
 
 
-def title(results: dict[str, Any], run: dict[str, Any]) -> list[str]:
-    star = "" if run["stream"] in results["chosen on"] else " *"
-    return [f"{run['stream']}{star}", str(run["lags"])]
+def title(results: dict[str, Any], run: dict[str, Any]) -> str:
+    return run["stream"] if run["stream"] in results["chosen on"] else f"{run['stream']} *"
 
 
 def by_own_choice(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -398,40 +397,26 @@ def by_own_choice(results: dict[str, Any]) -> list[dict[str, Any]]:
     return [run for run in results["cells"].values() if run["lags"] == run["auto"]["own lags"]]
 
 
-def rival_names(results: dict[str, Any]) -> list[str]:
-    """Without what they predict."""
-    names = (name.rpartition(",")[0] for run in results["cells"].values() for name in run["rivals"])
-    return list(dict.fromkeys(sorted(names)))
+def of_package(run: dict[str, Any], package: str) -> float:
+    """The least error of the rivals of a package, in hindsight."""
+    mine = {name: scores for name, scores in run["rivals"].items() if name.startswith(package)}
+    usable = any(scores[f"rmse after {FROM}"] is not None for scores in mine.values())
+    return best(mine, FROM)[1] if usable else np.inf
 
 
 def errors_table(results: dict[str, Any]) -> str:
-    """The best of a line is bold; a rival shows the better of its two targets."""
-    rivals = rival_names(results)
-    lines = []
+    """The best of a line is bold; a package shows the best of its models and of its two targets."""
+    packages, lines = ("LightGBM", "River"), []
     for run in by_own_choice(results):
         name, least = best(experts_of(results, run), FROM)
-        values = {"auto": run["auto"][f"rmse after {FROM}"], "expert": least}
-        for rival in rivals:
-            mine = {key: scores for key, scores in run["rivals"].items() if key.startswith(f"{rival},")}
-            usable = any(scores[f"rmse after {FROM}"] is not None for scores in mine.values())
-            values[rival] = best(mine, FROM)[1] if usable else np.inf
-        errors = {
-            key: "-" if value == np.inf else f"**{shown(value)}**" if value == min(values.values()) else shown(value)
-            for key, value in values.items()
-        }
-        ratios = [f"{ratio_to_best(results, run, rows):.3f}" for rows in (FROM, 20)]
-        lines.append(
-            [*title(results, run), errors["auto"], f"{errors['expert']}, {name}", *ratios, *(errors[r] for r in rivals)]
-        )
-    header = [
-        "stream",
-        "lags",
-        "auto",
-        "best single expert",
-        "auto / best",
-        f"auto / best, from row {AFTER[0]}",
-        *rivals,
-    ]
+        values = [run["auto"][f"rmse after {FROM}"], least, *(of_package(run, package) for package in packages)]
+        errors = [
+            "-" if value == np.inf else f"**{shown(value)}**" if value == min(values) else shown(value)
+            for value in values
+        ]
+        errors[1] += f", {name.partition(' (')[0]}"
+        lines.append([title(results, run), *errors, f"{ratio_to_best(results, run, FROM):.2f}"])
+    header = ["stream", "auto", "best single expert", "LightGBM", "best of River", "auto / best expert"]
     return f"{table(header, lines)}\n\n{spread(results)}"
 
 
@@ -449,7 +434,7 @@ def spread(results: dict[str, Any]) -> str:
                 cells = ["the streams we chose on" if chosen else "the others (*)", "with" if lagged else "without"]
                 for rows in (FROM, AFTER[0]):
                     ratios = [ratio_to_best(results, run, rows) for run in group]
-                    cells += [f"{statistics.median(ratios):.3f}", f"{max(ratios):.3f}"]
+                    cells += [f"{statistics.median(ratios):.2f}", f"{max(ratios):.2f}"]
                 lines.append([cells[0], cells[1], str(len(group)), *cells[2:]])
     return table(
         ["auto / best single expert", "lags", "runs", "median", "largest", "median from row 20", "largest from row 20"],
@@ -458,24 +443,23 @@ def spread(results: dict[str, Any]) -> str:
 
 
 def intervals_table(results: dict[str, Any]) -> str:
+    """The lowest and the highest of the streams; the score over that of the former version."""
     lines = []
-    for run in by_own_choice(results):
-        scores = run["auto"]
-        low, high = scores["coverage, lowest window"], scores["coverage, highest window"]
-        former = scores.get("interval score of the former version")
-        lines.append(
-            [
-                *title(results, run),
-                f"{scores['coverage']:.1%}",
-                f"{low:.1%} to {high:.1%}",
-                f"{scores['coverage, rows 20 to 200']:.1%}",
-                shown(scores["interval score"]),
-                "-" if former is None else f"{scores['interval score'] / former:.3f}",
-                f"{scores['seconds']:.0f}",
-            ]
-        )
-    header = ["stream", "lags", "coverage", "in 1 000 rows", "rows 20 to 200", "interval score"]
-    return table([*header, "score / that of the former version", "seconds"], lines)
+    for chosen in (False, True):
+        group = [run["auto"] for run in by_own_choice(results) if (run["stream"] in results["chosen on"]) == chosen]
+        if not group:
+            continue
+        cells = ["the streams we chose on" if chosen else "the others (*)", str(len(group))]
+        for names in (("",), (", lowest window", ", highest window"), (", rows 20 to 200",)):
+            shares = [scores[f"coverage{name}"] for scores in group for name in names]
+            cells.append(f"{min(shares):.1%} to {max(shares):.1%}")
+        former = "interval score of the former version"
+        ratios = [scores["interval score"] / scores[former] for scores in group if former in scores]
+        cells.append(f"{statistics.median(ratios):.2f}, {max(ratios):.2f}" if ratios else "-")
+        seconds = [scores["seconds"] for scores in group]
+        lines.append([*cells, f"{min(seconds):.0f} to {max(seconds):.0f}"])
+    header = ["streams", "number", "coverage", "in 1 000 rows", "rows 20 to 200"]
+    return table([*header, "interval score / former version's: median, largest", "seconds"], lines)
 
 
 def rivals_table(results: dict[str, Any]) -> str:
@@ -508,8 +492,7 @@ def rivals_table(results: dict[str, Any]) -> str:
 
 
 def where(results: dict[str, Any]) -> str:
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"Measured on {results['machine']}; {versions}; seed {results['seed']}."
+    return f"Measured on {results['machine']}; {told(results['versions'])}; seed {results['seed']}."
 
 
 def rendered() -> dict[str, str]:

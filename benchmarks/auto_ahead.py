@@ -37,7 +37,6 @@ from rivals_of_rows import REFITTED
 from streamgp.auto.building import View, views
 from streamgp.auto.candidates import CANDIDATES, LEAST_SQUARES, candidate, least_squares
 from streamgp.evaluate.metrics import coverage, interval_score
-from streamgp.job.scores import shown as in_figures
 from streamgp.wrappers.lagged import bridged, lag_columns
 from tables import table
 
@@ -273,56 +272,38 @@ def best(found: dict[str, Any], score: str) -> tuple[str, float]:
 LEAST_COVERAGE = 0.87  # of 90% intervals; runs below are listed
 
 
-def excused(cell: dict[str, Any]) -> bool:
-    """Whether the row that counts most among auto's squared errors is one of the worst of the best of the others."""
-    others = cell["experts"] | cell["rivals"]
-    worst = [row for row, _ in others[best(others, "rmse")[0]]["largest"]]
-    return cell["auto"]["largest"][0][0] in worst
-
-
 def shown(results: dict[str, Any]) -> str:
     """A summary of all runs, and those in which auto is worse than another, or covers too little."""
     lines, ratios = [], {True: [], False: []}
     for key, cell in results["cells"].items():
         chosen = cell["stream"] in results["chosen on"]
-        expert, rival = best(cell["experts"], "rmse after 500"), best(cell["rivals"], "rmse after 500")
         each = []
         for score in ("rmse after 500", "rmse"):
             own = cell["auto"][score]
             each += [own / best(cell["experts"], score)[1], own / best(cell["rivals"], score)[1]]
         ratios[chosen].append([*each, cell["auto"]["coverage"], cell["auto"]["coverage at first"]])
-        share = cell["auto"]["largest"][0][1]
         if max(each) < 1 and cell["auto"]["coverage"] > LEAST_COVERAGE:
             continue
         lines.append(
             [
                 key.partition(";")[0] + ("" if chosen else " *"),
                 str(cell["horizon"]),
-                in_figures(cell["auto"]["rmse after 500"]),
-                f"{in_figures(expert[1])}, {expert[0]}",
-                f"{in_figures(rival[1])}, {rival[0]}",
-                *(f"{ratio:.3f}" for ratio in each),
-                f"{share:.1%}" + (" (others, too)" if share > 0.2 and excused(cell) else ""),
+                best(cell["experts"], "rmse after 500")[0],
+                *(f"{ratio:.2f}" for ratio in each),
                 f"{cell['auto']['coverage at first']:.1%}",
                 f"{cell['auto']['coverage']:.1%}",
             ]
         )
-    header = ["stream", "rows ahead", "auto", "best single expert", "best rival", "auto / expert", "auto / rival"]
-    header += [
-        "from row 20: auto / expert",
-        "auto / rival",
-        "largest row's share",
-        "coverage up to row 200",
-        "coverage",
-    ]
+    header = ["stream", "rows ahead", "best single expert", "auto / expert", "auto / LightGBM"]
+    header += ["from row 20: auto / expert", "auto / LightGBM", "coverage up to row 200", "coverage"]
     summary = []
     for chosen, name in ((False, "the others (*)"), (True, "the streams we chose on")):
         columns = np.array(ratios[chosen]).T
-        numbers = [f"{statistics.median(column):.3f}, {max(column):.3f}" for column in columns[:4]]
+        numbers = [f"{statistics.median(column):.2f}, {max(column):.2f}" for column in columns[:4]]
         spread = [f"{min(column):.1%} to {max(column):.1%}" for column in columns[4:]]
         summary.append([name, str(columns.shape[1]), *numbers, *spread])
-    over = ["auto / expert: median, largest", "auto / rival"]
-    over += [f"from row 20: {over[0]}", "from row 20: auto / rival", "coverage", "coverage up to row 200"]
+    over = ["auto / expert: median, largest", "auto / LightGBM"]
+    over += [f"from row 20: {over[0]}", "from row 20: auto / LightGBM", "coverage", "coverage up to row 200"]
     return f"{table(['runs', 'number', *over], summary)}\n\n{table(header, lines)}\n\n{auto.where(results)}"
 
 
@@ -372,8 +353,8 @@ def shown_glitches(results: dict[str, Any]) -> str:
         cells = {cell["broken"]: cell for cell in results["cells"] if cell["stream"] == name}
         star = "" if name in results["chosen on"] else " *"
         costs = [f"{cells[kind]['with glitches'] / cells[kind]['clean'] - 1:+.1%}" for kind in KINDS]
-        lines.append([name + star, in_figures(cells[KINDS[0]]["clean"]), *costs])
-    return f"{table(['stream', 'RMSE without', *(f'broken {kind}' for kind in KINDS)], lines)}\n\n{auto.where(results)}"
+        lines.append([name + star, *costs])
+    return f"{table(['stream', *(f'broken {kind}' for kind in KINDS)], lines)}\n\n{auto.where(results)}"
 
 
 def render() -> None:

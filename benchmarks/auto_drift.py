@@ -76,13 +76,14 @@ def measure(jobs: int) -> dict[str, Any]:
 
 def shown(results: dict[str, Any]) -> str:
     lines = []
-    for change, noise in dict.fromkeys((cell["change"], cell["noise"]) for cell in results["cells"]):
-        cells = [cell for cell in results["cells"] if (cell["change"], cell["noise"]) == (change, noise)]
+    for change in dict.fromkeys(cell["change"] for cell in results["cells"]):
+        cells = [cell for cell in results["cells"] if cell["change"] == change]
+        noises = len({cell["noise"] for cell in cells})
         on, off = ([cell for cell in cells if cell["drift"] == drift] for drift in DRIFT)
         rows = results["rows"] * len(on)
         lines.append(
             [
-                f"{change}, {noise} noise" if change == "none" else change,
+                f"none, {noises} kinds of noise" if change == "none" else change,
                 *(_recovery(part) for part in (on, off)),
                 f"{sum(sum(cell['found']) for cell in on)} of {sum(len(cell['found']) for cell in on)}",
                 f"{1e4 * sum(cell['false'] for cell in on) / rows:.1f}",

@@ -216,13 +216,16 @@ def table_of_rivals(report: dict[str, Any]) -> str:
             f"{100 * np.mean(pairs[:, 1] < pairs[:, 0]):.0f}% | {covered} | {seconds:.1f} |"
         )
     steps = list(report["rivals"].get("one step ahead", {}).values())
+    told = []
     for ours in ("TimeGP", "Calibrated(TimeGP)") if steps else ():
         for other in ("skaters", "skaters, not sticky"):
             gains = np.array([one[ours] - one[other] for one in steps])
-            lines.append(
-                f"\n{ours} has a larger log density one step ahead than {other} on {100 * np.mean(gains > 0):.0f}% of "
-                f"{len(gains)} series; the median difference is {np.median(gains):+.3f}."
-            )
+            told.append(f"{ours} over {other}: {100 * np.mean(gains > 0):.0f}%, {np.median(gains):+.3f}")
+    if told:
+        lines.append(
+            f"\nOf {len(steps)} series, those on which our log density one step ahead is larger, and the median "
+            f"difference: {'; '.join(told)}."
+        )
     return "\n".join(lines)
 
 

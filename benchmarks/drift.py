@@ -18,12 +18,11 @@ import numpy as np
 
 import streamgp as sg
 from streamgp.evaluate import rmse
-from streamgp.job.scores import shown
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration import STREAMS as TABLES  # noqa: E402
-from calibration import command, replaced  # noqa: E402
+from calibration import command, one_run, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "drift.json"
 PAGE = ROOT / "docs" / "intervals.md"
@@ -157,33 +156,36 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = [
-        "| stream | model | RMSE alone | RMSE in `DriftAware` | ratio | alarms | kept |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """By stream and model: the RMSE over that of the model alone, the alarms, and those that were kept."""
+    lines = [f"| stream | {' | '.join(f'`{model}`' for model in MODELS)} |", f"|{'---|' * (len(MODELS) + 1)}"]
     for name, stream in report["streams"].items():
-        title = f"{name}, {stream['rows']} rows"
-        for result in stream["results"]:
-            errors = shown(result["alone"]), shown(result["aware"]), f"{result['aware'] / result['alone']:.2f}"
-            counts = str(result.get("raised", 0)), str(result.get("kept", 0))
-            cells = title, f"`{result['model']}`", *errors, *counts
-            lines.append(f"| {' | '.join(cells)} |")
-            title = ""
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}; seed 0, of the channel 10."])
+        cells = [
+            f"{result['aware'] / result['alone']:.2f} ({result.get('raised', 0)}, {result.get('kept', 0)})"
+            for result in stream["results"]
+        ]
+        lines.append(f"| {name}, {stream['rows']} rows | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{one_run(report)}; seed 0, of the channel 10."])
 
 
 def planted_table(report: dict[str, Any]) -> str:
+    """By noise: hits, the median delay of each kind of change, false alarms and the gain over all of them."""
+    changes = [change for change, starts in CHANGES.items() if starts]
     lines = [
-        "| change | noise | hits | misses | median delay, rows | false alarms per 10 000 rows | mean error, ratio |",
-        "|---|---|---|---|---|---|---|",
+        f"| noise | hits | {' | '.join(f'delay, {change}' for change in changes)} "
+        "| false alarms, no change | with changes | error ratio |",
+        f"|{'---|' * (len(changes) + 5)}",
     ]
-    for result in report["planted"]:
-        hits = len(result["delays"])
-        delay = f"{np.median(result['delays']):.0f}" if hits else "-"
-        rate = f"{10_000 * result['false_alarms'] / result['rows']:.1f}"
-        cells = result["change"], result["noise"], str(hits), str(result["changes"] - hits), delay, rate
-        lines.append(f"| {' | '.join(cells)} | {result['ratio']:.2f} |")
+    for noise in dict.fromkeys(one["noise"] for one in report["planted"]):
+        found = {one["change"]: one for one in report["planted"] if one["noise"] == noise}
+        changed, still = [found.pop(change) for change in changes], list(found.values())
+        hits = f"{sum(len(one['delays']) for one in changed)} of {sum(one['changes'] for one in changed)}"
+        delays = [f"{np.median(one['delays']):.0f}" for one in changed]
+        rates = [
+            f"{10_000 * sum(one['false_alarms'] for one in part) / sum(one['rows'] for one in part):.1f}"
+            for part in (still, changed)
+        ]
+        gain = np.exp(np.mean(np.log([one["ratio"] for one in changed])))
+        lines.append(f"| {' | '.join((noise, hits, *delays, *rates, f'{gain:.2f}'))} |")
     return "\n".join(lines)
 
 

@@ -100,17 +100,14 @@ def measure() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = [
-        "| streams | rows | coverage | by stream | its standard error | outside 85 to 95% | by more than chance |"
-        " lowest tenth of the starts |",
-        f"|{'---|' * 8}",
-    ]
-    for group, windows in report["groups"].items():
-        for rows, found in windows.items():
-            spread = f"{found['lowest']:.1%} to {found['highest']:.1%}"
-            chance = f"{found['standard error']:.1%} | {len(found['beyond'])} | {len(found['outside'])}"
-            tenth = f"{found['lowest tenth']:.1%}"
-            lines.append(f"| {group} | {rows} | {found['all']:.1%} | {spread} | {chance} | {tenth} |")
+    groups = report["groups"]
+    lines = [f"| rows | {' | '.join(groups)} |", f"|{'---|' * (len(groups) + 1)}"]
+    for rows in next(iter(groups.values())):
+        cells = [
+            f"{found['all']:.1%} ({found['lowest']:.0%} to {found['highest']:.0%})"
+            for found in (windows[rows] for windows in groups.values())
+        ]
+        lines.append(f"| {rows} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

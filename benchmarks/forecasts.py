@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 import competitions  # noqa: E402
 import loads  # noqa: E402
-from calibration import command, replaced  # noqa: E402
+from calibration import command, one_run, replaced  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "forecasts.json"
 PAGE = ROOT / "docs" / "forecasts.md"
@@ -176,9 +176,8 @@ def table(report: dict[str, Any]) -> str:
             found = (series[way][str(n)] for n in (1, *STEPS))
             cells = (f"{one['coverage']:.1%}, {one['width']:.2f}" for one in found)
             rows.append([series["title"] if way == "one draw" else "", told, *cells])
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}; seed 0."])
+    return "\n".join([*lines, "", f"{one_run(report)}; seed 0."])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

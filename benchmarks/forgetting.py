@@ -21,7 +21,7 @@ from streamgp.evaluate import scores_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration import STREAMS as TABLES
-from calibration import Rows, command, first_joint, replaced, with_lags
+from calibration import Rows, command, first_joint, one_run, replaced, with_lags
 from drift import PAGE, ROOT, function, surface
 from drift import ROWS as PLANTED_ROWS
 
@@ -159,19 +159,20 @@ def means(report: dict[str, Any], part: str, kind: str, mode: str) -> np.ndarray
 def table(report: dict[str, Any]) -> str:
     factors = report["factors"][1:]
     lines = [
-        f"| RMSE over that of `forgetting=1` | {' | '.join(str(factor) for factor in factors)} | coverage |",
+        f"| RMSE over that of `forgetting=1` | mode | {' | '.join(str(factor) for factor in factors)} |",
         "|---" * (len(factors) + 2) + "|",
     ]
     for part in SETS:
-        lines.append(f"| **streams {part}** |{' |' * (len(factors) + 1)}")
         for mode in MODES:
             for kind in (*KINDS, "all"):
-                group = [s for s in report["streams"] if s["set"] == part and kind in ("all", s["kind"])]
-                covered = [s["results"][f"{factor}, {mode}"]["coverage"] for s in group for factor in factors]
-                cells = [f"{kind}, {mode} ({len(group)})", *(f"{m:.2f}" for m in means(report, part, kind, mode))]
-                lines.append(f"| {' | '.join(cells)} | {min(covered):.1%} to {max(covered):.1%} |")
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    return "\n".join([*lines, "", f"One run on {report['machine']}; {versions}."])
+                count = sum(s["set"] == part and kind in ("all", s["kind"]) for s in report["streams"])
+                if kind != "all" and part == next(iter(SETS)):
+                    continue  # the choice was made by the mean over all
+                cells = [f"{part}: {kind} ({count})", mode, *(f"{m:.2f}" for m in means(report, part, kind, mode))]
+                lines.append(f"| {' | '.join(cells)} |")
+    covered = [found["coverage"] for s in report["streams"] for name, found in s["results"].items() if name != "1.0"]
+    about = f"Coverage {min(covered):.1%} to {max(covered):.1%}. {one_run(report)}."
+    return "\n".join([*lines, "", about])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

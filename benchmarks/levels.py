@@ -77,9 +77,8 @@ def table(report: dict[str, Any]) -> str:
         worst = []
         for level in levels:
             name = max(shares[level], key=lambda name: abs(shares[level][name] - 100 * float(level)))
-            worst.append(f"{shares[level][name]:.2f} ({name})")
-        slowest = max(crps, key=lambda name: crps[name])
-        lines.append(["", "", "farthest", *worst, f"{crps[slowest]:.2f} ({slowest})"])
+            worst.append(f"{shares[level][name]:.2f}")
+        lines.append(["", "", "farthest", *worst, f"{max(crps.values()):.2f}"])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

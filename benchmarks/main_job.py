@@ -210,15 +210,15 @@ PARTS = {"throughput": throughput, "memory": memory}
 def rendered(report: dict[str, Any]) -> dict[str, str]:
     """The tables of the page by name."""
     errors = [
-        "| table | rows | `--model auto` | previous value | RLS, λ = 1 | λ = 0.999 | λ = 0.99 |",
-        "|---|---|---|---|---|---|---|",
+        "| table | rows | `--model auto` | previous value | least squares |",
+        "|---|---|---|---|---|",
     ]
     intervals = ["| table | coverage | in 1 000 rows | score | own coverage | own score |", "|---|---|---|---|---|---|"]
     for name in TABLES:
         if name not in report.get("tables", {}):
             continue
         found = report["tables"][name]
-        values = [found["rmse"], found["rmse_previous_value"], *found["rmse_least_squares"].values()]
+        values = [found["rmse"], found["rmse_previous_value"], min(found["rmse_least_squares"].values())]
         best = min(values)
         cells = [f"**{shown(value)}**" if value == best else shown(value) for value in values]
         errors.append(f"| {name} | {found['rows']:,} | {' | '.join(cells)} |")
@@ -234,8 +234,9 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
         speed.append(f"| {name} | {found['rows_per_processor_second']:,.0f} |")
     text = "\n".join(speed)
     if memory := report.get("memory"):
-        path = ", ".join(f"{value:.0f}" for value in memory["resident_MiB"].values())
-        text += f"\n\nFollowing a file of {memory['rows']:,} rows: resident memory every 500 000 rows, in MiB: {path}."
+        found = memory["resident_MiB"].values()
+        text += f"\n\nFollowing a file of {memory['rows']:,} rows, resident memory every 500 000 rows: "
+        text += f"{min(found):.0f} to {max(found):.0f} MiB."
     return {
         "errors": "\n".join(errors),
         "intervals": "\n".join(intervals),

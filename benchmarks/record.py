@@ -27,6 +27,11 @@ UNFINISHED = ROOT / "out" / "bench"
 PACKAGES = ("numpy", "scipy", "numba")
 
 
+def told(versions: dict[str, str]) -> str:
+    """The versions that a page names; the file of results also has those of NumPy, SciPy and Numba."""
+    return ", ".join(f"{package} {version}" for package, version in versions.items() if package not in PACKAGES)
+
+
 def environment(*packages: str) -> dict[str, Any]:
     """The machine, and the versions of everything that was measured; a package that is missing is left out."""
     found = {"streamgp": sg.__version__, "python": platform.python_version()}

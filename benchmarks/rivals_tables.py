@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from main_job import filled
-from record import ROOT, read
+from record import ROOT, read, told
 from rivals_scores import compared
 from rivals_streams import PROTOCOL
 from tables import table
@@ -15,7 +15,6 @@ from tables import table
 PAGES = ROOT / "README.md", ROOT / "docs" / "rivals.md"
 REFERENCE = PROTOCOL["comparison"]["reference"]
 CRITICAL = PROTOCOL["comparison"]["critical"]
-LEVELS = PROTOCOL["scores"]["levels"]
 # Chosen before any result was seen: one or two of each package, those that its documentation shows first.
 IN_SHORT = (
     "LightGBM",
@@ -84,7 +83,9 @@ def spread(values: list[float]) -> str:
     return f"{percent(min(values))} to {percent(max(values))}" if values else NOTHING
 
 
-def cost(found: dict[str, Any], key: str) -> str:
+def cost(found: dict[str, Any]) -> str:
+    """Processor time, over the reference's."""
+    key = "microseconds a row"
     ratios = [one[key] / own[key] for one, own in found.values() if one[key] and own[key]]
     return number(statistics.median(ratios)).strip("*") if ratios else NOTHING
 
@@ -106,7 +107,7 @@ def short(results: dict[str, Any]) -> str:
                     str(len(found)),
                     *map(number, ratios),
                     spread(covered(found, 0, 0.9)),
-                    cost(found, "microseconds a row"),
+                    cost(found),
                     counts(found, "crps"),
                 ]
             )
@@ -119,69 +120,54 @@ def full(results: dict[str, Any]) -> str:
     """All contestants, over all streams they ran on."""
     runs, lines = results["runs"], []
     for name in PROTOCOL["contestants"]:
-        if name == REFERENCE or not (found := pairs(runs, name)):
+        if not (found := pairs(runs, name)):
             continue
-        cells = [name, str(len(found))]
-        for score in ("rmse", "mae", "crps"):
-            ratios = [ratio(*pair, score) for pair in found.values()]
-            cells.append(f"{number(statistics.median(ratios))} ({number(min(ratios))} to {number(max(ratios))})")
-        known = [pair for pair in found.values() if pair[0]["scores"]]
-        gains = [one["scores"]["log density"] - own["scores"]["log density"] for one, own in known]
-        cells.append(f"{statistics.median(gains):+.2f}" if gains else NOTHING)
-        cells += [counts(found, "crps"), counts(found, "squared error")]
-        cells += [cost(found, "microseconds a row"), cost(found, "memory, MiB")]
-        lines.append(cells)
-    header = ["contestant", "streams", "RMSE: median (least to most)", "MAE", "CRPS", "log density, difference"]
-    header += ["we win / tie / lose by CRPS", "by squared error", "time a row", "memory"]
-    return table(header, lines)
+        compared_to_us = ["1", "1", NOTHING]
+        if name != REFERENCE:
+            each = [[ratio(*pair, score) for pair in found.values()] for score in ("rmse", "crps")]
+            compared_to_us = [f"{number(statistics.median(r))} ({number(min(r))} to {number(max(r))})" for r in each]
+            compared_to_us.append(counts(found, "crps"))
+        lines.append([name, str(len(found)), *compared_to_us, *in_units(found)])
+    header = ["contestant", "streams", "RMSE: median (least to most)", "CRPS", "we win / tie / lose"]
+    return table([*header, "coverage of 90%", "µs a row", "MiB"], lines)
+
+
+def in_units(found: dict[str, Any]) -> list[str]:
+    """Medians over streams: coverage of the 90% intervals (and its range), processor time, memory."""
+    ran = [one for one, _ in found.values() if one["scores"]]
+    if not ran:
+        return [NOTHING] * 3
+    known = covered(found, 0, 0.9)
+    grown = [one["memory, MiB"] for one in ran if one["memory, MiB"] is not None]
+    return [
+        f"{percent(statistics.median(known))} ({spread(known)})",
+        f"{statistics.median(one['microseconds a row'] for one in ran):,.0f}",
+        f"{statistics.median(grown):.1f}" if grown else NOTHING,
+    ]
 
 
 def families() -> dict[str, list[str]]:
     """The contestants of each package but the reference."""
     found: dict[str, list[str]] = {}
-    for name, told in PROTOCOL["contestants"].items():
+    for name, about in PROTOCOL["contestants"].items():
         if name != REFERENCE:
-            found.setdefault("KRLST, TimeGP" if told["family"] == "streamgp" else told["family"], []).append(name)
+            found.setdefault("KRLST, TimeGP" if about["family"] == "streamgp" else about["family"], []).append(name)
     return found
 
 
-def by_stream(results: dict[str, Any], score: str) -> str:
-    """The best contestant of each package on each stream, in hindsight, over the reference."""
+def by_stream(results: dict[str, Any]) -> str:
+    """The CRPS of the best contestant of each package on each stream, in hindsight, over the reference's."""
     lines = []
     for stream, of in results["runs"].items():
         own = form(of, REFERENCE)
         if own is None:
             continue
-        cells = [f"{stream} ({PROTOCOL['streams'][stream]['history']})", str(own["scores"]["rows"])]
+        cells = [f"{stream} ({PROTOCOL['streams'][stream]['history']})"]
         for names in families().values():
             ran = [run for name in names if (run := form(of, name)) is not None]
-            cells.append(number(min(ratio(run, own, score) for run in ran)) if ran else NOTHING)
+            cells.append(number(min(ratio(run, own, "crps") for run in ran)) if ran else NOTHING)
         lines.append(cells)
-    return table(["stream", "rows scored", *families()], lines)
-
-
-def coverages(results: dict[str, Any]) -> str:
-    """The median over streams, and the range at 90%."""
-    lines = []
-    for name in PROTOCOL["contestants"]:
-        if found := pairs(results["runs"], name):
-            known = covered(found, 0, 0.9)
-            medians = [percent(statistics.median(covered(found, 0, level))) if known else NOTHING for level in LEVELS]
-            lines.append([name, *medians, spread(known)])
-    return table(["contestant", *(f"{level:.0%}" for level in LEVELS), "range at 90%"], lines)
-
-
-def costs(results: dict[str, Any]) -> str:
-    """Medians over streams, in units: processor time and memory."""
-    lines = []
-    for name in PROTOCOL["contestants"]:
-        ran = [run for of in results["runs"].values() if (run := form(of, name)) is not None and run["scores"]]
-        if ran:
-            times = [run["microseconds a row"] for run in ran]
-            grown = [run["memory, MiB"] for run in ran if run["memory, MiB"] is not None]
-            cells = [f"{statistics.median(times):,.0f}", f"{max(times):,.0f}"]
-            lines.append([name, *cells, f"{statistics.median(grown):.1f}" if grown else NOTHING])
-    return table(["contestant", "µs a row, median", "most", "memory, MiB"], lines)
+    return table(["stream", *families()], lines)
 
 
 OURS = {"Auto": "`sg.Auto()`", "KRLST": "`sg.Calibrated(sg.Standardize(sg.KRLST()))`"}
@@ -243,8 +229,7 @@ def failures(results: dict[str, Any]) -> str:
 
 
 def where(results: dict[str, Any]) -> str:
-    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
-    return f"Measured on {results['date'][:10]} on {results['machine']}, one thread each; {versions}."
+    return f"Measured on {results['date'][:10]} on {results['machine']}, one thread each; {told(results['versions'])}."
 
 
 def rendered(results: dict[str, Any]) -> dict[str, str]:
@@ -254,10 +239,7 @@ def rendered(results: dict[str, Any]) -> dict[str, str]:
         "losses in short": losses_in_short(results),
         "our cost in short": own_costs(results),
         "rivals in full": full(results),
-        "rivals by stream, CRPS": by_stream(results, "crps"),
-        "rivals by stream, RMSE": by_stream(results, "rmse"),
-        "coverage of rivals": coverages(results),
-        "cost of rivals": costs(results),
+        "rivals by stream, CRPS": by_stream(results),
         "streams that rivals win": losses(results),
         "runs that failed": failures(results),
         "where rivals were measured": where(results),

@@ -12,7 +12,7 @@ import other_libraries
 import rows_seen
 from contestants import MODELS, PRODUCTS
 from cost_per_row import FLOORS, SIZES, floor_name, plain_name
-from record import PACKAGES, read
+from record import read, told
 from streamgp.job.scores import rounded, shown
 
 Cells = Iterable[str]
@@ -64,6 +64,7 @@ def other_promises() -> str:
 
 
 SHOWN = (100, 400)  # weights, where one small and one large model are enough
+STRICT = "compiled"  # the stricter floor; the table of promises has the other
 
 
 def cost() -> str:
@@ -72,14 +73,13 @@ def cost() -> str:
     lines = []
     for name in MODELS:
         found = [cells[str(m)][name]["ratio"] for m in SHOWN]
-        over = [" / ".join(number(r[kind]) for r in found) if PRODUCTS[name] else "-" for kind in FLOORS]
-        taken = (number(cells[str(m)][name]["median"]) for m in SIZES)
-        lines.append([name, *taken, *over, " / ".join(number(1.0 / r["NumPy"]) for r in found)])
+        over = [f"{number(r[STRICT])}" if PRODUCTS[name] else "-" for r in found]
+        taken = (number(cells[str(m)][name]["median"]) for m in SHOWN)
+        lines.append([name, *taken, *over, *(number(1.0 / r["NumPy"]) for r in found)])
     floors = (floor_name(kind, n) for kind in FLOORS for n in (2, 1))
-    lines += [[name, *(number(cells[str(m)][name]["median"]) for m in SIZES), "", "", ""] for name in floors]
-    sizes = " / ".join(str(m) for m in SHOWN)
-    ratios = [*(f"ours / BLAS {kind}, m = {sizes}" for kind in FLOORS), f"NumPy / ours, m = {sizes}"]
-    return table(["µs a row", *(f"m = {m}" for m in SIZES), *ratios], lines)
+    lines += [[name, *(number(cells[str(m)][name]["median"]) for m in SHOWN), *4 * [""]] for name in floors]
+    heads = "µs, ", f"ours / BLAS {STRICT}, ", "NumPy / ours, "
+    return table(["a row", *(f"{head}m = {m}" for head in heads for m in SHOWN)], lines)
 
 
 def against_rivals() -> str:
@@ -118,40 +118,25 @@ def calls() -> str:
     """One-row calls against the loop."""
     lines = []
     for name, cell in read("one_row")["cells"].items():
-        shown = [number(value) for value in (cell["loop"]["median"], cell["calls"]["median"], cell["above"])]
+        shown = [number(cell[way]["median"]) for way in ("loop", "calls")]
         lines.append([name, *shown, times(cell["predict_one"]), times(cell["learn_one"])])
-    header = ["row in track", "both calls", "difference", "predict_one (p99)", "learn_one (p99)"]
+    header = ["row in track", "both calls", "predict_one (p99)", "learn_one (p99)"]
     return table([f"µs, m = {read('one_row')['m']}", *header], lines)
 
 
-def steps() -> str:
-    """What predicting costs and what learning adds."""
-    cells = read("where_time_goes")["cells"]
-    lines = []
-    for name in MODELS:
-        line = [name]
-        for cell in cells.values():
-            predict, track = (cell[f"{name}: {step}"]["median"] for step in ("predict_many", "track"))
-            line += [number(predict), number(track - predict)]
-        lines.append(line)
-    header = [f"{what}, m = {m}" for m in cells for what in ("predict", "learning adds")]
-    return table(["µs a row", *header], lines)
-
-
 def lasting() -> str:
-    """Time and memory along a long stream, bytes in memory and in a snapshot, and two threads: one line a model."""
+    """Time along a long stream, bytes in memory and in a snapshot, and two threads: one line a model."""
     results, footprint, threads = read("rows_seen"), read("footprint")["cells"], read("threads")["cells"]
-    lines = []
+    m, lines = SHOWN[0], []
     for name, cell in results["cells"]["track"].items():
-        kept = [kibibytes(footprint[str(m)][name]) for m in SHOWN]
-        both = [number(threads[name][key]) for key in ("two", "ratio")]
-        lines.append([name, f"{rows_seen.growth(cell['microseconds']):.3f}", str(cell["bytes grown"]), *kept, *both])
+        kept = [number(footprint[str(m)][name][key] / 1024) for key in ("memory", "snapshot")]
+        grown = f"{rows_seen.growth(cell['microseconds']):.2f}"
+        lines.append([name, grown, *kept, number(threads[name]["ratio"])])
     header = [
         f"{results['rows']:,} rows, m = {results['m']}: time of the last fifth / first",
-        "bytes grown",
-        *(f"KiB in memory / in a snapshot, m = {m}" for m in SHOWN),
-        f"rows a second, two in two threads, m = {read('threads')['m']}",
-        "times one",
+        f"KiB in memory, m = {m}",
+        "in a snapshot",
+        f"two in two threads / one, m = {read('threads')['m']}",
     ]
     return table(["model", *header], lines)
 
@@ -160,10 +145,6 @@ def grown_by_calls() -> str:
     cell = read("rows_seen")["cells"]["calls"]
     what = f"{cell['rows']} rows of {rows_seen.CALLED} by `predict_one` and `learn_one`"
     return f"{what}: {cell['bytes grown']} bytes grown."
-
-
-def kibibytes(cell: dict[str, int]) -> str:
-    return f"{number(cell['memory'] / 1024)} / {number(cell['snapshot'] / 1024)}"
 
 
 def start() -> str:
@@ -179,8 +160,9 @@ def milliseconds(seconds: float) -> str:
     return number(1e3 * seconds)
 
 
-THREADS = ("1 threads", "4 threads", "16 threads")  # that the page shows; the file of results has others between
+THREADS = ("1 threads", "16 threads")  # that the page shows; the file of results has others between
 SHOWN_SIZES = ("1,000,000", "1,000")  # models, likewise
+SHOWN_CAPACITIES = ("m = 50", "m = 100")
 
 
 def on_cores() -> str:
@@ -203,6 +185,8 @@ def on_gpu() -> str:
     largest: dict[tuple[str, str], tuple[int, str]] = {}
     for name in results["kernel"]:
         m, models, precision = name.split(", ")
+        if m not in SHOWN_CAPACITIES:
+            continue
         count = int(models.removesuffix(" models").replace(",", ""))
         largest[m, precision] = max(largest.get((m, precision), (0, "")), (count, name))
     lines = [[name, *(number(results["kernel"][name][column]) for column in columns)] for _, name in largest.values()]
@@ -213,8 +197,7 @@ def whole_on_gpu() -> str:
     """Whole calls by where rows are, and what others take for the kernel's work; medians and the 95th percentile."""
     results = read("fleet")["cells"]["cuda"]
     kernel, whole, rivals = results["kernel"], results["whole"], results["rivals"]
-    kinds = [kind for kind in next(iter(whole.values())) if kind != "share of rows absorbed"]
-    kinds += [kind for cell in whole.values() for kind in cell if kind.endswith("in a call")][:1]
+    kinds = ("device arrays", "pinned", "NumPy", "NumPy, predict_many")
     lines = []
     for name, cell in whole.items():
         if name.partition(" ")[0] not in SHOWN_SIZES:
@@ -264,25 +247,30 @@ def single_precision() -> str:
     """Of 250 streams, those predicted more than 5% worse in single than in double precision, and those better."""
     cells = read("fleet")["cells"]["cuda"]["accuracy"]
     kinds, settings = (dict.fromkeys(name.split(", ", 1)[i] for name in cells) for i in (0, 1))
-    lines = []
+    lines, alike = [], []
     for kind in kinds:
         found = [cells[f"{kind}, {setting}"] for setting in settings]
-        lines.append(
-            [kind, *(f"{cell['more than 5% worse']:.0f}, {cell['more than 5% better']:.0f}" for cell in found)]
-        )
-    return table(["more than 5% worse, better, of 250", *settings], lines)
+        counts = [(cell["more than 5% worse"], cell["more than 5% better"]) for cell in found]
+        if any(map(any, counts)):
+            lines.append([kind, *(f"{worse:.0f}, {better:.0f}" for worse, better in counts)])
+        else:
+            alike.append(kind)
+    told = table(["more than 5% worse, better, of 250", *settings], lines)
+    return f"{told}\n\nNone in any of these settings: {'; '.join(alike)}."
 
 
 def gpu() -> str:
     environment = read("fleet")["cells"]["cuda"]["environment"]
-    versions = ", ".join(f"{package} {version}" for package, version in environment["versions"].items())
-    return f"Measured on one {environment['gpu']}; {versions}."
+    return f"Measured on one {environment['gpu']}; {told(environment['versions'])}."
 
 
 def adaptation() -> str:
     cells = read("adaptation_latency")["cells"]
     lines = [[name, *(number(cell[which]) for which in ("median", "p99", "p99.9"))] for name, cell in cells.items()]
     return table(["SOGP, µs a row", "median", "p99", "p99.9"], lines)
+
+
+UNCALIBRATED = "StreamRegressor(Standardize(KRLST()))"  # which errs as the default does
 
 
 def river() -> str:
@@ -301,6 +289,8 @@ def river() -> str:
     for stream, found in results["cells"].items():
         best = {key: min(r[key] for r in found["results"]) for key in ("rmse", f"rmse_after_{cold}")}
         for i, r in enumerate(found["results"]):
+            if r["model"] == UNCALIBRATED:
+                continue
             cells = [f"{stream}, {found['rows']} rows" if i == 0 else "", f"`{r['model'].replace('|', BAR)}`"]
             cells += [f"**{shown(r[key])}**" if r[key] == least else shown(r[key]) for key, least in best.items()]
             cells.append(f"{r['coverage']:.1%}" if "coverage" in r else "-")
@@ -310,7 +300,7 @@ def river() -> str:
 
 def where(results: dict[str, Any]) -> str:
     """Machine and versions."""
-    return f"{results['machine']}; BLAS: {results['blas']}; {versions_of(results['versions'])}"
+    return f"{results['machine']}; {told(results['versions'])}"
 
 
 def machine() -> str:
@@ -319,15 +309,11 @@ def machine() -> str:
     found: dict[str, list[str]] = {}
     for name in names:
         results = read(name)
-        own = {key: results["versions"][key] for key in ("streamgp", "python", *PACKAGES)}
+        own = {key: results["versions"][key] for key in ("streamgp", "python")}
         others = {key: version for key, version in results["versions"].items() if key not in own}
-        place = f"{results['machine']}; {versions_of(own)}"
-        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {versions_of(others)})" if others else ""))
+        place = f"{results['machine']}; {told(own)}"
+        found.setdefault(place, []).append(f"`{name}.json`" + (f" (with {told(others)})" if told(others) else ""))
     return "\n".join(f"- {', '.join(files)}: {place}." for place, files in found.items())
-
-
-def versions_of(packages: dict[str, str]) -> str:
-    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 # By the name between the markers of a page: <!-- table of NAME --> ... <!-- end of table -->
@@ -474,7 +460,6 @@ TABLES = {
     "other libraries": against_rivals,
     "losses": losses,
     "one-row calls": calls,
-    "steps of a row": steps,
     "long streams": lasting,
     "bytes grown by calls": grown_by_calls,
     "start": start,

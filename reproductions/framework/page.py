@@ -12,33 +12,36 @@ from reproductions.framework.experiment import Experiment, Row, Table
 from reproductions.framework.runner import files, finished
 
 BLOCK = re.compile(r"(<!-- (result|table|short) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COUNTED = re.compile(r"(<!-- compared (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COUNTED = re.compile(r"(<!-- compared ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def refreshed(text: str, folder: Path) -> str:
     """Return a page with every block between ``<!-- KIND NAME -->`` and ``<!-- end -->`` rendered anew.
 
     ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how
-    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER -->`` is a table of these counts.
+    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER PAPER ... -->`` is a table of these counts.
 
     Args:
         text: the page.
         folder: where it stands; plots are linked from there.
     """
     text = BLOCK.sub(lambda block: f"{block[1]}{_rendered(block[2], catalogue.find(block[3]), folder)}{block[4]}", text)
-    return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2])}{block[3]}", text)
+    return COUNTED.sub(lambda block: f"{block[1]}{_compared(block[2].split())}{block[3]}", text)
 
 
-def _compared(paper: str) -> str:
-    """A line for each experiment of a paper that has numbers of the paper's beside ours."""
-    lines = ["| experiment | numbers compared | as good or better | worse, within tolerance | worse, reason given |"]
-    lines.append("|---|---|---|---|---|")
+def _compared(papers: list[str]) -> str:
+    """A line for each paper: over its experiments, the numbers of the paper's that stand beside ours."""
+    found = {paper: [0, 0, 0] for paper in papers}
     for name in catalogue.names():
         experiment = catalogue.find(name)
-        rows = finished(experiment, experiment.full, catalogue.ROOT) if experiment.key == paper else []
-        counts = _counts(experiment.summarize(rows, catalogue.expected(experiment))) if rows else (0, 0, 0)
-        if any(counts):
-            lines.append(f"| {experiment.title} | {sum(counts)} | {' | '.join(map(str, counts))} |")
+        if experiment.key not in found:
+            continue
+        if rows := finished(experiment, experiment.full, catalogue.ROOT):
+            counts = _counts(experiment.summarize(rows, catalogue.expected(experiment)))
+            found[experiment.key] = [a + b for a, b in zip(found[experiment.key], counts, strict=True)]
+    lines = ["| paper | numbers compared | as good or better | worse, within tolerance | worse, reason given |"]
+    lines.append("|---|---|---|---|---|")
+    lines += [f"| {paper} | {sum(counts)} | {' | '.join(map(str, counts))} |" for paper, counts in found.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -51,14 +54,10 @@ def _counts(table: Table) -> tuple[int, int, int]:
 
 
 def _told(table: Table) -> str:
-    """One sentence: how many numbers are as good as the paper's; empty where there is nothing to compare."""
+    """How many numbers are as good as the paper's; empty where there is nothing to compare."""
     good, near, far = _counts(table)
     more = f", {near} more within tolerance" if near else ""
-    return (
-        f"{good} of {good + near + far} numbers are as good as the paper's or better{more}."
-        if good + near + far
-        else ""
-    )
+    return f": {good} of {good + near + far} as good as the paper's or better{more}" if good + near + far else ""
 
 
 def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
@@ -70,10 +69,9 @@ def _rendered(kind: str, experiment: Experiment, folder: Path) -> str:
     if kind == "result":
         parts = [table.markdown(), _how(experiment, rows, paths["json"])]
     else:
-        command = f"`python -m reproductions {experiment.name}`."
-        parts = [f"{_told(table)} {command}".strip()]
+        parts = [f"`{experiment.name}`{_told(table)}."]
         if kind == "table":
-            parts = [table.grid(), " ".join([*table.notes, command])]
+            parts = [table.grid(), " ".join([*table.notes, f"`{experiment.name}`."])]
     if paths["png"].exists():
         link = Path(os.path.relpath(paths["png"], folder)).as_posix()
         parts.append(f"![{experiment.title}]({link})")

@@ -55,7 +55,7 @@ StateLengthscale = Annotated[
 ]
 ShortVariance = Annotated[
     float | None,
-    Setting("prior variance of the function with the default kernel, in place of kernel=; None: 1", TARGET2),
+    Setting("prior variance of the default kernel, in place of kernel=; None: 1", TARGET2),
 ]
 TemporalLengthscale = Annotated[
     float, Setting("sigma_rho; the nearer to 1 from above, the longer the memory", check=positive)
@@ -98,7 +98,7 @@ Evict = Annotated[
     str,
     Setting(
         'who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q (2-norm '
-        'over outputs), the "oldest", or "never" anyone: then a full basis absorbs every row',
+        'over outputs), the "oldest", or "never" anyone',
         check=one_of(*EVICT),
     ),
 ]
@@ -106,7 +106,7 @@ Removal = Annotated[
     str,
     Setting(
         '"marginal" (the others\' joint distribution stays), "kl" (the other direction of the divergence), or '
-        '"discard" (a point that leaves takes its observation with it: the exact GP on the rows that are kept)',
+        '"discard" (its observation leaves, too: the exact GP on the rows that are kept)',
         check=one_of(*REMOVAL),
     ),
 ]

@@ -43,7 +43,7 @@ def test_rivals_are_kept_beside_the_series(tmp_path):
     assert competitions.read(path) == report
     shown = competitions.table_of_rivals(report)
     assert "| MSTL | 1 | 2.000 | 1.000 | 100% | 40.0%, 70.0%, 90.0% | 3.0 |" in shown
-    assert "TimeGP has a larger log density one step ahead than skaters, not sticky on 0% of 1 series" in shown
+    assert "TimeGP over skaters, not sticky: 0%, " in shown
 
 
 def test_loads_are_compared_on_the_days_that_all_have_forecast():

@@ -326,18 +326,23 @@ def kind(message: str) -> str:
     return re.sub(r"'.*'|\".*\"|\(.*\)|\d+|(?<=columns are: ).*", "", message)
 
 
+def marks(code: int, kept: bool, _message: str) -> str:
+    """What is unusual: an exit code that is not 3, and rows before the fault that were kept."""
+    return (f"({code}) " if code != 3 else "") + ("▸ " if kept else "")
+
+
 def table(made: list[Outcome]) -> str:
     """What is refused, one line for each kind of message, and the names of what is read to its end."""
-    found: dict[tuple[int, int, str], list[Outcome]] = {}
+    found: dict[tuple[int, bool, str], list[Outcome]] = {}
     for one in made:
         if code := one.result.exit_code:
-            found.setdefault((code, one.rows, kind(sentence(one))), []).append(one)
+            found.setdefault((code, one.rows > 0, kind(sentence(one))), []).append(one)
     refused = [
-        f"| {', '.join(f'`{one.case.name}`' for one in group)} | {code} | {rows} | ``{sentence(group[0])}`` |"
-        for (code, rows, _), group in found.items()
+        f"| {', '.join(f'`{one.case.name}`' for one in group)} | {marks(*key)}``{sentence(group[0])}`` |"
+        for key, group in found.items()
     ]
     read = ", ".join(f"`{one.case.name}`" for one in made if not one.result.exit_code)
-    lines = ["| file | exit code | rows kept | message (of the first) |", "|---|---|---|---|", *refused]
+    lines = ["| file | message (of the first) |", "|---|---|", *refused]
     return "\n".join([*lines, "", *textwrap.wrap(f"Read to the end: {read}.", 120, break_on_hyphens=False)])
 
 

@@ -30,6 +30,6 @@ def test_imported_models_stand_beside_their_sources_as_printed(capsys):
             exec(source, namespace)
     found = numbers(capsys.readouterr().out)
     np.testing.assert_allclose(found, said, atol=0.01)  # the search for hyperparameters differs between processors
-    for first in (0, 4):  # the source, taken over, after 1,000 rows, the source with all rows
-        np.testing.assert_allclose(found[first + 1], found[first], atol=0.0011)
-        np.testing.assert_allclose(found[first + 2], found[first + 3], atol=0.1)
+    source, taken_over, after_1_000_rows, with_all_rows = found
+    np.testing.assert_allclose(taken_over, source, atol=0.0011)
+    np.testing.assert_allclose(after_1_000_rows, with_all_rows, atol=0.1)

@@ -181,9 +181,8 @@ def test_a_page_may_have_the_table_alone_or_only_what_it_says(workplace):
     framework.reproduce("paper-squares", out=catalogue.ROOT)
     page = "<!-- table paper-squares -->\n<!-- end -->\n<!-- short paper-squares -->\n<!-- end -->\n"
     table, short = framework.refreshed(page, workplace).split("<!-- end -->")[:2]
-    command = "`python -m reproductions paper-squares`."
-    assert f"| all | 21.0000 [10.0000] ▲ |\n\n{command}\n" in table
-    assert f"-->\n0 of 1 numbers are as good as the paper's or better. {command}\n" in short
+    assert "| all | 21.0000 [10.0000] ▲ |\n\n`paper-squares`.\n" in table
+    assert "-->\n`paper-squares`: 0 of 1 as good as the paper's or better.\n" in short
     assert "|" not in short
     assert table.count("![squares]") == short.count("![squares]") == 1
 

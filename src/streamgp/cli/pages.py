@@ -11,13 +11,14 @@ WIDTH = 100
 
 
 def help_of(command: str) -> str:
-    """What ``streamgp COMMAND --help`` prints."""
+    """What ``streamgp COMMAND --help`` prints, but for the line on ``--help`` itself."""
     from typer.testing import CliRunner
 
     from streamgp.cli.app import app
 
     text = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="streamgp", terminal_width=WIDTH).stdout
-    lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    told = (line.rstrip() for line in text.strip().splitlines() if not line.startswith("  -h, --help"))
+    lines = "\n".join(told).rstrip().removesuffix("\nOptions:").rstrip()
     return f"```text\n{lines}\n```"
 
 
