@@ -145,7 +145,7 @@ def oracle(y, means, rule, late=0, judged=None):
         unit = math.sqrt(squares / rows) if rows else 0.0
         x = np.zeros(K)
         if unit:
-            x = np.array([0.0 if math.isnan(v) else np.clip((v - each[0]) / unit, -5, 5) for v in row])
+            x = np.array([0.0 if math.isnan(v) else np.clip((v - each[0]) / unit, -10, 10) for v in row])
         each += [each[0] + unit * float(one.mean @ x) for one in regressions]
         last = spoken(outer.weights(each), each)
         said.append((each[2], each[0], last)[rule])
@@ -153,7 +153,7 @@ def oracle(y, means, rule, late=0, judged=None):
         if t < late or math.isnan(target := y[t - late]):
             continue
         row, each, unit, x, last = issued[t - late]
-        limit = 10 * unit if unit else math.inf
+        limit = 20 * unit if unit else math.inf
         squares = 0.99 * squares + np.clip(target - each[0], -10 * limit, 10 * limit) ** 2
         own_squares = 0.99 * own_squares + np.clip(target - said[t - late], -10 * limit, 10 * limit) ** 2
         rows = 0.99 * rows + 1.0
@@ -161,7 +161,7 @@ def oracle(y, means, rule, late=0, judged=None):
         outer.learn(each, last, target, limit, square)
         if unit:
             for one in regressions:
-                one.learn(x, float(np.clip((target - each[0]) / unit, -10, 10)))
+                one.learn(x, float(np.clip((target - each[0]) / unit, -20, 20)))
         for voice, own in zip(voices, each[:3], strict=True):
             voice.learn(row if judged is None else judged[t - late].tolist(), own, target, limit, square)
     return np.array(said)

@@ -12,7 +12,7 @@ from streamgp.auto import clock, doubts, leaps, needed
 from streamgp.auto.budget import DEFAULT, seconds
 from streamgp.auto.candidates import CANDIDATES
 from streamgp.auto.experts import Experts
-from streamgp.auto.past import TICK, Layout, Past
+from streamgp.auto.past import Layout, Past
 from streamgp.auto.staged import Chosen
 from streamgp.contract.conditions import NOISE, TIME, Moment
 from streamgp.contract.freerun import Step, Trajectories
@@ -151,7 +151,7 @@ class Auto(Quick):
         self._screen, self._doubts = np.zeros((2, p, outliers.NUMBERS))
         self._wild, self._leaps = doubts.begin(p), leaps.begin(p)
         for output in self._outputs:
-            output._prepare(Shape(d + TICK, 1, scalar=False, certain=True))
+            output._prepare(Shape(d + clock.TICK, 1, scalar=False, certain=True))
 
     def _children(self) -> dict[str, StreamModel]:
         return {f"output.{j}": output for j, output in enumerate(self._outputs)}
@@ -178,7 +178,10 @@ class Auto(Quick):
         return super()._moment() if self._by_kernel else None
 
     def _note_time(self, time: float) -> None:
-        clock.correct(self._clock, time)
+        missing = clock.correct(self._clock, time)
+        if missing and self._ahead and not self._by_kernel:
+            for output in self._outputs:
+                output.note_missing(missing)
         if self._by_kernel:
             super()._note_time(time)
 
@@ -280,7 +283,7 @@ class Auto(Quick):
         clock.advanced(self._clock, own if known else times)
         # With a horizon the conditions are those of the target, which may come at another time than was expected.
         arrived = times if self._ahead else np.full(len(X), np.nan)
-        X, conditions = np.column_stack([X, arrived, own]), self._within_conditions(conditions)
+        X, conditions = np.column_stack([X, arrived, own, np.zeros(len(X))]), self._within_conditions(conditions)
         for j, output in enumerate(self._outputs):
             target, kept = Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j])
             output._resolve(X, target, kept, _of_output(conditions, j), learned=learned)

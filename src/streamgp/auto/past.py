@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.auto.clock import TICK
 from streamgp.contract import freerun
 from streamgp.contract.conditions import part
 from streamgp.contract.model import Shape, StreamModel
@@ -16,10 +17,10 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, whole
+from streamgp.wrappers.issuing import timed
 from streamgp.wrappers.lagged import Lagged, bridged, lag_columns
 from streamgp.wrappers.wrapper import joined
 
-TICK = 2  # columns that say when a row came: its time, and the time between rows
 HARMONICS = 3  # of each season
 PERIODS = 2  # a value of a season ago is sought this many seasons back
 
@@ -62,10 +63,11 @@ class Layout(NamedTuple):
 class Past(Lagged):
     """Past targets of one output, the time of its target, and its seasons by the clock.
 
-    Rows come with two more columns, their time and the time between rows. The first row, which has no past, is for the
-    experts that need none. A missing target is bridged by what was predicted of it. The target of a season before is
-    found by its time, so that rows may be missing in between; where there is none, nor one of two seasons before, the
-    last target stands for it.
+    Rows come with three more columns, their time, the time between rows, and how many rows are missing before them. The
+    first row, which has no past, is for the experts that need none. A missing target is bridged by what was predicted
+    of it, and so is that of a missing row, which is predicted from the inputs of the row before. Ahead of time the
+    targets of missing rows lie on a straight line between those that are known. The target of a season before is found
+    by its time; where there is none, nor one of two seasons before, the last target stands for it.
 
     Args:
         model: the experts.
@@ -119,15 +121,39 @@ class Past(Lagged):
         n, own = len(X), X.shape[1] - TICK
         times, values = self._times, self._values
         if Y is None or n == 1:  # each would come next
-            full = not np.isnan(self._past[0]).any()
-            lags = self._past[::-1].reshape(1, -1) if full else lag_columns(self._past, self._lags, 1)
-            lags = lags if n == 1 else np.repeat(lags, n, axis=0)
+            if X[:, -1].any():
+                lags = np.concatenate([_newest_first(self._bridged_past(x)) for x in X])
+            else:
+                lags = _newest_first(self._past)
+                lags = lags if n == 1 else np.repeat(lags, n, axis=0)
         else:
             lags = lag_columns(bridged(np.concatenate([self._past, Y])), self._lags, n)
             known = ~np.isnan(Y[:, 0])
             times = np.concatenate([times, X[known, own]])
             values = np.concatenate([values, Y[known, 0]])
         return np.concatenate([X[:, :own], lags, self._timed(X[:, own:], lags[:, 0], times, values)], axis=1)
+
+    def _bridged_past(self, x: FloatArray) -> FloatArray:
+        """Past targets as a row sees them, with what stands for the targets of rows that are missing before it."""
+        steps, past = int(min(x[-1], self._lags)), self._past
+        if not steps or np.isnan(past[-1]).any():
+            return past
+        if self._ahead:  # the newest is the row's own
+            between = past[-1] + np.outer(np.arange(steps, 0, -1) / (x[-1] + 1), past[-2] - past[-1])
+            return np.concatenate([past[:-1], between, past[-1:]])[-self._lags :]
+        own, (at, every, _) = len(x) - TICK, x[-TICK:].tolist()
+        for back in range(steps, 0, -1):
+            moment = at - back * every
+            lags, tick = _newest_first(past), np.array([[moment, every, 0.0]])
+            seen = [self._x[None, :own], lags, self._timed(tick, lags[:, 0], self._times, self._values)]
+            mean = self._within._predict(np.concatenate(seen, axis=1), self._conditions_at(moment)).mean
+            past = np.concatenate([past[1:], np.where(np.isfinite(mean), mean, past[-1:])])
+        return past
+
+    def _conditions_at(self, time: float) -> FloatArray | None:
+        """Of a row that came at this time, as far as experts need it beside their columns."""
+        needed = self._within._needs_time or self._within._moment() is not None
+        return timed(None, time) if needed else None
 
     def _timed(self, ticks: FloatArray, newest: FloatArray, times: FloatArray, values: FloatArray) -> FloatArray:
         """The columns that follow the lags, of rows whose newest targets are given, from targets and their times."""
@@ -148,15 +174,30 @@ class Past(Lagged):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         targets = np.full((len(X), self._past.shape[1]), np.nan) if Y is None else Y
-        missing = np.flatnonzero(np.isnan(targets[:, 0]))
-        if not len(missing):
+        missing, gaps = np.flatnonzero(np.isnan(targets[:, 0])), np.flatnonzero(X[:, -1])
+        if not len(missing) and not len(gaps):
             return super()._advance(X, Y, report, conditions)
         parts: list[Any] = []
-        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), len(X)})):
-            known = None if Y is None else Y[start:stop]
-            parts.append(super()._advance(X[start:stop], known, True, part(conditions, start, stop)))
+        for start, stop in pairwise(sorted({0, *(missing + 1).tolist(), *gaps.tolist(), len(X)})):
+            rows, known = X[start:stop], None if Y is None else Y[start:stop]
+            if rows[0, -1]:
+                rows = self._after_gap(rows)
+            parts.append(super()._advance(rows, known, True, part(conditions, start, stop)))
             self._bridge(targets[stop - 1], parts[-1].mean[-1])
         return joined(parts) if report else None
+
+    def _after_gap(self, X: FloatArray) -> FloatArray:
+        """Let past targets be those before the first of these rows; the rows, before which none is missing then."""
+        self._past[:] = self._bridged_past(X[0])
+        rows = X.copy()
+        rows[0, -1] = 0.0
+        return rows
+
+    def note_missing(self, rows: int) -> None:
+        """So many rows were missing before the last one, whose target is the newest."""
+        x = np.zeros(TICK)
+        x[-1] = rows
+        self._past[:] = self._bridged_past(x)
 
     # A row with a broken input is not learned: its target belongs to inputs that nobody knows. It is still known.
 
@@ -245,7 +286,7 @@ class Past(Lagged):
         *,
         learned: bool = True,
     ) -> None:
-        """Learn a late target; the last but one column of X is the target's time, or NaN: it is the one expected."""
+        """Learn a late target; the first of the last columns is the target's time, or NaN: it is the one expected."""
         own, width = X.shape[1] - TICK, self._issued_columns
         seen = np.concatenate([X[:, :own], issued[:, :width]], axis=1)
         clock = self._layout(X.shape[1]).clock
@@ -293,6 +334,11 @@ class _Futures(freerun.Trajectories):
             self._times = np.concatenate([self._times[:, 1:], self._at], axis=1)
             self._values = np.concatenate([self._values[:, 1:], targets], axis=1)
         self._within.record(values, targets)
+
+
+def _newest_first(past: FloatArray) -> FloatArray:
+    """The lags of one row, (1, lags)."""
+    return lag_columns(past, len(past), 1) if np.isnan(past[0]).any() else past[::-1].reshape(1, -1)
 
 
 def _value_at(
