@@ -76,7 +76,7 @@ def settled():
     return model, X[30:], y[30:]
 
 
-def test_rows_together_are_as_rows_together(settled):
+def test_rows_one_by_one_are_as_rows_together(settled):
     model, X, y = settled
     one, many = model.copy(), model.copy()
     np.testing.assert_allclose(told(one, X, y), parts(many.track(X, y)), rtol=1e-9)

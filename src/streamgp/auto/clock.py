@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streamgp.contract.conditions import TIME
@@ -52,8 +54,12 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
 
     A time before the last one counts as the last one. A row without a time comes one spacing after the last.
     """
-    n, missing = len(times), np.isnan(times)
-    result = np.empty((n, 2))
+    n = len(times)
+    if n == 1 and math.isnan(times.item()):  # the usual case
+        every, last = spacing(state), state.item(LAST)
+        state[BEFORE], state[LAST] = last, 0.0 if math.isnan(last) else last + every
+        return np.array([[state[LAST], every]])
+    result, missing = np.empty((n, 2)), np.isnan(times)
     if not n:
         return result
     if missing.all() or (state[KNOWN] == GAPS and not missing.any()):  # the spacing stays

@@ -210,7 +210,7 @@ class Committee(Quick, Composite):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         if len(X) <= TOGETHER and Y is not None and (panels := self._together(conditions)) is not None:
-            sleepers = self._sleepers
+            sleepers = panels.sleepers
             predicted = panels.advance(X, Y) if len(X) == 1 else panels.advance_many(X, Y)
             return self._mixed(self._heard(predicted, Y, sleepers))
         bare, sleepers = without_noise(conditions), self._sleepers
@@ -242,7 +242,7 @@ class Committee(Quick, Composite):
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         panels: Any = self._together(None)
-        sleepers = self._sleepers
+        sleepers = panels.sleepers
         predicted, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
         y = NOT_KNOWN if sleepers else y
         _silenced(predicted, sleepers)

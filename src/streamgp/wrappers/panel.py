@@ -20,6 +20,7 @@ from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling
+from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.mapped import Mapped, Picked
 from streamgp.wrappers.standardize import Standardize
 
@@ -111,7 +112,9 @@ class Panels:
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one._settled]
         seats = [seat for alike in kinds.values() for seat in alike]
         places = np.array([seat.place for seat in seats], dtype=np.int64)
-        self._noting = [(i, wrapper) for i, seat in enumerate(seats) for wrapper in seat.noting]
+        self._may_sleep = [(k, member) for k, member in enumerate(members) if _may_sleep(member)]
+        self._dozing = [(i, one) for i, seat in enumerate(seats) for one in seat.noting if _may_sleep(one)]
+        self._remember_together([wrapper for seat in seats for wrapper in seat.noting], d)
         self._find_columns(seats, d)
         self._move_units(seats)
         self._panels, first, before = [], 0, 0
@@ -125,6 +128,15 @@ class Panels:
         self._to_seats = *units, self._inputs, self._origin, self._targets
         self._places = places
         self._from_seats = self._told, np.hstack(at), target_units, self._origin, places
+
+    def _remember_together(self, wrappers: list[Mapped], d: int) -> None:
+        """Lay the last rows of wrappers that remember nothing else side by side."""
+        alike = [one for one in wrappers if isinstance(one, Columns) and _follow(one, Columns, "_note")]
+        self._noting_more = [one for one in wrappers if not _follow(one, Columns, "_note")]
+        self._last_rows = np.empty((len(alike), d))
+        for last, wrapper in zip(self._last_rows, alike, strict=True):
+            last[:] = wrapper._x
+            wrapper._x = last
 
     def _find_columns(self, seats: list[Seat], d: int) -> None:
         """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
@@ -182,6 +194,11 @@ class Panels:
         return bool(self._warming_up) and any(one._settled for one in self._warming_up)
 
     @property
+    def sleepers(self) -> list[int]:
+        """Members that have no say in the row that comes next."""
+        return [k for k, member in self._may_sleep if member._sleeps]
+
+    @property
     def quick(self) -> bool:
         """Whether one row goes quickly through those that are in no panel, too."""
         return all(may and member._quick() for _, member, may in self._alone)
@@ -211,10 +228,10 @@ class Panels:
         with np.errstate(over="ignore", invalid="ignore"):
             seen = np.clip((source.take(self._columns, axis=1) - shifts) / scales, -scaling.FAR, scaling.FAR)
             targets = np.clip((Y - origins - target_shifts) / target_scales, -scaling.FAR, scaling.FAR)
-        for i, wrapper in self._noting:
+        for i, wrapper in self._dozing:
             if wrapper._sleeps:
                 targets[0, i] = np.nan
-            wrapper._note(X, Y)
+        self._note(X, Y)
         predicted = np.empty((1, 3, n, self._size))
         for panel in self._panels:
             told = _run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
@@ -235,6 +252,14 @@ class Panels:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
 
+    def _note(self, X: FloatArray, Y: FloatArray, *, late: bool = False) -> None:
+        """Let wrappers remember rows that are taken; late: others were learned since they were issued."""
+        if not late:
+            self._last_rows[:] = X[-1]
+        for wrapper in self._noting_more:
+            if wrapper._notes_late or not late:
+                wrapper._note(X, Y)
+
     def _others(self, X: FloatArray, Y: FloatArray | None, predicted: FloatArray) -> None:
         """Predict a row with those that are in no panel; with a target they learn it, too."""
         for place, member, may in self._alone:
@@ -251,12 +276,12 @@ class Panels:
             part[:] = wrapper._remembered(X)
         scaling.to_seats(self._source, np.nan if Y is None else Y.item(), *self._to_seats)
         if Y is not None:
-            for i, wrapper in self._noting:
+            for i, wrapper in self._dozing:
                 if wrapper._sleeps:
                     self._targets[i] = np.nan
-                if wrapper._notes_late or not late:
-                    wrapper._note(X, Y)
-        for panel in self._panels:
+            self._note(X, Y, late=late)
+        # A row is learned in the opposite order: what was predicted last is still in the processor's cache.
+        for panel in self._panels if Y is None else reversed(self._panels):
             _run(panel, advance=Y is not None)
         scaling.from_seats(*self._from_seats, predicted)
 
@@ -306,6 +331,11 @@ def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
     for i, array in enumerate(arrays):
         result[i] = array[0]
     return result
+
+
+def _may_sleep(model: StreamModel) -> bool:
+    """Whether a model is of a kind that may have no say in a row."""
+    return type(model)._sleeps is not False
 
 
 def _follow(model: StreamModel, kind: type[Any], *names: str) -> bool:
