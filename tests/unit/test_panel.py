@@ -1,4 +1,4 @@
-"""One row goes through all members of a committee that are alike at once, as it goes through each alone."""
+"""Rows go through all members of a committee that are alike at once, as they go through each alone."""
 
 from __future__ import annotations
 
@@ -80,8 +80,23 @@ def test_rows_one_by_one_are_as_rows_together(settled):
     model, X, y = settled
     one, many = model.copy(), model.copy()
     np.testing.assert_allclose(told(one, X, y), parts(many.track(X, y)), rtol=1e-9)
-    assert in_panels(one) == [2, 2, 1, 2, 1]
+    assert in_panels(one) == in_panels(many) == [2, 2, 1, 2, 1]
     same_state(one, many)
+
+
+@pytest.mark.parametrize("asleep", [False, True])
+def test_rows_go_through_all_together_as_through_each_alone(settled, monkeypatch, asleep):
+    model, X, y = settled
+    together, alone, said = model.copy(), model.copy(), []
+    for committee in (together, alone):
+        if asleep:
+            committee._models[5].note_broken()
+        if committee is alone:
+            monkeypatch.setattr(sg.Committee, "_together", lambda *_: None)
+        parts_of_rows = [parts(committee.track(X[a:b], y[a:b])) for a, b in ((0, 2), (2, 3), (3, 90))]
+        said.append(np.concatenate(parts_of_rows))
+    np.testing.assert_allclose(said[0], said[1], rtol=1e-9)
+    same_state(together, alone)
 
 
 def test_a_copy_and_a_snapshot_go_on_alike_and_apart(settled):
@@ -117,7 +132,7 @@ def test_late_targets_are_learned_by_all_as_by_each(monkeypatch):
     found = []
     for alone in (False, True):
         if alone:
-            monkeypatch.setattr(sg.Committee, "_one_by_one", lambda *_: None)
+            monkeypatch.setattr(sg.Committee, "_together", lambda *_: None)
         model = sg.Delayed(sg.Committee(members(), rule="stacked", reach=3.0))
         model.learn_many(X[:30], y[:30])
         said = []

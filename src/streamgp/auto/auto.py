@@ -211,7 +211,7 @@ class Auto(Quick):
         if Y is None:
             return self._outputs[0]._row(self._upcoming(X, None), None)
         believed = self._believed(X)
-        rows = np.hstack([believed, clock.advanced(self._clock, ONE_LATER)])
+        rows = np.concatenate([believed, clock.advanced(self._clock, ONE_LATER)], axis=1)
         return self._outputs[0].row_of(rows, Y, learned=believed is X)
 
     def _told(self) -> Prediction:
@@ -230,7 +230,7 @@ class Auto(Quick):
     def _upcoming(self, X: FloatArray, conditions: FloatArray | None) -> FloatArray:
         """Rows that would each come next, with their times."""
         times = ONE_LATER if conditions is None and len(X) == 1 else clock.times_of(conditions, len(X))
-        return np.hstack([self._next(X), clock.next_of(self._clock, times)])
+        return np.concatenate([self._next(X), clock.next_of(self._clock, times)], axis=1)
 
     def _within_conditions(self, conditions: FloatArray | None) -> FloatArray | None:
         """Conditions as experts take them: the time is in a column, and nowhere else unless they forget by it."""
@@ -246,6 +246,8 @@ class Auto(Quick):
     def _next(self, X: FloatArray) -> FloatArray:
         """Rows that would each come next, as they would be believed."""
         if len(X) == 1:
+            if not self._common["screen"] or outliers.within(self._readings, X[0]):
+                return X
             return self._judged(X, self._readings.copy(), self._wild_readings.copy())
         return np.concatenate([X[:0], *(self._next(X[t : t + 1]) for t in range(len(X)))])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streamgp.contract.conditions import TIME
@@ -58,8 +60,12 @@ def advanced(state: FloatArray, times: FloatArray) -> FloatArray:
     A time before the last one counts as the last one. A row without a time comes one spacing after the last. Rows are
     missing where the clock is regular and a gap is a whole number of spacings. Shape (n, TICK).
     """
-    n, unknown = len(times), np.isnan(times)
-    result = np.zeros((n, TICK))
+    n = len(times)
+    if n == 1 and math.isnan(times.item()):  # the usual case
+        every, last = spacing(state), state.item(LAST)
+        state[BEFORE], state[LAST] = last, 0.0 if math.isnan(last) else last + every
+        return np.array([[state[LAST], every, 0.0]])
+    result, unknown = np.zeros((n, TICK)), np.isnan(times)
     if not n:
         return result
     every = spacing(state)

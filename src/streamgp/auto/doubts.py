@@ -32,7 +32,8 @@ def doubted(states: FloatArray, wild: FloatArray, Y: FloatArray) -> FloatArray:
     if np.isnan(wild).all():
         before = states.copy()
         left = outliers.doubted(states, Y)
-        if not np.isnan(left[~np.isnan(Y)]).any():
+        missing = np.isnan(left)
+        if not missing.any() or np.isnan(Y[missing]).all():
             return left
         states[:] = before
     left = Y.copy()

@@ -50,15 +50,17 @@ class Preceded(Mapped):
     # Rows.
 
     def _inputs(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        own, last = X[:, : self._columns], self._x[: self._columns]
-        before = np.repeat(last[None], len(X), axis=0) if Y is None else np.vstack([last, own[:-1]])
-        return np.hstack([X[:, : self._sees], np.where(np.isnan(before), own, before)])
+        before = np.repeat(self._remembered(X)[None], len(X), axis=0) if Y is None else self._remembered_of(X)
+        return np.hstack([X[:, : self._sees], before])
 
     def _picked(self, seen: Picked) -> Picked:
         return seen._replace(columns=np.append(seen.columns[: self._sees], -1 - np.arange(self._columns)))
 
     def _remembered(self, X: FloatArray) -> FloatArray:
         return (X[0] if np.isnan(self._x[0]) else self._x)[: self._columns]
+
+    def _remembered_of(self, X: FloatArray) -> FloatArray:
+        return np.vstack([self._remembered(X), X[:-1, : self._columns]])
 
     def _note(self, X: FloatArray, Y: FloatArray | None) -> None:
         self._x[:], self._broken[0] = X[-1], 0.0

@@ -91,10 +91,10 @@ class uninterrupted:  # noqa: N801
 def undo_of(model: Family) -> Callable[[], None]:
     """What brings a model, and all within it, back to its present state."""
     before = [(one, dict(vars(one))) for one in model._family()]
-    found: list[np.ndarray] = []
-    for _, attributes in before:
-        _collect(attributes.values(), found)
-    arrays = [(array, array.copy()) for array in found]
+    found: dict[int, np.ndarray] = {}
+    for one, _ in before:
+        _collect(one._changing(), found)
+    arrays = [(array, array.copy()) for array in found.values()]
 
     def undo() -> None:
         for one, attributes in before:
@@ -110,16 +110,21 @@ def undo_of(model: Family) -> Callable[[], None]:
 PLAIN = frozenset({bool, int, float, str, type(None), dict, np.float64})
 
 
-def _collect(values: Iterable[Any], found: list[np.ndarray]) -> None:
-    """Add the arrays among the attributes of a model, work space included: it belongs to the state."""
+def _collect(values: Iterable[Any], found: dict[int, np.ndarray]) -> None:
+    """Add the arrays among the attributes of a model, work space included: it belongs to the state.
+
+    A view of an array that is there already adds nothing.
+    """
     for value in values:
         if type(value) in PLAIN:
             continue
         if isinstance(value, np.ndarray):
-            found.append(value)
+            if value.size and id(value.base) not in found:
+                found[id(value)] = value
         elif isinstance(value, Numbers):
-            found += value.records.view(np.uint8), value.buffers  # field by field a record takes far longer
+            records, buffers = value.records.view(np.uint8), value.buffers  # field by field a record takes far longer
+            found[id(records)], found[id(buffers)] = records, buffers
         elif isinstance(value, Waiting):
-            found += value.arrays().values()
+            found |= {id(array): array for array in value.arrays().values()}
         elif isinstance(value, tuple | list):
             _collect(value, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,10 @@ class Provided(Saved):
         yield self
         for child in self._children().values():
             yield from child._family()
+
+    def _changing(self) -> Iterable[Any]:
+        """Attributes, and in them arrays, that rows may change; without those of the models within."""
+        return vars(self).values()
 
     def _all_arrays(self) -> dict[str, np.ndarray]:
         """The state by name, with that of the models within."""

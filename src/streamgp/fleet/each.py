@@ -87,9 +87,13 @@ class EachEngine:
                     raise ValueError(f"model {i}: {error}") from error
             return found
 
+        return self._shared(rows, some)
+
+    def _shared(self, rows: Rows, work: Callable[[Rows], list[Result]]) -> list[Result]:
+        """What the work returns of all rows, by several threads where they are faster."""
         if len(rows.X) < ROWS_PER_MODEL * len(rows.models):
-            return some(rows)
-        return [one for found in self._workers.share(rows, some) for one in found]
+            return work(rows)
+        return [one for found in self._workers.share(rows, work) for one in found]
 
     def _one(self, i: int) -> StreamModel:
         """Model i, for the rows that are known by now."""
@@ -104,15 +108,19 @@ class EachEngine:
         if self._model._one_step:  # rows that have been checked are learned
             return None
         before, shape = list(self._models), self._model._shape
-        known = [model for i in rows.models.tolist() if (model := before[i]) is not None]
-        single = shape.certain and len(rows.X) == len(rows.models) == len(known)
-        if single and not any(model._shape != shape or model._may_fail() for model in known):
+
+        def known(part: Rows) -> list[StreamModel]:
+            return [model for i in part.models.tolist() if (model := before[i]) is not None]
+
+        models = known(rows)
+        single = shape.certain and len(rows.X) == len(rows.models) == len(models)
+        if single and not any(model._shape != shape or model._may_fail() for model in models):
             return None  # copies would cost more than the rows
-        each = [atomic.undo_of(model) for model in known]
+        found = self._shared(rows, lambda part: [atomic.undo_of(model) for model in known(part)])
 
         def undo() -> None:
             self._models = before
-            for one in each:
+            for one in found:
                 one()
 
         return undo

@@ -51,7 +51,11 @@ class Naive(Quick):
         return self._p == 1
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        self._one.mean[:] = self._next(X) if Y is None else self._taken(X, Y)
+        self._one.out[0, 0] = self._present(X)
+        if Y is not None:
+            self._add(Y)
+            self._rows += 1
+            self._x[:], self._y[:] = X[0], Y[0]
         return self._one
 
     @abc.abstractmethod
@@ -62,9 +66,17 @@ class Naive(Quick):
         self._refuse_unfit(X)
         return _certain(self._next(X))
 
-    @abc.abstractmethod
     def _next(self, X: FloatArray) -> FloatArray:
         """The predictions of rows that would each come next, (n, p)."""
+        return np.repeat(np.broadcast_to(self._present(X), (1, len(self._y))), len(X), axis=0)
+
+    @abc.abstractmethod
+    def _present(self, X: FloatArray) -> FloatArray:
+        """The prediction of one row that would come next, (p,)."""
+
+    @abc.abstractmethod
+    def _add(self, Y: FloatArray) -> None:
+        """Take the targets of one row, (1, p)."""
 
     def _last_row(self) -> tuple[FloatArray, FloatArray]:
         return self._x, self._y
@@ -138,8 +150,13 @@ class SeasonalValue(Naive):
         self._season[:] = known[n:]
         return known[self._ahead - 1 : self._ahead - 1 + n]
 
-    def _next(self, X: FloatArray) -> FloatArray:
-        return np.repeat(self._season[self._ahead - 1 : self._ahead], len(X), axis=0)
+    def _present(self, X: FloatArray) -> FloatArray:
+        return self._season[self._ahead - 1]
+
+    def _add(self, Y: FloatArray) -> None:
+        newest = Y[0] if Y[0, 0] == Y[0, 0] and len(Y[0]) == 1 else np.where(np.isnan(Y[0]), self._season[0], Y[0])
+        self._season[:-1] = self._season[1:]
+        self._season[-1] = newest
 
     def reset_memory(self) -> None:
         """Begin a new sequence: no season has passed yet."""
@@ -172,6 +189,12 @@ class InputValue(Naive):
 
     def _next(self, X: FloatArray) -> FloatArray:
         return np.repeat(X[:, self._column : self._column + 1], len(self._y), axis=1)
+
+    def _present(self, X: FloatArray) -> FloatArray:
+        return self._next(X[:1])[0]
+
+    def _add(self, Y: FloatArray) -> None:
+        """Nothing to remember."""
 
     def reset_memory(self) -> None:
         """Begin a new sequence: nothing is remembered."""
@@ -212,11 +235,11 @@ class RunningMean(Naive):
         average(self._forgetting, np.ascontiguousarray(Y), self._mean, self._count, means)
         return means
 
-    def _present(self) -> FloatArray:
+    def _present(self, X: FloatArray) -> FloatArray:
         return np.where(self._count > 0, self._mean, np.nan)
 
-    def _next(self, X: FloatArray) -> FloatArray:
-        return np.repeat(self._present()[None], len(X), axis=0)
+    def _add(self, Y: FloatArray) -> None:
+        average(self._forgetting, Y, self._mean, self._count, np.empty(Y.shape))
 
     def reset_memory(self) -> None:
         """Begin a new sequence: what was learned stays."""

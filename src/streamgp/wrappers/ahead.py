@@ -62,15 +62,22 @@ class Ahead(Late):
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
         predictions: list[Any] = []
+        waited: list[FloatArray] = []  # what the predictions that follow are unpacked from
         for t in range(len(X)):
             given = part(conditions, t, t + 1)
             at = self._own_time(given)
-            if report:
+            if report and (ticket := self.rows_seen - self._horizon) in self._waiting:
+                waited.append(self._waiting[ticket])
+            elif report:
+                predictions += [self._unpacked(np.array(waited))] if waited else []
                 predictions.append(self._predict(X[t : t + 1], given))
+                waited = []
             y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
             self._arrive(self.rows_seen, y, timed(given, at))
             moment = self._within._moment()
             self._put(X[t : t + 1], at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
+        if waited:
+            predictions.append(self._unpacked(np.array(waited)))
         return joined(predictions) if report else None
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:

@@ -340,10 +340,12 @@ class Calibrated(StackableWrapper):
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         raw, issued = self._within._issue(X, conditions)
         prediction = self._calibrate(raw, None)
-        parts: list[FloatArray] = [raw.mean, raw.variance, raw.noise, prediction.lower, prediction.upper]
+        parts = [raw.mean, *(np.broadcast_to(part, raw.mean.shape) for part in (raw.variance, raw.noise))]
+        parts += [prediction.lower, prediction.upper]
         if self._ahead > 1:
-            parts += list(self._numbers.state.trackers.reshape(len(self._numbers.state.trackers), -1).T)
-        return prediction, np.hstack([*(np.broadcast_to(part, raw.mean.shape) for part in parts), issued])
+            said = self._numbers.state.trackers.reshape(len(self._numbers.state.trackers), -1).T.reshape(1, -1)
+            parts.append(np.repeat(said, len(X), axis=0))
+        return prediction, np.concatenate([*parts, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
         own, rest = np.split(issued, [self._kept * Y.shape[1]], axis=1)
@@ -366,11 +368,14 @@ class Calibrated(StackableWrapper):
 
         Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
         """
-        then = self._numbers.at(self._numbers.records.copy(), self._numbers.buffers.copy())
-        then.state.trackers[:] = parts[ISSUED:, 0].T.reshape(then.state.trackers.shape)
-        mean, variance, noise, lower, upper = parts[:ISSUED]
-        self._compare(mean, variance, noise, lower, upper, Y, numbers=then)
-        losses: FloatArray = then.state.losses
+        numbers = self._numbers
+        places = numbers.records.view(np.uint8), numbers.buffers  # field by field a record takes far longer
+        before = [place.copy() for place in places]
+        numbers.state.trackers[:] = parts[ISSUED:, 0].T.reshape(numbers.state.trackers.shape)
+        self._compare(*parts[:ISSUED], Y)
+        losses: FloatArray = numbers.state.losses.copy()
+        for place, kept in zip(places, before, strict=True):
+            place[:] = kept
         return losses
 
     def _compare(
@@ -381,17 +386,11 @@ class Calibrated(StackableWrapper):
         lower: FloatArray,
         upper: FloatArray,
         Y: FloatArray,
-        *,
-        numbers: Numbers | None = None,
     ) -> None:
-        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds.
-
-        What is learned goes into numbers, those of this model unless others are given.
-        """
-        numbers = self._numbers if numbers is None else numbers
+        """Learn from targets, NaN where there is none, of rows that were predicted earlier with these bounds."""
         out = np.empty((self._parts, *mean.shape))
         out[0], out[1] = lower, upper
-        lanes = numbers.records, numbers.buffers, *self._lanes
+        lanes = self._numbers.records, self._numbers.buffers, *self._lanes
         conformal.calibrate(*lanes, mean, variance, noise, Y, True, out)
 
     def _empty(self) -> CalibratedPrediction:

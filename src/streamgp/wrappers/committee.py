@@ -38,6 +38,7 @@ from streamgp.wrappers.wrapper import Composite
 # A new member has this many rows on which its squared errors were this many times those of the best.
 NEWCOMER, BEHIND = 10.0, 2.0
 NOT_KNOWN = np.full(1, np.nan)  # a target
+TOGETHER = 500  # most rows that go through all members side by side; all that these see of them lies in one array
 
 
 class Committee(Quick, Composite):
@@ -85,7 +86,7 @@ class Committee(Quick, Composite):
     _numbers: np.ndarray  # (members,) by which a member is known among rows that wait; none is given twice
     _given: np.ndarray  # (1,) how many numbers were given
     _range: FloatArray  # (p, RANGE) of the targets; see aggregation.limits()
-    _panels: Panels | None = None  # the members, for rows that come one by one
+    _panels: Panels | None = None  # the members side by side
     _for_one: tuple[FloatArray, ...]  # what aggregation.combine() takes for one such row, after what the members say
 
     def __init__(
@@ -208,9 +209,10 @@ class Committee(Quick, Composite):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
-        if len(X) == 1 and Y is not None and (panels := self._one_by_one(conditions)) is not None:
-            sleepers = self._sleepers
-            return self._mixed(self._heard(panels.advance(X, Y), Y, sleepers))
+        if len(X) <= TOGETHER and Y is not None and (panels := self._together(conditions)) is not None:
+            sleepers = panels.sleepers
+            predicted = panels.advance(X, Y) if len(X) == 1 else panels.advance_many(X, Y)
+            return self._mixed(self._heard(predicted, Y, sleepers))
         bare, sleepers = without_noise(conditions), self._sleepers
         predictions = [
             member._advance(X, Y, report or Y is not None, self._weighable(member, conditions, bare))
@@ -236,11 +238,11 @@ class Committee(Quick, Composite):
         return [k for k, member in enumerate(self._models) if member._sleeps]
 
     def _quick(self) -> bool:
-        return (panels := self._one_by_one(None)) is not None and panels.quick
+        return (panels := self._together(None)) is not None and panels.quick
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        panels: Any = self._one_by_one(None)
-        sleepers = self._sleepers
+        panels: Any = self._together(None)
+        sleepers = panels.sleepers
         predicted, y = (panels.predict(X), NOT_KNOWN) if Y is None else (panels.advance(X, Y), Y[0])
         y = NOT_KNOWN if sleepers else y
         _silenced(predicted, sleepers)
@@ -249,8 +251,8 @@ class Committee(Quick, Composite):
             self._one.out[1:] = np.nan
         return self._one
 
-    def _one_by_one(self, conditions: FloatArray | None) -> Panels | None:
-        """The members for one row of one output, of which nothing else is known."""
+    def _together(self, conditions: FloatArray | None) -> Panels | None:
+        """The members for rows of one output, of which nothing else is known."""
         if self._p != 1 or conditions is not None:
             return None
         if self._panels is None or self._panels.outdated:
@@ -282,7 +284,7 @@ class Committee(Quick, Composite):
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         issued: Sequence[FloatArray] = ()
-        panels = self._one_by_one(None) if conditions is None and len(X) == 1 else None
+        panels = self._together(None) if conditions is None and len(X) == 1 else None
         if panels is not None and not panels.issued_width:
             predicted = panels.predict(X)
         else:
@@ -307,7 +309,7 @@ class Committee(Quick, Composite):
             aggregation.learn_issued(
                 self._rule, self._discount, self._reach, y, self._numbers, waited, self._range[j], *self._kept(j)
             )
-        if (panels := self._one_by_one(conditions)) is not None:
+        if (panels := self._together(conditions)) is not None:
             panels.resolve(X, Y, issued[:, ISSUED:])
             return
         bare, start = without_noise(conditions), ISSUED * p
@@ -322,7 +324,7 @@ class Committee(Quick, Composite):
         return refused[0] if all(refused) else ""
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
-        if conditions is None and len(X) == 1 and (panels := self._one_by_one(None)) is not None:
+        if conditions is None and len(X) == 1 and (panels := self._together(None)) is not None:
             self._refuse_unfit(X)
             predicted = panels.predict(X)
         else:

@@ -61,6 +61,10 @@ class Mapped(Wrapper):
         """What is remembered for the row that comes next, (1, d)."""
         return X[0, :0]
 
+    def _remembered_of(self, X: FloatArray) -> FloatArray:
+        """The same for each of rows that follow each other, (n, d)."""
+        return X[:, :0]
+
     # Targets and predictions, there and back.
 
     def _targets(self, X: FloatArray, Y: FloatArray) -> FloatArray:

@@ -116,6 +116,11 @@ def doubted(states: FloatArray, Y: FloatArray) -> FloatArray:
     return left
 
 
+def within(states: FloatArray, y: FloatArray) -> bool:
+    """Whether all numbers, (p,), lie in the range of those before them, so that none of them is doubted."""
+    return bool(((states[:, LOWEST + 1] <= y) & (y <= states[:, HIGHEST + 1])).all())
+
+
 def refused(state: FloatArray) -> int:
     """How many targets were not observations."""
     return int(state[:, REFUSED].sum())

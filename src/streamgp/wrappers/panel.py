@@ -1,4 +1,4 @@
-"""Panels: members of a committee that are alike, through all of which one row goes in a few compiled calls.
+"""Panels: members of a committee that are alike, through all of which rows go in a few compiled calls.
 
 Each member stays a model of its own. Its numbers lie side by side with those of the others, as those of a fleet do
 (contract/lanes.py), so that all are reached by one call.
@@ -20,6 +20,7 @@ from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
 from streamgp.settings import FloatArray
 from streamgp.wrappers import scaling
+from streamgp.wrappers.columns import Columns
 from streamgp.wrappers.mapped import Mapped, Picked
 from streamgp.wrappers.standardize import Standardize
 
@@ -77,11 +78,15 @@ class Panel(NamedTuple):
         learning: what it takes to learn a row: records, buffers, which rows are whose, inputs, targets, no conditions,
             and room for what the members say of it, (3, members).
         predicting: the same without targets.
+        members: which of all that sit in panels they are.
+        inputs: which of the inputs of all of these are theirs.
     """
 
     run: Any
     learning: tuple[np.ndarray, ...]
     predicting: tuple[np.ndarray, ...]
+    members: slice
+    inputs: slice
 
 
 class Panels:
@@ -107,7 +112,9 @@ class Panels:
         self._warming_up = [one for one in within if isinstance(one, Standardize) and not one._settled]
         seats = [seat for alike in kinds.values() for seat in alike]
         places = np.array([seat.place for seat in seats], dtype=np.int64)
-        self._noting = [(i, wrapper) for i, seat in enumerate(seats) for wrapper in seat.noting]
+        self._may_sleep = [(k, member) for k, member in enumerate(members) if _may_sleep(member)]
+        self._dozing = [(i, one) for i, seat in enumerate(seats) for one in seat.noting if _may_sleep(one)]
+        self._remember_together([wrapper for seat in seats for wrapper in seat.noting], d)
         self._find_columns(seats, d)
         self._move_units(seats)
         self._panels, first, before = [], 0, 0
@@ -119,7 +126,17 @@ class Panels:
         input_units, target_units = self._input_units[..., 0], self._target_units[..., 0]
         units = self._columns, input_units, self._origins, target_units
         self._to_seats = *units, self._inputs, self._origin, self._targets
+        self._places = places
         self._from_seats = self._told, np.hstack(at), target_units, self._origin, places
+
+    def _remember_together(self, wrappers: list[Mapped], d: int) -> None:
+        """Lay the last rows of wrappers that remember nothing else side by side."""
+        alike = [one for one in wrappers if isinstance(one, Columns) and _follow(one, Columns, "_note")]
+        self._noting_more = [one for one in wrappers if not _follow(one, Columns, "_note")]
+        self._last_rows = np.empty((len(alike), d))
+        for last, wrapper in zip(self._last_rows, alike, strict=True):
+            last[:] = wrapper._x
+            wrapper._x = last
 
     def _find_columns(self, seats: list[Seat], d: int) -> None:
         """Where the members find their inputs: in the row, and behind it 0 and what wrappers remember."""
@@ -134,6 +151,7 @@ class Panels:
             size += count
         self._d, self._source = d, np.zeros(size)
         self._remembered = [(self._source[part], wrapper) for part, wrapper in remembered]
+        self._remembered_at = remembered
         self._columns = np.concatenate([np.empty(0, dtype=np.int64), *columns])
         self._origins = np.array(origins, dtype=np.int64)
         # In the units of the members.
@@ -161,11 +179,12 @@ class Panels:
         )
         for i, seat in enumerate(seats):
             seat.process._place_at(records[i : i + 1], buffers[i : i + 1])
-        seen = self._inputs[before : before + k * (process._d or 0)].reshape(k, -1)
-        targets, out = self._targets[first : first + k], self._told[3 * first : 3 * (first + k)].reshape(3, k)
+        members, inputs = slice(first, first + k), slice(before, before + k * (process._d or 0))
+        seen = self._inputs[inputs].reshape(k, -1)
+        targets, out = self._targets[members], self._told[3 * first : 3 * (first + k)].reshape(3, k)
         numbers = records, buffers, *Lanes(np.arange(k), np.arange(k + 1)), seen
         learning, predicting = ((*numbers, y, process._no_conditions, out) for y in (targets, targets[:0]))
-        return Panel(process._run, learning, predicting)
+        return Panel(process._run, learning, predicting, members, inputs)
 
     # Rows.
 
@@ -173,6 +192,11 @@ class Panels:
     def outdated(self) -> bool:
         """Whether a member may fit by now that did not because its units were not known."""
         return bool(self._warming_up) and any(one._settled for one in self._warming_up)
+
+    @property
+    def sleepers(self) -> list[int]:
+        """Members that have no say in the row that comes next."""
+        return [k for k, member in self._may_sleep if member._sleeps]
 
     @property
     def quick(self) -> bool:
@@ -193,12 +217,48 @@ class Panels:
         self._others(X, Y, predicted[0, :, 0])
         return predicted
 
+    def advance_many(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """The same of rows that follow each other, (n, d), with targets, (n, 1): (1, 3, n, members)."""
+        n, source = len(X), np.zeros((len(X), len(self._source)))
+        source[:, : self._d] = X
+        for part, wrapper in self._remembered_at:
+            source[:, part] = wrapper._remembered_of(X)
+        (shifts, scales), (target_shifts, target_scales) = self._input_units[..., 0], self._target_units[..., 0]
+        origins = source.take(self._origins, axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = np.clip((source.take(self._columns, axis=1) - shifts) / scales, -scaling.FAR, scaling.FAR)
+            targets = np.clip((Y - origins - target_shifts) / target_scales, -scaling.FAR, scaling.FAR)
+        for i, wrapper in self._dozing:
+            if wrapper._sleeps:
+                targets[0, i] = np.nan
+        self._note(X, Y)
+        predicted = np.empty((1, 3, n, self._size))
+        for panel in self._panels:
+            told = _run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
+            shift, scale = target_shifts[panel.members], target_scales[panel.members]
+            told *= np.array([scale, scale * scale, scale * scale])[:, None]
+            told[0] = shift + told[0] + origins[:, panel.members]
+            predicted[0][..., self._places[panel.members]] = told
+        for place, member, _ in self._alone:
+            p = member._advance(X, Y, True)
+            predicted[0, 0, :, place], predicted[0, 1, :, place] = p.mean[:, 0], p.variance[:, 0]
+            predicted[0, 2, :, place] = p.noise[:, 0]
+        return predicted
+
     def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
         """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
         self._row(X, Y, np.empty((3, self._size)), late=True)
         for place, member, _ in self._alone:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
+
+    def _note(self, X: FloatArray, Y: FloatArray, *, late: bool = False) -> None:
+        """Let wrappers remember rows that are taken; late: others were learned since they were issued."""
+        if not late:
+            self._last_rows[:] = X[-1]
+        for wrapper in self._noting_more:
+            if wrapper._notes_late or not late:
+                wrapper._note(X, Y)
 
     def _others(self, X: FloatArray, Y: FloatArray | None, predicted: FloatArray) -> None:
         """Predict a row with those that are in no panel; with a target they learn it, too."""
@@ -216,25 +276,52 @@ class Panels:
             part[:] = wrapper._remembered(X)
         scaling.to_seats(self._source, np.nan if Y is None else Y.item(), *self._to_seats)
         if Y is not None:
-            for i, wrapper in self._noting:
+            for i, wrapper in self._dozing:
                 if wrapper._sleeps:
                     self._targets[i] = np.nan
-                if wrapper._notes_late or not late:
-                    wrapper._note(X, Y)
-        for panel in self._panels:
+            self._note(X, Y, late=late)
+        # A row is learned in the opposite order: what was predicted last is still in the processor's cache.
+        for panel in self._panels if Y is None else reversed(self._panels):
             _run(panel, advance=Y is not None)
         scaling.from_seats(*self._from_seats, predicted)
 
 
 def _run(panel: Panel, *, advance: bool) -> None:
     """Predict the row that the members of a panel see; when advancing, learn it, too."""
-    given = panel.learning if advance else panel.predicting
-    status, lane, at = panel.run(*given, 0, 0, advance)
-    while status == MOVE_IS_DUE:
-        sngd.finish_interval(given[0], given[1], lane)
-        status, lane, at = panel.run(*given, lane, at + 1, advance)
+    status, at = _pass(panel.run, panel.learning if advance else panel.predicting, advance)
     if status:
         inputs.refuse(status, at, many=False)
+
+
+def _run_many(panel: Panel, seen: FloatArray, targets: FloatArray) -> FloatArray:
+    """Predict and learn rows in the units of the members of a panel.
+
+    Args:
+        panel: of k members.
+        seen: (n, k d) their inputs, those of one member after those of the other.
+        targets: (n, k).
+
+    Returns:
+        (3, n, k) means, variances and noises.
+    """
+    n, k = targets.shape
+    records, buffers, models, _, _, _, no_conditions, _ = panel.learning
+    X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
+    out = np.empty((3, k * n))
+    lanes, Y = Lanes(models, np.arange(0, k * n + 1, n)), np.ascontiguousarray(targets.T).reshape(-1, 1)
+    status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
+    if status:
+        inputs.refuse(status, at % n, many=True)
+    return out.reshape(3, k, n).transpose(0, 2, 1)
+
+
+def _pass(run: Any, given: tuple[np.ndarray, ...], advance: bool) -> tuple[int, int]:
+    """Run a loop to its end, hyperparameters moving where that is due; a status, and the row at which it arose."""
+    status, lane, at = run(*given, 0, 0, advance)
+    while status == MOVE_IS_DUE:
+        sngd.finish_interval(given[0], given[1], lane)
+        status, lane, at = run(*given, lane, at + 1, advance)
+    return status, at
 
 
 def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -244,6 +331,11 @@ def _side_by_side(arrays: Sequence[np.ndarray]) -> np.ndarray:
     for i, array in enumerate(arrays):
         result[i] = array[0]
     return result
+
+
+def _may_sleep(model: StreamModel) -> bool:
+    """Whether a model is of a kind that may have no say in a row."""
+    return type(model)._sleeps is not False
 
 
 def _follow(model: StreamModel, kind: type[Any], *names: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,6 +143,10 @@ class Standardize(StackableWrapper, Mapped):
 
     def _stacked_arrays(self) -> dict[str, np.ndarray]:
         return self._stacked
+
+    def _changing(self) -> Iterable[Any]:
+        # Units that stay, and rows that were kept for them, are as they are.
+        return (self._one, self._screen) if self._lanes is ALONE and self._settled else super()._changing()
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: array[0] for name, array in self._stacked.items()}
