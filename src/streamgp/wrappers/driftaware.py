@@ -393,6 +393,11 @@ class DriftAware(Quick, Wrapper):
         return self._d is not None and self._numbers.count("phase") == TRIAL
 
     @property
+    def noted(self) -> int:
+        """How many events there were."""
+        return 0 if self._d is None else self._numbers.count("noted")
+
+    @property
     def events(self) -> list[Event]:
         """The last ``history`` events, oldest first."""
         if self._d is None:
