@@ -140,14 +140,14 @@ class Pipeline(LateRun):
             times: what the time column says; None where there is none.
         """
         stream = self._stream
-        if not isinstance(stream, Measured) or not stream.may_wait or self._alarms is not None:
+        if not isinstance(stream, Measured) or not stream._may_wait or self._alarms is not None:
             return None
         if self.screening.next_look(self.rows) or (times is not None and uses_time(stream)):
             return None
         stream._refuse_unfit(X, y[:, None])
         y = self.screening.take(y, self.rows + 1)
         Y = stream._screened(y[:, None])
-        told = stream.take_few(X, Y)
+        told = stream._take_few(X, Y)
         found = few_rows(self.rows + 1, y, told)
         self.rows += len(found)
         self._unscored.add(X, y, Y, self.times.add(times, len(found)), told)
@@ -161,7 +161,7 @@ class Pipeline(LateRun):
         X, y, Y, shown, told = self._unscored.taken()
         numbers, stream = np.arange(self.rows - len(y) + 1, self.rows + 1), self._measured
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            self.scored = in_columns(self, stream.beside(told, X, Y), numbers, y)
+            self.scored = in_columns(self, stream._beside(told, X, Y), numbers, y)
             self._scores.add(self.scored)
             self._changes.add(X, y, self.scored.mean, numbers, shown)
             self.mark_events()

@@ -242,7 +242,7 @@ class ReadableRun:
         if isinstance(staged, Experts):
             noticed = staged.events
         elif isinstance(watcher := staged._model._within, DriftAware):
-            noticed = (watcher.noted,)
+            noticed = (watcher._noted,)
         raised = 0 if alarms is None else sum(alarms.counts.values())
         return Happened(self._changes.last_noticed, noticed, raised, staged.chosen is not None)
 

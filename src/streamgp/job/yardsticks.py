@@ -188,16 +188,16 @@ class Measured(Composite):
         return self._known(own, means, seen, following=True) if report else None
 
     @property
-    def may_wait(self) -> bool:
+    def _may_wait(self) -> bool:
         """Whether all that is predicted is known, so that yardsticks may take the next rows later than the model."""
         return not self._horizon and 0 <= self._known_from[0] <= self.rows_seen
 
-    def take_few(self, X: FloatArray, Y: FloatArray) -> list[Any]:
+    def _take_few(self, X: FloatArray, Y: FloatArray) -> list[Any]:
         """Let the model alone take rows; its predictions, of one row each in numbers, or of several rows in arrays."""
         return _few(self._models[0], X, Y)
 
-    def beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> MeasuredPrediction:
-        """What the model predicted of rows, from ``take_few``, beside the yardsticks, which take these rows now."""
+    def _beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> MeasuredPrediction:
+        """What the model predicted of rows, from ``_take_few``, beside the yardsticks, which take these rows now."""
         return MeasuredPrediction.of(_together(told), [_mean(one, X, Y) for one in self._models[1:]])
 
     def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> MeasuredPrediction:
