@@ -1,6 +1,6 @@
 """The server: kill -9 under load, a disk that fills up, malformed requests, load beside other servers, and a soak.
 
-    python benchmarks/serve.py [kills|disk|malformed|load|soak ...]
+    python benchmarks/serve.py [kills|disk|malformed|load|row|soak ...]
 
 Writes benchmarks/results/serve.json and the tables in docs/serve.md; with --render the tables only. Run it from a
 checkout: it uses the clients of tests/serve.
@@ -33,6 +33,12 @@ sys.path.insert(0, str(ROOT))
 
 from hypothesis import HealthCheck, given, settings
 
+from streamgp.serve.asked import Asked, Done
+from streamgp.serve.journal import Journal
+from streamgp.serve.learner import Learner, Op
+from streamgp.serve.messages import SETTINGS, encode
+from streamgp.serve.rows import read_rows
+from streamgp.serve.writing import Writing
 from tests.serve.killing import Killable, check, free_port, run, script
 from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, Server, in_process
@@ -42,6 +48,9 @@ PACKAGES = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "river")
 KILLS, MALFORMED = 200, 2000
 BATCHES = (1, 10, 100)
 LOAD_SECONDS = 4.0
+BUILDING, SETTLED = 1100, 4000  # rows after which auto is measured: while it builds experts, and when it has them
+PARTS_OF_ROW = ("read the body", "predict and learn", "write the answer", "journal, with a sync of the disk")
+WARM_TURNS, TURNS = 50, 500
 CLIENTS_MANY = 8
 SOAK_STREAMS, SOAK_MINUTES = 100, 30.0
 FAST = {"target": "y", "model": "KRLST", "settings": {"tune": False, "warmup": 100}}
@@ -226,12 +235,15 @@ def load(models: Sequence[str]) -> dict[str, Any]:
             while server.client.get("/readyz").status_code != 200:  # while it compiles, it would take processor time
                 time.sleep(0.5)
             for name in models:
+                pid = server.process.pid
                 paths = [f"/v1/streams/{name}{number}" for number in range(CLIENTS_MANY if name == "KRLST" else 1)]
                 for path in paths:
                     server.client.put(path, json=MODELS[name])
-                    for at in range(0, 1100, 100):  # until all models are there
-                        server.client.post(f"{path}/rows", json=_rows(100, at), timeout=600)
-                pid = server.process.pid
+                    _post(server.client, path, 0, BUILDING)
+                if name == "auto":  # single rows while it builds its experts, then after it has settled
+                    cells = {f"1, {n}": _measured(port, pid, [f"{paths[0]}/rows"] * n, 1) for n in (1, CLIENTS_MANY)}
+                    found["auto, building"] = cells
+                    _post(server.client, paths[0], BUILDING, SETTLED)
                 found[name] = _cells(port, pid, lambda clients, paths=paths: [f"{paths[0]}/rows"] * clients)
                 if len(paths) > 1:
                     each = _measured(port, pid, [f"{path}/rows" for path in paths], 1)
@@ -239,6 +251,51 @@ def load(models: Sequence[str]) -> dict[str, Any]:
         finally:
             server.stop()
     return found
+
+
+def _post(client: httpx.Client, path: str, start: int, stop: int) -> None:
+    """Send rows of these numbers, a hundred at a time."""
+    for at in range(start, stop, 100):
+        client.post(f"{path}/rows", json=_rows(100, at), timeout=600).raise_for_status()
+
+
+def row(models: Sequence[str]) -> dict[str, Any]:
+    """Where the time of a single row goes, in microseconds, without a network; alone and in groups of eight."""
+    return {f"{name}, {group}": _parts(name, group) for name in models for group in (1, CLIENTS_MANY)}
+
+
+def _parts(name: str, group: int) -> dict[str, float]:
+    given = SETTINGS.decode(json.dumps(MODELS[name]).encode())
+    learner = Learner(given, "t")
+    for at in range(0, SETTLED if name == "auto" else BUILDING, 100):
+        learner.apply(Op("rows", rows=_rows(100, at)))
+    spent: dict[str, list[float]] = {part: [] for part in PARTS_OF_ROW}
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(folder)
+        journal.read("SELECT 1")
+        bodies, seq = [json.dumps(_rows(1, at)).encode() for at in range(50)], 0
+        for turn in range(WARM_TURNS + TURNS):
+            marks = [time.perf_counter()]
+            ops = [Op("rows", rows=read_rows(bodies[(turn * group + i) % 50], "json")) for i in range(group)]
+            marks.append(time.perf_counter())
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                outcomes = learner.apply_all(ops)
+            marks.append(time.perf_counter())
+            answers = [encode(outcome.answer) for outcome in outcomes]
+            marks.append(time.perf_counter())
+            done = [
+                Done(Asked(None, op), seq + i + 1, outcome, answer)
+                for i, (op, outcome, answer) in enumerate(zip(ops, outcomes, answers, strict=True))
+            ]
+            seq += group
+            journal.write_here(Writing(1, done, 0, None, 10**9), lambda _: None, lambda _: None)
+            journal.commit_here()
+            marks.append(time.perf_counter())
+            for part, began, ended in zip(PARTS_OF_ROW, marks, marks[1:], strict=False):
+                spent[part].append(ended - began)
+            journal.probe() if turn % 100 == 99 else None  # the thread writes now and then
+        journal.close()
+    return {part: 1e6 * float(np.median(seconds[WARM_TURNS:])) / group for part, seconds in spent.items()}
 
 
 def _cells(port: int, pid: int, paths: Callable[[int], list[str]]) -> dict[str, dict[str, float]]:
@@ -393,6 +450,7 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
             ],
         ),
         "load": _load_table(report["load"]),
+        "row": _row_table(report["row"]),
         "soak": _table(
             ["soak", "figure"],
             [
@@ -417,6 +475,7 @@ def _load_table(found: dict[str, Any]) -> str:
         "KRLST": "streamgp, KRLST, durable",
         "auto": "streamgp, auto (a committee of models), durable",
     }
+    names["auto, building"] = f"{names['auto']}, while it builds experts"
     names["KRLST, a stream each"] = f"{names['KRLST']}, a stream for each client"
     rows = []
     for name, label in names.items():
@@ -437,6 +496,15 @@ def _load_table(found: dict[str, Any]) -> str:
     return _table([*head, "times echo's", "times River's"], rows)
 
 
+def _row_table(found: dict[str, Any]) -> str:
+    rows = [[name.partition(",")[0], name.rpartition(" ")[2], *map(_us, cell.values())] for name, cell in found.items()]
+    return _table(["model", "rows together", *PARTS_OF_ROW], rows)
+
+
+def _us(spent: float) -> str:
+    return f"{spent:,.0f} µs"
+
+
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -450,7 +518,7 @@ def page_with(page: str, report: dict[str, Any]) -> str:
     return page
 
 
-PARTS = {"kills": kills, "disk": disk, "malformed": malformed, "load": load, "soak": soak}
+PARTS = {"kills": kills, "disk": disk, "malformed": malformed, "load": load, "row": row, "soak": soak}
 
 
 def main() -> None:
@@ -462,7 +530,9 @@ def main() -> None:
     arguments = parser.parse_args()
     report: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name in () if arguments.render else arguments.parts or PARTS:
-        found = PARTS[name](*{"soak": [arguments.minutes], "load": [arguments.models]}.get(name, []))
+        found = PARTS[name](
+            *{"soak": [arguments.minutes], "load": [arguments.models], "row": [arguments.models]}.get(name, [])
+        )
         print(name, json.dumps(found, indent=1), flush=True)
         report = json.loads(FILE.read_text()) if FILE.exists() else {}
         write(FILE, report | environment(*PACKAGES) | {name: found})

@@ -215,12 +215,15 @@ class Staged(Quick):
         targets = np.full_like(mean, np.nan) if Y is None else Y
         self._watch(X, targets[:, 0], mean[:, 0])
         last, kept, (d, p) = int(self._seen[0]) + n, min(n, self._room), (X.shape[1], mean.shape[1])
-        at = (last - 1) % self._room
-        where = slice(at, at + 1) if n == 1 else np.arange(last - kept, last) % self._room
-        self._kept[where, :d] = X[n - kept :]
-        self._kept[where, d] = np.nan if conditions is None else conditions[n - kept :, TIME]
-        self._kept[where, d + 1 : d + 1 + p] = targets[n - kept :]
-        self._kept[where, d + 1 + p :] = (targets - mean)[n - kept :]
+        if n == p == 1 and conditions is None:  # most often, in fewer steps
+            one, y = self._kept[(last - 1) % self._room], targets.item()
+            one[:d], one[d], one[d + 1], one[d + 2] = X[0], np.nan, y, y - mean.item()
+        else:
+            where = np.arange(last - kept, last) % self._room
+            self._kept[where, :d] = X[n - kept :]
+            self._kept[where, d] = np.nan if conditions is None else conditions[n - kept :, TIME]
+            self._kept[where, d + 1 : d + 1 + p] = targets[n - kept :]
+            self._kept[where, d + 1 + p :] = (targets - mean)[n - kept :]
         self._seen[0] = last
         if last == due:
             self._change()

@@ -80,6 +80,16 @@ class Changes:
         """All changes so far."""
         return [StreamChange(int(row), at, int(seen), *rest) for row, at, seen, *rest in self._found.tolist()]
 
+    @property
+    def last_noticed(self) -> int:
+        """The row after which the last of them was clear; 0: there is none."""
+        return int(self._found[-1, 2]) if len(self._found) else 0
+
+    @property
+    def rows_until_look(self) -> int:
+        """How many rows may wait before they are added, so that a change is found no later."""
+        return BLOCK - int(self._filled[0])
+
     def add(self, X: FloatArray, y: FloatArray, mean: FloatArray, row: np.ndarray, moments: FloatArray) -> None:
         """Look at rows that were predicted.
 

@@ -13,13 +13,14 @@ from streamgp.job.ahead import compile_ahead
 from streamgp.job.building import checked_lags, stream_model
 from streamgp.job.changes import Changes
 from streamgp.job.clock import Clock, uses_time
+from streamgp.job.few import FewRow, Unscored, few_rows
 from streamgp.job.late import LateRun
 from streamgp.job.predicted import in_columns, nothing
 from streamgp.job.request import Request
 from streamgp.job.scores import RunningScores
 from streamgp.job.screening import Screening
 from streamgp.job.times import Times
-from streamgp.job.yardsticks import yardsticks
+from streamgp.job.yardsticks import Measured, yardsticks
 from streamgp.settings import FloatArray, copied, whole
 from streamgp.tables.columns import Schema
 from streamgp.tables.encoding import EncodedRows, RowEncoder
@@ -70,15 +71,16 @@ class Pipeline(LateRun):
         compile_ahead(self.request.model)  # all at once, before the first model asks for its part
         self.rows = 0
         named = yardsticks(len(schema.input_names), self.lags, self.horizon, schema.seasons)
-        self.stream = stream_model(schema, self.request, self.lags, list(named.values()))
+        self._stream = stream_model(schema, self.request, self.lags, list(named.values()))
         self.screening = Screening(len(schema.input_names), self.request.run.screen)
-        self.scores = RunningScores(list(named))
-        self.changes = Changes(len(schema.input_names), self.request.run.drift)
+        self._scores = RunningScores(list(named))
+        self._changes = Changes(len(schema.input_names), self.request.run.drift)
         self.times = Times(self.request.run.warmup + self.horizon + MORE_TIMES)
         self.position = Position()
         self.extra: dict[str, Any] = {}  # what else is kept in the file
         self.tickets = Tickets[int](self.request.run.pending) if schema.ticket else None
         self.clock = Clock()
+        self._unscored = Unscored()
         self.scored = nothing(self)  # the rows whose targets came last
 
     def take(self, rows: EncodedRows, ahead: bool = False) -> PredictedRows:
@@ -89,6 +91,7 @@ class Pipeline(LateRun):
             ahead: with a horizon, return predictions when they are made, of rows to come, rather than when the row that
                 they are of has come.
         """
+        self.settle()
         if self.tickets is not None:
             return self._take_late(rows, self.tickets)
         n, h, start = len(rows.y), self.horizon, 0
@@ -119,12 +122,49 @@ class Pipeline(LateRun):
             time: (n,) times, if models forget by time.
             shown: (n,) times for people.
         """
-        p, numbers = self.stream.track(X, y[:, None], time=time), np.arange(self.rows + 1, self.rows + len(y) + 1)
+        p, numbers = self._stream.track(X, y[:, None], time=time), np.arange(self.rows + 1, self.rows + len(y) + 1)
         predicted = in_columns(self, p, numbers, y, self._judged)
         self.rows += len(y)
-        self.scores.add(predicted)
-        self.changes.add(X, y, predicted.mean, numbers, shown)
+        self._scores.add(predicted)
+        self._changes.add(X, y, predicted.mean, numbers, shown)
         return predicted
+
+    def take_few(self, X: FloatArray, y: FloatArray, times: list[str] | None) -> list[FewRow] | None:
+        """Predict few rows and learn them, as ``take`` does; what nobody waits for is done when more rows have come.
+
+        Whoever calls it throws the run away if it raises. None: the rows need ``take``, and nothing has changed.
+
+        Args:
+            X: (n, d) inputs without gaps.
+            y: (n,) targets, NaN where missing.
+            times: what the time column says; None where there is none.
+        """
+        stream = self._stream
+        if not isinstance(stream, Measured) or not stream._may_wait or self._alarms is not None:
+            return None
+        if self.screening.next_look(self.rows) or (times is not None and uses_time(stream)):
+            return None
+        stream._refuse_unfit(X, y[:, None])
+        y = self.screening.take(y, self.rows + 1)
+        Y = stream._screened(y[:, None])
+        told = stream._take_few(X, Y)
+        found = few_rows(self.rows + 1, y, told)
+        self.rows += len(found)
+        self._unscored.add(X, y, Y, self.times.add(times, len(found)), told)
+        if len(self._unscored) >= self._changes.rows_until_look:
+            self.settle()
+        return found
+
+    def settle(self) -> None:
+        if not len(self._unscored):
+            return
+        X, y, Y, shown, told = self._unscored.taken()
+        numbers, stream = np.arange(self.rows - len(y) + 1, self.rows + 1), self._measured
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            self.scored = in_columns(self, stream._beside(told, X, Y), numbers, y)
+            self._scores.add(self.scored)
+            self._changes.add(X, y, self.scored.mean, numbers, shown)
+            self.mark_events()
 
     def _strike_out(self) -> None:
         """Learn and score the first rows again if fill values are among them that could not be told when they came."""
@@ -136,7 +176,7 @@ class Pipeline(LateRun):
         again.report_to(self._staged.doing)
         shown = np.array([self.times.moment(row) for row in range(1, len(y) + 1)])
         again._track(X, y, time if uses_time(self.stream) else None, shown)
-        self.stream, self.scores, self.changes = again.stream, again.scores, again.changes
+        self._stream, self._scores, self._changes = again.stream, again.scores, again.changes
 
     def outstanding(self) -> PredictedRows:
         """The predictions of rows that have not come yet."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamgp.auto.auto import Auto
+from streamgp.auto.experts import Experts
 from streamgp.auto.importance import importance
 from streamgp.auto.staged import Chosen, Staged
 from streamgp.contract.model import StreamModel
@@ -47,6 +48,22 @@ FAINT = 0.02  # a smaller shift of the targets, as a part of their level, is non
 CHANGED = "the stream changed: models that learned only what came since err less"
 
 
+class Happened(NamedTuple):
+    """What has happened to a run, in short: if it is the same as before, nothing has.
+
+    Args:
+        changed: the row after which the last change was clear.
+        noticed: rows at which experts noticed changes, or how many events there were of another model.
+        alarms: how many there were.
+        chosen: whether models were chosen.
+    """
+
+    changed: int
+    noticed: tuple[int, ...]
+    alarms: int
+    chosen: bool
+
+
 class ReadableRun:
     """A run, as far as it is read and not changed."""
 
@@ -57,10 +74,7 @@ class ReadableRun:
     rows: int  # so far
     level: float  # of the intervals
     scored: PredictedRows  # the rows whose targets came last
-    stream: Measured | Delayed  # the model and its yardsticks
     screening: Screening
-    scores: RunningScores
-    changes: Changes
     times: Times
     encoder: RowEncoder
     tickets: Tickets[int] | None  # of rows that wait, where there is a ticket column
@@ -68,6 +82,31 @@ class ReadableRun:
     position: Position  # in the source
     extra: dict[str, Any]  # what else is kept in the file
     _marked: int = 0  # alarms whose times are kept
+    _stream: Measured | Delayed  # the model, and its yardsticks, which may be some rows behind it
+    _scores: RunningScores  # and so may these
+    _changes: Changes
+    _found: tuple[Any, Staged] | None = None  # the part of a model that is chosen and tuned
+
+    def settle(self) -> None:
+        """Do what has waited: yardsticks, scores and changes take the rows that the model has taken."""
+
+    @property
+    def stream(self) -> Measured | Delayed:
+        """The model and its yardsticks."""
+        self.settle()
+        return self._stream
+
+    @property
+    def scores(self) -> RunningScores:
+        """Of all rows so far, beside those of the yardsticks."""
+        self.settle()
+        return self._scores
+
+    @property
+    def changes(self) -> Changes:
+        """What is known of changes of the stream."""
+        self.settle()
+        return self._changes
 
     def report_to(self, doing: Callable[[str], None]) -> None:
         """Say from now on what the pipeline does, where that takes seconds.
@@ -80,7 +119,7 @@ class ReadableRun:
     @property
     def _measured(self) -> Measured:
         """The model and the yardsticks, which learn targets as they come."""
-        within: Any = self.stream._within if isinstance(self.stream, Delayed) else self.stream
+        within: Any = self._stream._within if isinstance(self._stream, Delayed) else self._stream
         return within  # type: ignore[no-any-return]
 
     @property
@@ -91,7 +130,9 @@ class ReadableRun:
     @property
     def _staged(self) -> Staged:
         """The part of the model that is chosen and tuned."""
-        return next(one for one in self.model._family() if isinstance(one, Staged))
+        if self._found is None or self._found[0] is not self._stream:  # looked for once: it takes as long as a row
+            self._found = self._stream, next(one for one in self.model._family() if isinstance(one, Staged))
+        return self._found[1]
 
     def is_calm(self, rows: int) -> bool:
         """Whether this many more rows are learned without anything being built, tuned or learned again."""
@@ -192,6 +233,18 @@ class ReadableRun:
         if abs(shift) < FAINT * max(abs(level), abs(shift)):
             return f"{target} depends on its inputs otherwise than before"
         return f"{target} is {by} {'higher' if shift > 0 else 'lower'} than the same inputs gave before"
+
+    @property
+    def happened(self) -> Happened:
+        """What has happened so far, as far as it is settled."""
+        staged, alarms = self._staged, self._alarms
+        noticed: tuple[int, ...] = ()
+        if isinstance(staged, Experts):
+            noticed = staged.events
+        elif isinstance(watcher := staged._model._within, DriftAware):
+            noticed = (watcher._noted,)
+        raised = 0 if alarms is None else sum(alarms.counts.values())
+        return Happened(self._changes.last_noticed, noticed, raised, staged.chosen is not None)
 
     @property
     def suspected(self) -> int:

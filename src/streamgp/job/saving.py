@@ -117,7 +117,7 @@ class SavedRun(ReadableRun, abc.ABC):
             raise snapshot.SnapshotError(
                 f"the snapshot's model is not the one that its settings say, {self.stream!r}: it is {stream!r}"
             )
-        self.stream = stream
+        self._stream = stream
         if self.tickets is not None:
             _restore_tickets(self.tickets, saved["late"], stream._waiting)
 

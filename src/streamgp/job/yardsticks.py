@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -186,6 +187,19 @@ class Measured(Composite):
             self._known_from[0] = seen + np.argmin(missing) + (not self._horizon)
         return self._known(own, means, seen, following=True) if report else None
 
+    @property
+    def _may_wait(self) -> bool:
+        """Whether all that is predicted is known, so that yardsticks may take the next rows later than the model."""
+        return not self._horizon and 0 <= self._known_from[0] <= self.rows_seen
+
+    def _take_few(self, X: FloatArray, Y: FloatArray) -> list[Any]:
+        """Let the model alone take rows; its predictions, of one row each in numbers, or of several rows in arrays."""
+        return _few(self._models[0], X, Y)
+
+    def _beside(self, told: Sequence[Any], X: FloatArray, Y: FloatArray) -> MeasuredPrediction:
+        """What the model predicted of rows, from ``_take_few``, beside the yardsticks, which take these rows now."""
+        return MeasuredPrediction.of(_together(told), [_mean(one, X, Y) for one in self._models[1:]])
+
     def _known(self, own: Any, means: list[FloatArray], row: int, *, following: bool = False) -> MeasuredPrediction:
         """Predictions of this row of the stream, or of rows that follow each other from it on, as far as known."""
         made, first = row - self._horizon, int(self._known_from[0])
@@ -235,19 +249,31 @@ def _taken(
     model: StreamModel, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None
 ) -> Prediction | None:
     """What a model predicts of rows that it takes; few of them one by one, each without detours."""
+    if report and Y is not None and conditions is None and len(X) <= SHORT:
+        return _together(_few(model, X, Y))
+    return model._advance(X, Y, report, conditions)
+
+
+def _few(model: StreamModel, X: FloatArray, Y: FloatArray) -> list[Any]:
+    """What a model predicts of few rows that it takes: of one row each, in numbers, as long as it can; of the rest."""
     told: list[Any] = []
-    if report and Y is not None and conditions is None and len(X) <= SHORT and isinstance(model, Quick):
+    if len(X) <= SHORT and isinstance(model, Quick):
         while len(told) < len(X) and model._quick():
             at = slice(len(told), len(told) + 1)
             model._row(X[at], Y[at])
             told.append(model._told())
-    if not told:
-        return model._advance(X, Y, report, conditions)
-    first = CalibratedPrediction.stacked(told)
-    if len(told) == len(X):
-        return first
-    rest: Any = model._advance(X[len(told) :], None if Y is None else Y[len(told) :], True)
-    return joined([first, rest])
+    if len(told) < len(X):
+        told.append(model._advance(X[len(told) :], Y[len(told) :], True))
+    return told
+
+
+def _together(told: Sequence[Any]) -> Any:
+    """Predictions of rows that follow each other, in numbers or in arrays, as one."""
+    parts: list[Any] = []
+    for single, some in groupby(told, lambda one: isinstance(one.mean, float)):
+        predictions = list(some)
+        parts += [CalibratedPrediction.stacked(predictions)] if single else predictions
+    return joined(parts)
 
 
 def _mean(model: StreamModel, X: FloatArray, Y: FloatArray | None) -> FloatArray:

@@ -19,6 +19,8 @@ from streamgp.serve import events, forecasts, history, lines, metrics
 from streamgp.serve.hosted import Hosted
 from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import (
+    SETTINGS,
+    TARGETS,
     Error,
     ErrorAnswer,
     Healthz,
@@ -26,7 +28,6 @@ from streamgp.serve.messages import (
     StreamBrief,
     StreamDetail,
     StreamList,
-    StreamSettings,
     Target,
     WriteError,
     encode,
@@ -182,7 +183,7 @@ def _brief(stream: Hosted) -> StreamBrief:
 
 async def put_stream(request: Request) -> Response:
     media_type(request.headers.get("content-type"))
-    settings = decoded(await _body(request), StreamSettings)
+    settings = decoded(await _body(request), SETTINGS)
     stream, new = await asyncio.to_thread(_service(request).create, request.path_params["name"], settings)
     if new:
         await _done(stream.call(stream.look))
@@ -263,7 +264,7 @@ def digest_of(kind: str, media: str, body: bytes) -> bytes:
 
 
 def _targets(body: bytes) -> list[Target]:
-    targets = decoded(body, list[Target])
+    targets = decoded(body, TARGETS)
     if not targets:
         raise RefusedError(422, "no_targets", "the body has no targets", 'send [{"ticket": "...", "value": 1.5}]')
     if len(targets) > MOST_ROWS:

@@ -44,6 +44,7 @@ GROUP_ROWS = 10_000  # rows beyond which no more requests join them
 FEW, SHORT = 32, 0.005
 REPLAY = 2.0  # seconds of work that a restart may have to repeat, before a snapshot is taken
 SNAPSHOT_SHARE = 20.0  # and at least this multiple of the time of the last snapshot
+TIMED = 8  # of so many turns in the loop one is timed: to ask for processor time takes long on some systems
 LOOKED = 0.5  # seconds between two looks at a stream under load
 
 
@@ -81,6 +82,7 @@ class Hosted:
         self._tried: set[str] = (
             set()
         )  # kinds of requests that this learner has done, so that nothing is left to compile
+        self._turns = 0
         self._turn_seconds = 0.0  # of turns with few rows, of late
         self._reporting: Pipeline | None = None  # that says what it does
         self._lock = threading.Lock()
@@ -172,7 +174,7 @@ class Hosted:
     def _turn(self) -> None:
         """In the loop."""
         if self._is_short():
-            self._do()
+            self._do(here=True)
         else:
             with self._lock:
                 self._aside(self._workplace.pool, self._turn_aside)
@@ -218,7 +220,8 @@ class Hosted:
         # A client that has gone away before its turn is not served.
         return [one for one in group if one.future.running() or one.future.set_running_or_notify_cancel()]
 
-    def _do(self) -> None:
+    def _do(self, here: bool = False) -> None:
+        """Do what waits; here: in the loop."""
         began = time.perf_counter()
         group = self._taken()
         journaled = False
@@ -229,7 +232,7 @@ class Hosted:
                 if group and isinstance(call := group[0], Call):
                     call.future.set_result(call.call())
                 else:
-                    journaled = self._ops([asked for asked in group if isinstance(asked, Asked)])
+                    journaled = self._ops([asked for asked in group if isinstance(asked, Asked)], here)
         except Exception as error:
             if not isinstance(error, RefusedError):
                 LOG.exception("stream %s", self.name)
@@ -246,14 +249,17 @@ class Hosted:
 
     # Requests.
 
-    def _ops(self, part: list[Asked]) -> bool:
+    def _ops(self, part: list[Asked], here: bool) -> bool:
         """Do requests; whether something is being journaled, after which the turn ends."""
         if self.gone:
             raise unknown(self.name)
         if self._journal.trouble is not None:
             self._journal.probe()
         new, repeated = self._without_repeated(part)
-        learner, saved, began = self._loaded(), self._is_snapshot_due(), time.thread_time()
+        learner, saved = self._loaded(), self._is_snapshot_due()
+        self._turns += 1
+        timed = not here or self._turns % TIMED == 0
+        began = time.thread_time() if timed else 0.0
         outcomes: list[Outcome | RefusedError]
         try:
             outcomes = learner.apply_all([asked.op for asked in new])
@@ -276,7 +282,7 @@ class Hosted:
                 self._fail([asked, *(one for one, first in repeated if first is asked)], outcome)
             else:
                 done.append(Done(asked, self.seq + len(done) + 1, outcome, encode(outcome.answer)))
-        self._note_pace(done, time.thread_time() - began)
+        self._note_pace(done, time.thread_time() - began if timed else None)
         answers = {id(one.asked): one.answer for one in done}
         known = [
             (asked, first if isinstance(first, bytes) else answers[id(first)])
@@ -286,7 +292,7 @@ class Hosted:
         if not done:
             self._answer(known)
             return False
-        self._keep(done, known, saved)
+        self._keep(done, known, saved, here)
         return True
 
     def _without_repeated(self, part: list[Asked]) -> tuple[list[Asked], list[tuple[Asked, bytes | Asked]]]:
@@ -314,14 +320,18 @@ class Hosted:
         else:
             asked.future.set_exception(reused(asked.key))
 
-    def _note_pace(self, done: list[Done], spent: float) -> None:
-        """Learn how long requests and rows take."""
-        if done:
-            self._tried.update(one.asked.op.kind for one in done)
+    def _note_pace(self, done: list[Done], spent: float | None) -> None:
+        """Learn how long requests and rows take; None: as long as of late."""
+        if not done:
+            return
+        self._tried.update(one.asked.op.kind for one in done)
+        self.view.doing = ""
+        if spent is None:
+            self._owed += self.view.pace * len(done)
+        else:
             if sum(one.asked.op.size for one in done) <= FEW:
                 self._turn_seconds = 0.9 * self._turn_seconds + 0.1 * min(spent, 10 * SHORT)  # compiling counts little
             self.view.pace = 0.9 * self.view.pace + 0.1 * spent / len(done)
-            self.view.doing = ""
             self._owed += spent
 
     def _doing(self, sentence: str) -> None:
@@ -330,7 +340,7 @@ class Hosted:
     def _is_snapshot_due(self) -> bool:
         return self._owed > max(REPLAY, SNAPSHOT_SHARE * self._snapshot_seconds)
 
-    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool) -> None:
+    def _keep(self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, here: bool) -> None:
         """Journal what was done, with a snapshot where it is time for one; answer when it is on disk."""
         state = self._state() if saved else None
         if not self._keys:
@@ -338,12 +348,14 @@ class Hosted:
             self._keys = found[0][0] or 0
         write = Writing(self.id, done, self._keys, state, self._retain)
 
-        def then(written: Future[None]) -> None:
-            ended = partial(self._kept, done, repeated, saved, written.exception())
-            if not self._workplace.soon(ended):
-                ended()
+        ended = partial(self._kept, done, repeated, saved)
 
-        self._journal.write(write).add_done_callback(then)
+        def ended_elsewhere(error: BaseException | None) -> None:
+            if not self._workplace.soon(partial(ended, error)):
+                ended(error)
+
+        if not (here and self._journal.write_here(write, ended, ended_elsewhere)):
+            self._journal.write(write).add_done_callback(lambda written: ended_elsewhere(written.exception()))
 
     def _kept(
         self, done: list[Done], repeated: list[tuple[Asked, bytes]], saved: bool, error: BaseException | None

@@ -21,7 +21,9 @@ from streamgp.contract.atomic import discarded_on_error
 from streamgp.contract.waiting import Tickets
 from streamgp.job.building import default_lags
 from streamgp.job.expressions import value_of
+from streamgp.job.few import FewRow
 from streamgp.job.pipeline import Pipeline
+from streamgp.job.reading import Happened
 from streamgp.job.request import AUTO, MOST_PENDING, Request, told_of_columns
 from streamgp.job.verdict import leaders
 from streamgp.process.memory import Reservoir
@@ -52,6 +54,7 @@ from streamgp.tables.recognizing import recognize, refuse_uses
 from streamgp.tables.source import Position, RowsError
 from streamgp.tables.writing import PredictedRows
 
+MOST_FEW = 32  # rows of a turn that are few
 SETTLED = 50  # rows after which it is fixed what the columns are
 PENDING = 10_000  # rows that wait for their targets, unless the settings say otherwise
 MOST_WARMUP = 10_000  # rows: a stream shares memory and time with others; see cost.py
@@ -87,19 +90,21 @@ class Note(Struct):
 
 
 class Noted(NamedTuple):
-    """Changes and abnormal rows of a stream, how many of these there were, and which models were chosen, so far."""
+    """Changes and abnormal rows of a stream, which models were chosen, and all of it in short, so far."""
 
     drift: list[tuple[int, str]]
     alarms: list[tuple[int, str]]
-    alarms_raised: int
     chosen: Chosen | None
+    happened: Happened
 
     @classmethod
     def of(cls, pipeline: Pipeline, before: Noted | None = None) -> Noted:
         """Of a pipeline; alarms, each of which has a sentence, are written anew only if there are more."""
-        count = sum(pipeline.alarm_counts.values())
-        alarms = before.alarms if before is not None and before.alarms_raised == count else pipeline.alarms
-        return cls(pipeline.drift, alarms, count, pipeline.chosen)
+        happened = pipeline.happened
+        same = before is not None and before.happened.alarms == happened.alarms
+        return cls(
+            pipeline.drift, before.alarms if before is not None and same else pipeline.alarms, pipeline.chosen, happened
+        )
 
 
 class Outcome(Struct):
@@ -258,14 +263,31 @@ class Learner:
     def _take(self, new: list[Row]) -> tuple[list[PredictedRow], FloatArray, list[Note]]:
         """Predict rows and learn them: the answer, the points and the notes."""
         pipeline = self._ready()
-        rows = self._encoded(pipeline, new)
         before = self._noted(pipeline)
-        if not pipeline.schema.ticket:
-            rows = pipeline.encoder.fill(rows)
+        rows = pipeline.encoder.encode_complete(new)
+        if rows is None:
+            rows = self._encoded(pipeline, new)
+            if not pipeline.schema.ticket:
+                rows = pipeline.encoder.fill(rows)
+        few = pipeline.take_few(rows.X, rows.y, rows.times) if len(new) <= MOST_FEW else None
+        if few is not None:
+            self._detach(pipeline)
+            return *self._told(few, rows.times), self._notes(pipeline, before)
         predicted = pipeline.take(rows, ahead=True)
         self._detach(pipeline)
         answers = [PredictedRow(int(row), *rest) for row, *rest in _table(predicted)]
         return answers, self._scored(pipeline.scored, pipeline.scored.time), self._notes(pipeline, before)
+
+    def _told(self, few: list[FewRow], times: list[str] | None) -> tuple[list[PredictedRow], FloatArray]:
+        """Answer few rows: the answer and the points."""
+        self._keep_past([(one.row, one.observed) for one in few], times)
+        answers = [
+            PredictedRow(row, mean, lower, upper, std)
+            if math.isfinite(mean)
+            else PredictedRow(row, None, None, None, None)
+            for row, _, mean, lower, upper, std in few
+        ]
+        return answers, np.array([one[:-1] for one in few])
 
     def _predict(self, op: Op) -> Outcome:
         pipeline = self._ready()
@@ -303,13 +325,19 @@ class Learner:
 
     def _scored(self, scored: PredictedRows, times: list[str] | None) -> FloatArray:
         """Keep rows whose targets have come for forecasts; these rows as points."""
-        written = [""] * len(scored.row) if times is None else times
-        for row, text, y in zip(scored.row.tolist(), written, scored.observed.tolist(), strict=True):
+        self._keep_past(list(zip(scored.row.tolist(), scored.observed.tolist(), strict=True)), times)
+        return _points(scored)
+
+    def _keep_past(self, rows: Sequence[tuple[int, float]], times: list[str] | None) -> None:
+        """Keep numbers and targets of rows for forecasts."""
+        if times is None:
+            self.past.extend([(row, math.nan, y) for row, y in rows])
+            return
+        for (row, y), text in zip(rows, times, strict=True):
             moment = seconds(text) if text else None
             self.past.append((row, math.nan if moment is None else moment, y))
             if moment is not None:
                 self.written = text
-        return _points(scored)
 
     def _noted(self, pipeline: Pipeline) -> Noted:
         """The changes and the choice of models so far."""
@@ -319,6 +347,8 @@ class Learner:
 
     def _notes(self, pipeline: Pipeline, before: Noted) -> list[Note]:
         """What has happened since."""
+        if before.happened == pipeline.happened:
+            return []
         now = Noted.of(pipeline, before)
         self._known = pipeline, now
         told = pipeline.told

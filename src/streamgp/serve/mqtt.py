@@ -29,9 +29,9 @@ except ImportError as error:
     raise ImportError('streamgp serve --mqtt needs paho-mqtt: pip install "streamgp[mqtt]"') from error
 
 from streamgp.serve.learner import Op
-from streamgp.serve.messages import RefusedError, Row, RowsAnswer, StreamSettings, encode
+from streamgp.serve.messages import SETTINGS, RefusedError, Row, RowsAnswer, StreamSettings, encode
 from streamgp.serve.naming import of_topic
-from streamgp.serve.rows import checked, decoded
+from streamgp.serve.rows import ROWS, checked, decoded
 from streamgp.serve.service import Service
 from streamgp.version import __version__
 
@@ -205,7 +205,7 @@ class Bridge:
         if not payload:  # how a retained message is taken back
             return
         try:
-            self._service.create(name, decoded(payload, StreamSettings))
+            self._service.create(name, decoded(payload, SETTINGS))
         except RefusedError as problem:
             self._refused(topic, name, problem)
 
@@ -338,7 +338,7 @@ def rows_of(payload: bytes, most: int) -> list[Row]:
             f"the message is neither a number nor JSON: {payload[:40]!r}",
             'send 351.5 or {"value": 351.5}',
         )
-    rows = decoded(payload, list[Row])
+    rows = decoded(payload, ROWS)
     if not rows:
         raise RefusedError(422, "no_rows", "the message has no rows", 'send 351.5 or {"value": 351.5}')
     return checked(rows)

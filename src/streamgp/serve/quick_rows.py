@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.serve.access import Access
+from streamgp.serve.connections import DIRECT, Direct
 from streamgp.serve.handlers import BODY_SECONDS, LARGE, digest_of, key_of, too_slow
 from streamgp.serve.learner import Op
 from streamgp.serve.messages import RefusedError
@@ -57,6 +58,7 @@ class QuickRows:
         self._most = min(LARGE, service.limits.body)  # bytes of a body; a longer one takes the usual way
         fixed = {"content-type": JSON, **security}
         self._headers = [(name.encode(), value.encode()) for name, value in fixed.items()]
+        self._head = b"".join(b"%s: %s\r\n" % header for header in self._headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = "" if self._service.cold else _stream_of(scope)
@@ -65,15 +67,21 @@ class QuickRows:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
+        direct: Direct | None = (scope.get("extensions") or {}).get(DIRECT)
+        body = None if direct is None else direct.body
         try:
-            try:
-                async with asyncio.timeout(BODY_SECONDS):
-                    message = await receive()
-            except TimeoutError:
-                raise too_slow(BODY_SECONDS) from None
-            body = message.get("body", b"")
-            if message["type"] != "http.request" or message.get("more_body") or len(body) > self._most:
-                await self._app(scope, _again(message, receive), send)
+            if body is None:
+                try:
+                    async with asyncio.timeout(BODY_SECONDS):
+                        message = await receive()
+                except TimeoutError:
+                    raise too_slow(BODY_SECONDS) from None
+                body, receive = message.get("body", b""), _again(message, receive)
+                if message["type"] != "http.request" or message.get("more_body"):
+                    await self._app(scope, receive, send)
+                    return
+            if len(body) > self._most:
+                await self._app(scope, receive, send)
                 return
             client = scope.get("client")
             self._access.check("write", headers, client[0] if client else "")
@@ -88,6 +96,8 @@ class QuickRows:
             await self._refuse(unexpected, began, scope, receive, send)
         else:
             self._requests.add("POST", ROUTE, 200, time.perf_counter() - began)
+            if direct is not None and direct.answer(self._head, answer):
+                return
             length = (b"content-length", str(len(answer)).encode())
             await send({"type": "http.response.start", "status": 200, "headers": [length, *self._headers]})
             await send({"type": "http.response.body", "body": answer})

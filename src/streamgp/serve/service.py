@@ -101,7 +101,7 @@ class Service:
         except BaseException:
             self._opened.close()
             raise
-        self.workplace = Workplace(self.limits.threads)
+        self.workplace = Workplace(self.limits.threads, self.journal.commit_here)
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._lock = threading.Lock()
         self.streams: dict[str, Hosted] = {kept.name: self._hosted(kept) for kept in self.journal.streams()}

@@ -17,9 +17,11 @@ class Workplace:
 
     Args:
         threads: streams that do long work at the same time.
+        ended: called in the loop after all short work that was due.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, ended: Callable[[], None]) -> None:
+        self._ended = ended
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="stream")
         # Where what takes long to build is built, so that other streams need not wait for a thread.
         self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
@@ -53,7 +55,7 @@ class Workplace:
         with self._lock:
             due = list(self._due)
             self._due.clear()
-        for work in due:
+        for work in (*due, self._ended):
             try:
                 work()
             except Exception:  # of one stream; the others go on

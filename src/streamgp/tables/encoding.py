@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamgp.tables.numbers import (
 )
 
 PLAIN = frozenset({float, int, type(None)})
+NUMBERS = frozenset({float, int})
 
 
 class Ticket(NamedTuple):
@@ -137,6 +139,42 @@ class RowEncoder:
             times = None if times is None else [times[i] for i in keep]
             tickets = None if tickets is None else [tickets[i] for i in keep]
         return EncodedRows(X, y, times, lines, sorted(bad), tickets)
+
+    def encode_complete(self, rows: Sequence[Mapping[str, Any]]) -> EncodedRows | None:
+        """Rows that have the columns in use and no others, as finite numbers; None where one of them is otherwise.
+
+        They have no gaps: ``fill`` is done.
+        """
+        if self._complete is None:
+            return None
+        names, values_of_row = self._complete
+        values = []
+        for row in rows:
+            if len(row) != names:
+                return None
+            try:
+                found = values_of_row(row)
+            except KeyError:
+                return None
+            if not NUMBERS.issuperset(map(type, found)):
+                return None
+            values.append(found)
+        block = np.array(values, dtype=np.float64)
+        if not np.isfinite(block).all():
+            return None
+        X, y = np.ascontiguousarray(block[:, :-1]), block[:, -1].copy()
+        self.last = X[-1].copy()
+        return EncodedRows(X, y, None, list(range(1, len(rows) + 1)), [])
+
+    @cached_property
+    def _complete(self) -> tuple[int, Callable[[Any], tuple[Any, ...]]] | None:
+        """How many columns are in use, and what their values are, the target last; None where not all are numbers."""
+        schema = self.schema
+        columns = [schema.column(name) for name in (*schema.inputs, schema.target)]
+        plain = all(column.kind == "number" and not column.missing for column in columns)
+        if not plain or schema.time or schema.ticket or schema.spare or len(columns) < 2:
+            return None
+        return len(columns), itemgetter(*(column.name for column in columns))
 
     def fill(self, encoded: EncodedRows) -> EncodedRows:
         """Fill the gaps of rows that will be used, and count them."""

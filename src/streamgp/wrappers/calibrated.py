@@ -21,6 +21,7 @@ from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.settings import FloatArray, number, positive_vector, whole
 from streamgp.wrappers import conformal
+from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
@@ -254,7 +255,12 @@ class Calibrated(StackableWrapper):
             state.loss[j] = state.recent_rows[j] * math.exp(min(place + log_unit, conformal.LOG_FAR))
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
-        raw = self._stackable._row(X, Y)
+        within: Any = self._models[0]
+        if isinstance(within, Standardize | DriftAware) and within._in_one_call:
+            raw = within._row_at_once(X, Y, (self._numbers.records, self._numbers.buffers, self._bounds))
+            self._one.out[0], self._one.out[1:] = raw.mean, self._bounds[2:4]
+            return self._one
+        raw = within._row(X, Y)
         lanes = self._numbers.records, self._numbers.buffers, *ALONE
         conformal.calibrate(
             *lanes, raw.mean, raw.variance, raw.noise, NOT_KNOWN if Y is None else Y, False, self._bounds
@@ -266,7 +272,8 @@ class Calibrated(StackableWrapper):
     def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
         within: Any = self._models[0]
         if type(within) is Standardize and within._in_one_call:
-            within._take_at_once(X, Y, (self._numbers.records, self._numbers.buffers, self._bounds))
+            calibration = self._numbers.records, self._numbers.buffers, self._bounds
+            within._take_at_once(X, Y, calibration, within._own_screen)
         else:
             super()._take_row(X, Y)
 

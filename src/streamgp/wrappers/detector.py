@@ -35,10 +35,11 @@ class Detector:
         Args:
             armed: whether there may be an alarm; if not, errors are ranked and evidence does not accumulate.
         """
-        # A copy: the compiled code is for arrays that can be written.
-        shape = np.broadcast_shapes(variance.shape, noise.shape)
-        variance = np.array(np.broadcast_to(variance, shape))
-        mean, noise, Y = (np.ascontiguousarray(part) for part in (mean, noise, Y))
+        if variance.shape != noise.shape or not variance.flags.writeable:
+            # A copy: the compiled code is for arrays that can be written.
+            shape = np.broadcast_shapes(variance.shape, noise.shape)
+            variance = np.array(np.broadcast_to(variance, shape))
+        mean, variance, noise, Y = map(np.ascontiguousarray, (mean, variance, noise, Y))
         at: int = drift.watch(mean, variance, noise, Y, plain, *self._terms(armed))
         return at
 

@@ -22,6 +22,7 @@ from streamgp.contract.stackable import Quick, Row
 from streamgp.settings import FloatArray, number, whole
 from streamgp.wrappers import drift
 from streamgp.wrappers.detector import Detector, share
+from streamgp.wrappers.standardize import Calibration, Standardize
 from streamgp.wrappers.wrapper import Wrapper, joined
 
 WARMING, WATCHING, TRIAL = range(3)
@@ -151,6 +152,9 @@ class DriftAware(Quick, Wrapper):
     def _children(self) -> dict[str, StreamModel]:
         return super()._children() | ({"shadow": self._shadow} if self.on_trial else {})
 
+    def _may_fail(self) -> bool:
+        return super()._may_fail() or (self.on_trial and self._shadow._may_fail())
+
     def _arrays(self) -> dict[str, np.ndarray]:
         room = {} if self.on_trial else self._shadow._all_arrays()
         return self._numbers.arrays() | {f"shadow.{name}": array for name, array in room.items()}
@@ -251,11 +255,26 @@ class DriftAware(Quick, Wrapper):
 
     def _row(self, X: FloatArray, Y: FloatArray | None) -> Row:
         within: Any = self._within
-        row: Row = within._row(X, Y)
+        return self._watched(within._row(X, Y), Y)
+
+    @property
+    def _in_one_call(self) -> bool:
+        """Whether one compiled call takes a row of the model within, and calibrates its prediction."""
+        within = self._models[0]
+        return type(within) is Standardize and within._in_one_call
+
+    def _row_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration) -> Row:
+        """Take a row as _row() does, with a calibration that is around this model."""
+        within: Any = self._models[0]
+        return self._watched(within._row_at_once(X, Y, calibration), Y)
+
+    def _watched(self, row: Row, Y: FloatArray | None) -> Row:
+        """A row that the model within has taken; look whether it gives the alarm."""
         self._one = row
         if Y is not None:
             self._swaps = ()
-            if self._rank(Prediction(row.mean, row.variance, row.noise), Y, None, armed=True) >= 0:
+            plain = not self.has_variance
+            if self._detector.watch(row.mean, row.variance, row.noise, Y, plain=plain, armed=True) >= 0:
                 self._raise_forgetting()
         return row
 
@@ -391,6 +410,11 @@ class DriftAware(Quick, Wrapper):
     def on_trial(self) -> bool:
         """Whether drift is suspected and the verdict is still open."""
         return self._d is not None and self._numbers.count("phase") == TRIAL
+
+    @property
+    def _noted(self) -> int:
+        """How many events there were."""
+        return 0 if self._d is None else self._numbers.count("noted")
 
     @property
     def events(self) -> list[Event]:

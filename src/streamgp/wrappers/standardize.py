@@ -31,7 +31,8 @@ SHARED_UNITS = (
 
 TINY, FAR = 1e-150, 1e150  # no scale is less, or more: its square is still a number
 NO_SCREEN = np.empty((0, 1, outliers.NUMBERS))
-# The numbers of no calibration, and no room for its bounds.
+# The numbers of a calibration, and room for its bounds; those of none.
+Calibration = tuple[np.ndarray, FloatArray, FloatArray]
 NOT_CALIBRATED = np.empty(0, conformal.LAYOUT.record), np.empty((0, 0)), np.empty((0, 1, 1))
 
 
@@ -321,15 +322,23 @@ class Standardize(StackableWrapper, Mapped):
         scaling.from_standard(*ALONE, *parts, target_shift, target_scale, self._one.out)
         return self._one
 
+    def _row_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration) -> Row:
+        """Take a row as _row() does, and calibrate its prediction, in one compiled call."""
+        self._take_at_once(X, Y, calibration, NO_SCREEN)
+        return self._one
+
     def _take_row(self, X: FloatArray, Y: FloatArray | None) -> None:
         if self._in_one_call:
-            self._take_at_once(X, Y, NOT_CALIBRATED)
+            self._take_at_once(X, Y, NOT_CALIBRATED, self._own_screen)
         else:
             super()._take_row(X, Y)
 
-    def _take_at_once(
-        self, X: FloatArray, Y: FloatArray | None, calibration: tuple[np.ndarray, FloatArray, FloatArray]
-    ) -> None:
+    @property
+    def _own_screen(self) -> FloatArray:
+        """What screens targets as they come from outside."""
+        return self._stacked["screen"] if self._screens else NO_SCREEN
+
+    def _take_at_once(self, X: FloatArray, Y: FloatArray | None, calibration: Calibration, screen: FloatArray) -> None:
         """Take a row in one compiled call, which nothing interrupts: with the model within and what is around."""
         model: Any = self._models[0]
         numbers = model._numbers
@@ -341,7 +350,7 @@ class Standardize(StackableWrapper, Mapped):
             X,
             self._one_target if Y is None else Y,
             self._largest,
-            self._stacked["screen"] if self._screens else NO_SCREEN,
+            screen,
             input_shift,
             input_scale,
             target_shift,

@@ -120,6 +120,9 @@ class Wrapper(Composite):
     def _children(self) -> dict[str, StreamModel]:
         return {"inner": self._within}
 
+    def _may_fail(self) -> bool:
+        return self._models[0]._may_fail()
+
     def _screened(self, Y: FloatArray) -> FloatArray:
         return self._within._screened(Y)
 
