@@ -20,8 +20,8 @@ BAR = "\\|"  # within a table
 
 
 def table(header: Sequence[str], lines: Iterable[Cells]) -> str:
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    head, *rows = (f"| {' | '.join(cells)} |" for cells in (header, *lines))
+    return "\n".join([head, f"|{'---|' * len(header)}", *rows])
 
 
 def number(value: float) -> str:
