@@ -248,8 +248,8 @@ def ratio(results: list[dict[str, Any]], model: str, rate: float, kinds: Iterabl
 
 
 def table(header: list[str], lines: Iterable[Iterable[str]]) -> str:
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    head, *rows = (f"| {' | '.join(cells)} |" for cells in (header, *lines))
+    return "\n".join([head, f"|{'---|' * len(header)}", *rows])
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:

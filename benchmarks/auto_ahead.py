@@ -348,13 +348,19 @@ def measure_glitches(jobs: int, names: list[str], rows: int) -> dict[str, Any]:
 
 
 def shown_glitches(results: dict[str, Any]) -> str:
+    """What broken readings cost over all streams: the median and the largest, and where that is."""
     lines = []
-    for name in dict.fromkeys(cell["stream"] for cell in results["cells"]):
-        cells = {cell["broken"]: cell for cell in results["cells"] if cell["stream"] == name}
-        star = "" if name in results["chosen on"] else " *"
-        costs = [f"{cells[kind]['with glitches'] / cells[kind]['clean'] - 1:+.1%}" for kind in KINDS]
-        lines.append([name + star, *costs])
-    return f"{table(['stream', *(f'broken {kind}' for kind in KINDS)], lines)}\n\n{auto.where(results)}"
+    for kind in KINDS:
+        costs = {
+            cell["stream"]: cell["with glitches"] / cell["clean"] - 1
+            for cell in results["cells"]
+            if cell["broken"] == kind
+        }
+        most = max(costs, key=costs.__getitem__)
+        lines.append(
+            [kind, str(len(costs)), f"{statistics.median(costs.values()):+.1%}", f"{costs[most]:+.1%}, {most}"]
+        )
+    return f"{table(['broken', 'streams', 'median', 'largest'], lines)}\n\n{auto.where(results)}"
 
 
 def render() -> None:

@@ -170,14 +170,14 @@ def measure() -> dict[str, Any]:
 def table(report: dict[str, Any]) -> str:
     """One line for each series and way; by steps: coverage and width."""
     header = ["series", "each trajectory follows", *("step 1" if n == 1 else f"1 to {n}" for n in (1, *STEPS))]
-    rows = [header, ["---"] * len(header)]
+    rows = [header]
     for series in report["series"].values():
         for way, told in (("one draw", "one draw"), ("drawn anew", "a new draw at each step")):
             found = (series[way][str(n)] for n in (1, *STEPS))
             cells = (f"{one['coverage']:.1%}, {one['width']:.2f}" for one in found)
             rows.append([series["title"] if way == "one draw" else "", told, *cells])
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([*lines, "", f"{one_run(report)}; seed 0."])
+    first, *lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([first, f"|{'---|' * len(header)}", *lines, "", f"{one_run(report)}; seed 0."])
 
 
 def page_with(text: str, report: dict[str, Any]) -> str:

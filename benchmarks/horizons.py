@@ -104,13 +104,14 @@ SHOWN = ("1", "6 to 10", "26 to 50")  # groups of steps on the page; the file of
 def table(report: dict[str, Any]) -> str:
     """One line for each series; by steps: coverage as it is, coverage when calibrated, and the ratio of the scores."""
     header = ["series", *(f"step {steps}" if steps == "1" else f"{steps}" for steps in SHOWN)]
-    rows = [[*header, "calibrated, any one step"], ["---"] * (len(header) + 1)]
+    rows = [[*header, "calibrated, any one step"]]
     for name, one in report["series"].items():
         found = (one["groups"][steps] for steps in SHOWN)
         cells = (f"{group['raw']:.1%}, {group['calibrated']:.1%}, {group['score ratio']:.2f}" for group in found)
         extremes = f"{one['lowest step']:.1%} to {one['highest step']:.1%}"
         rows.append([f"{name}, {one['lags']} lags", *cells, extremes])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    first, *lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([first, f"|{'---|' * (len(header) + 1)}", *lines])
 
 
 def render() -> None:

@@ -68,7 +68,7 @@ def measure(jobs: int, models: list[str]) -> dict[str, Any]:
 def table(report: dict[str, Any]) -> str:
     levels = [f"{level:g}" for level in LEVELS]
     head = ["model", "streams", "coverage", *(f"{100 * level:.4g}%" for level in LEVELS), "CRPS ratio"]
-    lines = [head, ["---"] * len(head)]
+    lines = [head]
     for model, streams in report["models"].items():
         shares = {level: {name: 100 * one["levels"][level] for name, one in streams.items()} for level in levels}
         crps = {name: one["crps ratio"] for name, one in streams.items()}
@@ -79,7 +79,8 @@ def table(report: dict[str, Any]) -> str:
             name = max(shares[level], key=lambda name: abs(shares[level][name] - 100 * float(level)))
             worst.append(f"{shares[level][name]:.2f}")
         lines.append(["", "", "farthest", *worst, f"{max(crps.values()):.2f}"])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    first, *rows = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([first, f"|{'---|' * len(head)}", *rows])
 
 
 def render() -> None:

@@ -86,21 +86,16 @@ def measure(jobs: int) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    head = "| change | rows after it | coverage, trackers kept | coverage, restarted | interval score ratio |"
-    lines = [head, "|---|---|---|---|---|"]
+    """By change and rows after it: coverage of trackers that were kept and of restarted ones, ratio of the scores."""
+    head = " | ".join(f"rows {first} to {last}" for first, last in report["after"])
+    lines = [f"| change | {head} |", f"|{'---|' * (len(report['after']) + 1)}"]
     for change, found in report["changes"].items():
-        title = f"{change}, {found['changes']} changes"
         kept, restarted = (found[way] for way in WAYS)
-        for k, (first, last) in enumerate(report["after"]):
+        cells = [f"{change}, {found['changes']} changes"]
+        for k in range(len(report["after"])):
             ratio = restarted["score"][k] / kept["score"][k]
-            cells = (
-                f"{first} to {last}",
-                f"{kept['coverage'][k]:.1%}",
-                f"{restarted['coverage'][k]:.1%}",
-                f"{ratio:.2f}",
-            )
-            lines.append(f"| {' | '.join((title, *cells))} |")
-            title = ""
+            cells.append(f"{kept['coverage'][k]:.1%}, {restarted['coverage'][k]:.1%}, {ratio:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -55,4 +55,4 @@ def test_tables_tell_who_was_better():
     shown = auto_ahead.shown(results)
     assert "| s * | 6 | mean | 0.50 | 1.00 | 1.00 | 2.00 | 80.0% | 90.0% |" in shown
     cells = [{"stream": "s", "broken": kind, "clean": 2.0, "with glitches": 2.02} for kind in auto_ahead.KINDS]
-    assert "| s * | +1.0% | +1.0% |" in auto_ahead.shown_glitches(results | {"cells": cells})
+    assert "| targets | 1 | +1.0% | +1.0%, s |" in auto_ahead.shown_glitches(results | {"cells": cells})

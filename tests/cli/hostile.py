@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "hostile-inputs.md"
 SMALL = ["--model", "KRLST", "--set", "capacity=8", "--set", "tune=off", "--set", "warmup=30"]
 CODES = (0, 2, 3, 4)
 N = 40  # good rows before the fault
-LONGEST = 150  # letters of a message on the page
+LONGEST = 100  # letters of a message on the page
 
 
 class Case(NamedTuple):

@@ -51,7 +51,9 @@ def test_the_page_shows_files_codes_and_whether_rows_are_kept(made):
     """Messages may differ in words of Python, zlib or pyarrow."""
     page = hostile.PAGE.read_text()
     lines = re.findall(r"^\| (`[^|]*`) \| (?:\((\d)\) )?(▸ )?``", page, re.MULTILINE)
-    shown = {(name, int(code or 3), bool(kept)) for names, code, kept in lines for name in re.findall(r"`(.*?)`", names)}
+    shown = {
+        (name, int(code or 3), bool(kept)) for names, code, kept in lines for name in re.findall(r"`(.*?)`", names)
+    }
     refused = [one for one in map(made, range(len(hostile.CASES))) if one.result.exit_code]
     told = {(one.case.name, one.result.exit_code, one.rows > 0) for one in refused}
     assert shown == told, "python -m tests.cli.hostile"

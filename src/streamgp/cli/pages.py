@@ -22,13 +22,6 @@ def help_of(command: str) -> str:
     return f"```text\n{lines}\n```"
 
 
-def models_table(_: str) -> str:
-    """The published models."""
-    from streamgp.recipes.bibliography import table
-
-    return table()
-
-
 def settings_table(names: str) -> str:
     """The settings of some classes, as their annotations describe them."""
     from streamgp import api, batch, filters
@@ -60,7 +53,7 @@ def _default(value: object) -> str:
     return f"`{text}`" if text[-1] in '")' else text
 
 
-BLOCKS = {"help": help_of, "models": models_table, "settings": settings_table}
+BLOCKS = {"help": help_of, "settings": settings_table}
 
 
 def refreshed(page: str) -> str:
