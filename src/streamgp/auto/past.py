@@ -146,11 +146,11 @@ class Past(Lagged):
             moment = at - back * every
             lags, tick = _newest_first(past), np.array([[moment, every, 0.0]])
             seen = [self._x[None, :own], lags, self._timed(tick, lags[:, 0], self._times, self._values)]
-            mean = self._within._predict(np.concatenate(seen, axis=1), self._conditions_at(moment)).mean
+            mean = self._within._predict(np.concatenate(seen, axis=1), self._when_missing(moment)).mean
             past = np.concatenate([past[1:], np.where(np.isfinite(mean), mean, past[-1:])])
         return past
 
-    def _conditions_at(self, time: float) -> FloatArray | None:
+    def _when_missing(self, time: float) -> FloatArray | None:
         """Of a row that came at this time, as far as experts need it beside their columns."""
         needed = self._within._needs_time or self._within._moment() is not None
         return timed(None, time) if needed else None
