@@ -348,7 +348,8 @@ class Calibrated(StackableWrapper):
         return prediction, np.concatenate([*parts, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        own, rest = np.split(issued, [self._kept * Y.shape[1]], axis=1)
+        width = self._kept * Y.shape[1]
+        own, rest = issued[:, :width], issued[:, width:]
         parts = own.reshape(len(Y), self._kept, -1).transpose(1, 0, 2).copy()
         mean, variance, noise, lower, upper = parts[:ISSUED]
         self._within._resolve(X, Y, rest, conditions)
