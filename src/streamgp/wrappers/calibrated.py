@@ -370,10 +370,11 @@ class Calibrated(StackableWrapper):
         Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
         """
         numbers = self._numbers
-        places = numbers.records.view(np.uint8), numbers.buffers  # field by field a record takes far longer
+        places: list[np.ndarray] = [numbers.records.view(np.uint8), numbers.buffers]  # a record at once, not by fields
         before = [place.copy() for place in places]
         numbers.state.trackers[:] = parts[ISSUED:, 0].T.reshape(numbers.state.trackers.shape)
-        self._compare(*parts[:ISSUED], Y)
+        mean, variance, noise, lower, upper = parts[:ISSUED]
+        self._compare(mean, variance, noise, lower, upper, Y)
         losses: FloatArray = numbers.state.losses.copy()
         for place, kept in zip(places, before, strict=True):
             place[:] = kept
