@@ -180,6 +180,17 @@ class Prediction(Shown, Generic[Values]):
         """The same without its components."""
         return self
 
+    def _listed(self) -> list[Any]:
+        """All parts, in the order in which _each() takes them."""
+        parts: list[Any] = []
+
+        def note(part: Any) -> Any:
+            parts.append(part)
+            return part
+
+        self._each(note)
+        return parts
+
     def _with_gradients(self, mean: FloatArray, variance: FloatArray) -> Self:
         """The same with the derivatives of rows, (n, p, d) each."""
         return replace(self, mean_gradient=mean, variance_gradient=variance)
@@ -347,7 +358,10 @@ class CalibratedPrediction(Prediction[Values]):
         return CalibratedPrediction(mean, variance, noise, lower, upper, self.level, raw, tuple(shape))
 
     def _bare(self) -> CalibratedPrediction:
-        return replace(self, raw=self.raw._bare())
+        return self if type(self.raw) is Prediction else replace(self, raw=self.raw._bare())
+
+    def _listed(self) -> list[Any]:
+        return [*self.parts, *self.raw._listed()]
 
     def _moved(self, shift: Any, scale: Any) -> CalibratedPrediction:
         moved = Prediction._moved(self, shift, scale)
@@ -361,14 +375,8 @@ set_lower, set_upper, set_level, set_raw, set_shape = _setters(CalibratedPredict
 
 def packed(prediction: Prediction, p: int) -> FloatArray:
     """The numbers of a prediction of rows with p outputs, part after part, (n, parts * p)."""
-    parts: list[FloatArray] = []
-
-    def keep(part: FloatArray) -> FloatArray:
-        parts.append(part if part.shape[1] == p else np.repeat(part, p, axis=1))
-        return part
-
-    prediction._bare()._each(keep)
-    return np.concatenate(parts, axis=1)
+    parts = prediction._bare()._listed()
+    return np.concatenate([part if part.shape[1] == p else np.repeat(part, p, axis=1) for part in parts], axis=1)
 
 
 def unpacked(numbers: FloatArray, like: Prediction, p: int) -> Prediction:

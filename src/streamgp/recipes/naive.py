@@ -151,10 +151,11 @@ class SeasonalValue(Naive):
         return known[self._ahead - 1 : self._ahead - 1 + n]
 
     def _present(self, X: FloatArray) -> FloatArray:
-        return self._season[self._ahead - 1]
+        present: FloatArray = self._season[self._ahead - 1]
+        return present
 
     def _add(self, Y: FloatArray) -> None:
-        newest = Y[0] if Y[0, 0] == Y[0, 0] and len(Y[0]) == 1 else np.where(np.isnan(Y[0]), self._season[0], Y[0])
+        newest = np.where(np.isnan(Y[0]), self._season[0], Y[0])
         self._season[:-1] = self._season[1:]
         self._season[-1] = newest
 
@@ -191,7 +192,8 @@ class InputValue(Naive):
         return np.repeat(X[:, self._column : self._column + 1], len(self._y), axis=1)
 
     def _present(self, X: FloatArray) -> FloatArray:
-        return self._next(X[:1])[0]
+        present: FloatArray = self._next(X[:1])[0]
+        return present
 
     def _add(self, Y: FloatArray) -> None:
         """Nothing to remember."""

@@ -355,7 +355,8 @@ class Calibrated(StackableWrapper):
         return prediction, np.concatenate([*parts, issued], axis=1)
 
     def _resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray, conditions: FloatArray | None) -> None:
-        own, rest = np.split(issued, [self._kept * Y.shape[1]], axis=1)
+        width = self._kept * Y.shape[1]
+        own, rest = issued[:, :width], issued[:, width:]
         parts = own.reshape(len(Y), self._kept, -1).transpose(1, 0, 2).copy()
         mean, variance, noise, lower, upper = parts[:ISSUED]
         self._within._resolve(X, Y, rest, conditions)
@@ -376,10 +377,11 @@ class Calibrated(StackableWrapper):
         Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
         """
         numbers = self._numbers
-        places = numbers.records.view(np.uint8), numbers.buffers  # field by field a record takes far longer
+        places: list[np.ndarray] = [numbers.records.view(np.uint8), numbers.buffers]  # a record at once, not by fields
         before = [place.copy() for place in places]
         numbers.state.trackers[:] = parts[ISSUED:, 0].T.reshape(numbers.state.trackers.shape)
-        self._compare(*parts[:ISSUED], Y)
+        mean, variance, noise, lower, upper = parts[:ISSUED]
+        self._compare(mean, variance, noise, lower, upper, Y)
         losses: FloatArray = numbers.state.losses.copy()
         for place, kept in zip(places, before, strict=True):
             place[:] = kept

@@ -100,7 +100,14 @@ class Committee(Quick, Composite):
         self._discount = np.array([1.0 - 1.0 / whole("memory", memory, at_least=2)])
         self._rule = option("rule", rule, RULES)
         self._reach = 0.0 if reach is None else number("reach", reach, above=0)
-        compile_now(aggregation.combine, aggregation.learn_issued, scaling.to_seats, scaling.from_seats)
+        compile_now(
+            aggregation.combine,
+            aggregation.learn_issued,
+            scaling.to_seats,
+            scaling.from_seats,
+            scaling.to_standard,
+            scaling.from_standard,
+        )
 
     # Members come and go.
 

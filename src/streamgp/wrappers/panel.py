@@ -223,21 +223,16 @@ class Panels:
         source[:, : self._d] = X
         for part, wrapper in self._remembered_at:
             source[:, part] = wrapper._remembered_of(X)
-        (shifts, scales), (target_shifts, target_scales) = self._input_units[..., 0], self._target_units[..., 0]
-        origins = source.take(self._origins, axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            seen = np.clip((source.take(self._columns, axis=1) - shifts) / scales, -scaling.FAR, scaling.FAR)
-            targets = np.clip((Y - origins - target_shifts) / target_scales, -scaling.FAR, scaling.FAR)
+        seen, origins = source.take(self._columns, axis=1), source.take(self._origins, axis=1)
+        targets = Y - origins
         for i, wrapper in self._dozing:
             if wrapper._sleeps:
                 targets[0, i] = np.nan
         self._note(X, Y)
         predicted = np.empty((1, 3, n, self._size))
         for panel in self._panels:
-            told = _run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
-            shift, scale = target_shifts[panel.members], target_scales[panel.members]
-            told *= np.array([scale, scale * scale, scale * scale])[:, None]
-            told[0] = shift + told[0] + origins[:, panel.members]
+            told = self._run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
+            told[0] += origins[:, panel.members]  # rounded apart, as for one row
             predicted[0][..., self._places[panel.members]] = told
         for place, member, _ in self._alone:
             p = member._advance(X, Y, True)
@@ -251,6 +246,33 @@ class Panels:
         for place, member, _ in self._alone:
             start, stop = self._issued_from[place : place + 2]
             member._resolve(X, Y, issued[:, start:stop], None)
+
+    def _run_many(self, panel: Panel, seen: FloatArray, targets: FloatArray) -> FloatArray:
+        """Predict and learn rows with the members of a panel.
+
+        Args:
+            panel: of k members.
+            seen: (n, k d) their inputs, those of one member after those of the other.
+            targets: (n, k).
+
+        Returns:
+            (3, n, k) means, variances and noises.
+        """
+        n, k = targets.shape
+        records, buffers, models, _, _, _, no_conditions, _ = panel.learning
+        lanes = Lanes(models, np.arange(0, k * n + 1, n))
+        X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
+        Y = np.ascontiguousarray(targets.T).reshape(-1, 1)
+        out, told = np.empty((3, k * n)), np.empty((3, k * n, 1))
+        shift, scale = self._input_units[:, panel.inputs].reshape(2, k, -1)
+        target_shift, target_scale = self._target_units[:, panel.members]
+        scaling.to_standard(*lanes, X, shift, scale, X)
+        scaling.to_standard(*lanes, Y, target_shift, target_scale, Y)
+        status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
+        if status:
+            inputs.refuse(status, at % n, many=True)
+        scaling.from_standard(*lanes, *out[..., None], target_shift, target_scale, told)
+        return told.reshape(3, k, n).transpose(0, 2, 1)
 
     def _note(self, X: FloatArray, Y: FloatArray, *, late: bool = False) -> None:
         """Let wrappers remember rows that are taken; late: others were learned since they were issued."""
@@ -291,28 +313,6 @@ def _run(panel: Panel, *, advance: bool) -> None:
     status, at = _pass(panel.run, panel.learning if advance else panel.predicting, advance)
     if status:
         inputs.refuse(status, at, many=False)
-
-
-def _run_many(panel: Panel, seen: FloatArray, targets: FloatArray) -> FloatArray:
-    """Predict and learn rows in the units of the members of a panel.
-
-    Args:
-        panel: of k members.
-        seen: (n, k d) their inputs, those of one member after those of the other.
-        targets: (n, k).
-
-    Returns:
-        (3, n, k) means, variances and noises.
-    """
-    n, k = targets.shape
-    records, buffers, models, _, _, _, no_conditions, _ = panel.learning
-    X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
-    out = np.empty((3, k * n))
-    lanes, Y = Lanes(models, np.arange(0, k * n + 1, n)), np.ascontiguousarray(targets.T).reshape(-1, 1)
-    status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
-    if status:
-        inputs.refuse(status, at % n, many=True)
-    return out.reshape(3, k, n).transpose(0, 2, 1)
 
 
 def _pass(run: Any, given: tuple[np.ndarray, ...], advance: bool) -> tuple[int, int]:
