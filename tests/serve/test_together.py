@@ -103,7 +103,7 @@ def test_what_the_loop_writes_is_on_disk_or_told_and_a_busy_journal_hands_it_to_
         cursor.execute("INSERT INTO probe (filler) VALUES (NULL)")
 
     def bad(cursor):
-        cursor.execute("INSERT INTO nothing VALUES (1)")
+        cursor.execute("INSERT INTO absent VALUES (1)")
 
     assert journal.write_here(write, told.append, late.set_result)
     journal.commit_here()
