@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import Future
 
 import pytest
 
 from streamgp.job import yardsticks
 from streamgp.job.pipeline import Pipeline
 from streamgp.serve import hosted
-from streamgp.serve.learner import Learner, Op
+from streamgp.serve import journal as journals
+from streamgp.serve.journal import Journal
+from streamgp.serve.learner import Learner, Note, Op
 from streamgp.serve.messages import RefusedError, StreamSettings, encode
 from tests.serve.running import created, in_process, rows
 
@@ -20,6 +23,13 @@ SETTINGS = {"warmup": 20, "tune": False, "capacity": 10}
 def learner(**settings):
     """One that has learned 60 rows."""
     found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS, **settings), "t")
+    found.apply(Op("rows", rows=rows(60)))
+    return found
+
+
+def learner_without_screening():
+    """One that has learned 60 rows and looks at none of them again."""
+    found = Learner(StreamSettings("y", model="KRLST", settings=SETTINGS | {"screen": False}), "t")
     found.apply(Op("rows", rows=rows(60)))
     return found
 
@@ -38,9 +48,8 @@ def test_requests_done_together_give_the_answers_and_the_state_of_one_after_the_
     assert together.to_bytes() == one_by_one.to_bytes()
 
 
-@pytest.mark.parametrize("model", ["auto", "KRLST"])
-def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, monkeypatch):
-    own = {"capacity": 10} if model == "KRLST" else {}
+@pytest.mark.parametrize(("model", "own"), [("auto", {}), ("KRLST", {"capacity": 10}), ("KRLST", {"screen": False})])
+def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, own, monkeypatch):
     settings = StreamSettings("y", model=model, settings={"warmup": 40, "tune": False} | own)
     table = rows(160)
     table[90]["y"], table[100]["x"], table[110]["y"] = None, 1e6, 1e5
@@ -56,6 +65,61 @@ def test_few_rows_pass_one_by_one_as_they_do_in_a_block(model, monkeypatch):
 
     in_blocks = learned(0, [0, 80, 160])
     assert learned(8, [0, *range(50, 111), 113, 121, 160]) == in_blocks
+
+
+def test_scores_and_yardsticks_of_few_rows_wait_until_somebody_looks():
+    found = learner_without_screening()
+    before = found.pipeline._scores.rows
+    for at in range(60, 70):
+        found.apply(Op("rows", rows=rows(1, at)))
+    assert len(found.pipeline._unscored) == 10
+    assert found.pipeline._scores.rows == before
+    assert found.pipeline.scores.rows == before + 10
+    assert not len(found.pipeline._unscored)
+
+
+def test_rows_with_other_columns_gaps_or_text_are_encoded_as_ever():
+    encoder = learner_without_screening().pipeline.encoder
+    whole = encoder.encode_complete([{"x": 1, "y": 2.5}, {"y": 3.0, "x": 4.0}])
+    assert whole.X.tolist() == [[1.0], [4.0]]
+    assert whole.y.tolist() == [2.5, 3.0]
+    for row in ({"x": 1.0}, {"x": 1.0, "z": 2.0}, {"x": None, "y": 1.0}, {"x": "1", "y": 1.0}, {"x": 1e999, "y": 1.0}):
+        assert encoder.encode_complete([row]) is None
+
+
+def test_a_note_on_earlier_rows_is_told_with_the_last_of_several_requests(monkeypatch):
+    found, note = learner_without_screening(), Note("drift", 5, "a change")
+    take = Learner._take
+    monkeypatch.setattr(Learner, "_take", lambda self, new: (*take(self, new)[:2], [note, Note("drift", 61, "here")]))
+    outcomes = found.apply_all([Op("rows", rows=rows(1, at)) for at in (60, 61, 62)])
+    assert [[one.row for one in outcome.notes] for outcome in outcomes] == [[61], [], [5]]
+
+
+def test_what_the_loop_writes_is_on_disk_or_told_and_a_busy_journal_hands_it_to_its_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(journals, "SHORT", 1e9)
+    journal, told, late = Journal(tmp_path), [], Future()
+
+    def write(cursor):
+        cursor.execute("INSERT INTO probe (filler) VALUES (NULL)")
+
+    def bad(cursor):
+        cursor.execute("INSERT INTO absent VALUES (1)")
+
+    assert journal.write_here(write, told.append, late.set_result)
+    journal.commit_here()
+    assert told == [None]
+    assert journal.read("SELECT count(*) FROM probe") == [(1,)]
+    assert journal.write_here(write, told.append, late.set_result)
+    with journal._using:
+        journal.commit_here()
+        assert told == [None]
+    assert late.result(30) is None
+    assert journal.read("SELECT count(*) FROM probe") == [(2,)]
+    journal.write_here(bad, told.append, late.set_result)
+    journal.commit_here()
+    assert "no such table" in told[-1].message
+    assert not journal.write_here(write, told.append, late.set_result)  # until the thread has written again
+    journal.close()
 
 
 def test_a_bad_row_among_requests_done_together_is_refused_alone():

@@ -250,7 +250,8 @@ def _taken(
 ) -> Prediction | None:
     """What a model predicts of rows that it takes; few of them one by one, each without detours."""
     if report and Y is not None and conditions is None and len(X) <= SHORT:
-        return _together(_few(model, X, Y))
+        together: Prediction = _together(_few(model, X, Y))
+        return together
     return model._advance(X, Y, report, conditions)
 
 

@@ -22,7 +22,8 @@ PREFIX = "sgp_"
 KINDS = ("bearer", "token")  # of the header Authorization; InfluxDB's clients say Token
 LOOKED = 1.0  # seconds between two looks for new tokens
 REVOKED = "revoked"  # the scope of a token that is no more
-PROXIED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")  # headers that proxies add
+# Headers that proxies add.
+PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"})
 
 
 class Token(NamedTuple):
@@ -102,7 +103,7 @@ class Access:
 
 def _refuse_strangers(headers: Mapping[str, str], peer: str) -> None:
     """Neither other machines, nor a page of another site in a browser here, may reach a server without tokens."""
-    if not is_loopback(peer) or any(name in headers for name in PROXIED):
+    if not is_loopback(peer) or not PROXIED.isdisjoint(headers):
         raise RefusedError(
             403,
             "foreign_machine",

@@ -145,7 +145,8 @@ def connection_class(waiting: Waiting, siblings: Siblings | None = None) -> type
             before = self.cycle
             super().data_received(data)
             if IS_DIRECT and self.cycle is not before and self.cycle is not None:
-                self.cycle.scope["extensions"] = {DIRECT: Direct(self.cycle)}
+                extensions: Any = {DIRECT: Direct(self.cycle)}
+                self.cycle.scope["extensions"] = extensions
             idle = self.cycle is before and _is_idle(self)
             self.head = self.head + len(data) if idle else 0
             if self.head > LONGEST_HEAD:

@@ -190,11 +190,15 @@ class Learner:
         with discarded_on_error():
             predicted, points, notes = self._take([row for op in ops for row in op.rows])
         outcomes: list[Outcome | RefusedError] = []
+        told: list[Note] = []
         for op in ops:
             own = slice(seen - before, seen - before + len(op.rows))
             seen += len(op.rows)
             answer = RowsAnswer(predicted[own], seen)
-            of_it = [note for note in notes if seen - len(op.rows) < note.row <= seen]
+            # What is told of earlier rows, such as where a change began, goes with the last request.
+            first = seen - len(op.rows) if op is not ops[-1] else 0
+            of_it = [note for note in notes if first < note.row <= seen and note not in told]
+            told += of_it
             outcomes.append(Outcome(answer, points[own], of_it))
         return outcomes
 

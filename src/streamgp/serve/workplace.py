@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 LOG = logging.getLogger("streamgp.serve")
+GATHERED = 2  # rounds of the loop before work that is due
 
 
 class Workplace:
@@ -48,8 +49,15 @@ class Workplace:
             self._due.append(work)
             if len(self._due) == 1:
                 own = threading.get_ident() == self._thread  # then nobody has to be woken
-                (self._loop.call_soon if own else self._loop.call_soon_threadsafe)(self._do)
+                (self._loop.call_soon if own else self._loop.call_soon_threadsafe)(self._gather, GATHERED)
         return True
+
+    def _gather(self, rounds: int) -> None:
+        """Let the loop first hand over what clients have sent meanwhile, so that it is done together."""
+        if rounds and self._loop is not None:
+            self._loop.call_soon(self._gather, rounds - 1)
+        else:
+            self._do()
 
     def _do(self) -> None:
         with self._lock:
