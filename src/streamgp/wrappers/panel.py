@@ -271,7 +271,8 @@ class Panels:
         status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
         if status:
             inputs.refuse(status, at % n, many=True)
-        scaling.from_standard(*lanes, *out[..., None], target_shift, target_scale, told)
+        mean, variance, noise = out[..., None]
+        scaling.from_standard(*lanes, mean, variance, noise, target_shift, target_scale, told)
         return told.reshape(3, k, n).transpose(0, 2, 1)
 
     def _note(self, X: FloatArray, Y: FloatArray, *, late: bool = False) -> None:
