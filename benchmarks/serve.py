@@ -427,7 +427,8 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
     kill, full, bad, soaked = (report[name] for name in ("kills", "disk", "malformed", "soak"))
     shown = ", ".join(f"{status}: {count}" for status, count in bad["statuses"].items())
     memory = soaked["resident_MiB"]
-    return {
+    tables = {"row": _row_table(report["row"])} if "row" in report else {}
+    return tables | {
         "promises": _table(
             ["what was done", "how often", "what clients saw"],
             [
@@ -451,7 +452,6 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
             ],
         ),
         "load": _load_table(report["load"]),
-        "row": _row_table(report["row"]),
         "soak": _table(
             ["soak", "figure"],
             [
@@ -537,7 +537,7 @@ def main() -> None:
         print(name, json.dumps(found, indent=1), flush=True)
         report = json.loads(FILE.read_text()) if FILE.exists() else {}
         write(FILE, report | environment(*PACKAGES) | {name: found})
-    if PAGE.exists() and set(PARTS) <= report.keys() | set(arguments.parts or PARTS):
+    if PAGE.exists() and set(PARTS) - {"row"} <= report.keys() | set(arguments.parts or PARTS):
         PAGE.write_text(page_with(PAGE.read_text(), json.loads(FILE.read_text())))
 
 
