@@ -128,10 +128,14 @@ def test_everything_that_is_marked_is_compiled_ahead_and_commands_come_first():
 def test_a_plan_has_a_place_for_what_loops_call_by_its_address_and_models_fill_in_what_they_call():
     apart = {function.entry.py_func.__name__ for function in ahead.every() if function.entry is not function}
     sogp, line = sg.SOGP(), sg.OnlineGP(sg.Linear(), noise=0.1)
+    fading = sg.OnlineGP(sg.Linear(), noise=0.1, forgetting=sg.Injection(0.999))
+    by_time = sg.OnlineGP(sg.Linear(), noise=0.1, forgetting=sg.Injection(half_life=10.0))
     timed = sg.OnlineGP(sg.Basis(sg.Matern(1.5)), noise=0.1, time=sg.Matern(0.5))
     assert apart <= set(state.PLAN.names)
     assert set(sogp._places) == {"kernel_values"}
     assert not line._places
+    assert set(fading._places) == {"cap"}
+    assert set(by_time._places) == {"inject_overdue"}
     assert set(timed._places) == {"kernel_values", "arrive", "pass_time", "report_components"}
     sogp.learn_one([0.0], 1.0)
     places = {name: int(sogp._numbers.plan[name][0]) for name in apart}

@@ -133,8 +133,10 @@ class Composed(MemoryModel):
             called.append(observation.as_gaussian)
         if self._adapt is not None:
             called += [sngd.before_learning, sngd.after_learning]
-        if self._forgetting.injects:
-            called += [row.inject_overdue, row.cap]
+        if self._forgetting.injects and self._forgetting.half_life > 0:
+            called.append(row.inject_overdue)
+        if self._forgetting.rows_between_checks > 0:
+            called.append(row.cap)
         return called
 
     def _check_likelihood(self) -> None:
