@@ -1,6 +1,6 @@
 """The server: kill -9 under load, a disk that fills up, malformed requests, load beside other servers, and a soak.
 
-    python benchmarks/serve.py [kills|disk|malformed|load|row|soak ...]
+    python benchmarks/serve.py [kills|disk|malformed|load|soak ...]
 
 Writes benchmarks/results/serve.json and the tables in docs/serve.md; with --render the tables only. Run it from a
 checkout: it uses the clients of tests/serve.
@@ -33,12 +33,6 @@ sys.path.insert(0, str(ROOT))
 
 from hypothesis import HealthCheck, given, settings
 
-from streamgp.serve.asked import Asked, Done
-from streamgp.serve.journal import Journal
-from streamgp.serve.learner import Learner, Op
-from streamgp.serve.messages import SETTINGS, encode
-from streamgp.serve.rows import read_rows
-from streamgp.serve.writing import Writing
 from tests.serve.killing import Killable, check, free_port, run, script
 from tests.serve.malformed import requests, send
 from tests.serve.running import QUICK, Server, in_process
@@ -49,8 +43,6 @@ KILLS, MALFORMED = 200, 2000
 BATCHES = (1, 10, 100)
 LOAD_SECONDS = 4.0
 BUILDING, SETTLED = 1100, 4000  # rows after which auto is measured: while it builds experts, and when it has them
-PARTS_OF_ROW = ("read the body", "predict and learn", "write the answer", "journal, with a sync of the disk")
-WARM_TURNS, TURNS = 50, 500
 CLIENTS_MANY = 8
 SOAK_STREAMS, SOAK_MINUTES = 100, 30.0
 FAST = {"target": "y", "model": "KRLST", "settings": {"tune": False, "warmup": 100}}
@@ -259,46 +251,6 @@ def _post(client: httpx.Client, path: str, start: int, stop: int) -> None:
         client.post(f"{path}/rows", json=_rows(100, at), timeout=600).raise_for_status()
 
 
-def row(models: Sequence[str]) -> dict[str, Any]:
-    """Where the time of a single row goes, in microseconds, without a network; alone and in groups of eight."""
-    return {f"{name}, {group}": _parts(name, group) for name in models for group in (1, CLIENTS_MANY)}
-
-
-def _parts(name: str, group: int) -> dict[str, float]:
-    given = SETTINGS.decode(json.dumps(MODELS[name]).encode())
-    learner = Learner(given, "t")
-    for at in range(0, SETTLED if name == "auto" else BUILDING, 100):
-        learner.apply(Op("rows", rows=_rows(100, at)))
-    spent: dict[str, list[float]] = {part: [] for part in PARTS_OF_ROW}
-    with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(folder)
-        journal.read("SELECT 1")
-        bodies, seq = [json.dumps(_rows(1, at)).encode() for at in range(50)], 0
-        for turn in range(WARM_TURNS + TURNS):
-            marks = [time.perf_counter()]
-            ops = [Op("rows", rows=read_rows(bodies[(turn * group + i) % 50], "json")) for i in range(group)]
-            marks.append(time.perf_counter())
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                outcomes = learner.apply_all(ops)
-            marks.append(time.perf_counter())
-            answers = [encode(outcome.answer) for outcome in outcomes]
-            marks.append(time.perf_counter())
-            done = [
-                Done(Asked(None, op), seq + i + 1, outcome, answer)
-                for i, (op, outcome, answer) in enumerate(zip(ops, outcomes, answers, strict=True))
-            ]
-            seq += group
-            write = Writing(1, done, 0, None, 10**9)
-            if not journal.write_here(write, lambda _: None, lambda _: None):
-                journal.write(write).result()  # the thread writes now and then, and tidies up
-            journal.commit_here()
-            marks.append(time.perf_counter())
-            for part, began, ended in zip(PARTS_OF_ROW, marks, marks[1:], strict=False):
-                spent[part].append(ended - began)
-        journal.close()
-    return {part: 1e6 * float(np.median(seconds[WARM_TURNS:])) / group for part, seconds in spent.items()}
-
-
 def _cells(port: int, pid: int, paths: Callable[[int], list[str]]) -> dict[str, dict[str, float]]:
     """Every batch with one client and with several, by "batch, clients"."""
     return {
@@ -427,8 +379,7 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
     kill, full, bad, soaked = (report[name] for name in ("kills", "disk", "malformed", "soak"))
     shown = ", ".join(f"{status}: {count}" for status, count in bad["statuses"].items())
     memory = soaked["resident_MiB"]
-    tables = {"row": _row_table(report["row"])} if "row" in report else {}
-    return tables | {
+    return {
         "promises": _table(
             ["what was done", "how often", "what clients saw"],
             [
@@ -471,39 +422,29 @@ def rendered(report: dict[str, Any]) -> dict[str, str]:
 
 def _load_table(found: dict[str, Any]) -> str:
     names = {
-        "echo": "bare Starlette echo: nothing learned, nothing kept",
-        "river": "River's linear regression behind Starlette: nothing kept",
-        "KRLST": "streamgp, KRLST, durable",
-        "auto": "streamgp, auto (a committee of models), durable",
+        "echo": "echo",
+        "river": "River",
+        "KRLST": "KRLST",
+        "KRLST, a stream each": "KRLST, a stream for each client",
+        "auto": "auto",
+        "auto, building": "auto, building",
     }
-    names["auto, building"] = f"{names['auto']}, while it builds experts"
-    names["KRLST, a stream each"] = f"{names['KRLST']}, a stream for each client"
     rows = []
     for name, label in names.items():
-        for key, cell in found.get(name, {}).items():
-            spent, echo, river = (found[one][key]["processor_us_per_row"] for one in (name, "echo", "river"))
+        for batch in dict.fromkeys(key.partition(", ")[0] for key in found.get(name, {})):
+            alone, cell = (found[name].get(f"{batch}, {clients}") for clients in (1, 8))
             rows.append(
                 [
                     label,
-                    *key.split(", "),
-                    f"{cell['p50_ms']:.1f} ms",
-                    f"{cell['p99_ms']:.1f} ms",
+                    batch,
+                    "" if alone is None else f"{alone['rows_per_second']:,.0f}",
                     f"{cell['rows_per_second']:,.0f}",
-                    f"{spent:,.0f} µs",
-                    *(f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" for ratio in (spent / echo, spent / river)),
+                    f"{cell['p50_ms']:.1f}, {cell['p99_ms']:.1f} ms",
+                    f"{cell['processor_us_per_row']:,.0f} µs",
                 ]
             )
-    head = ["server", "batch", "clients", "p50", "p99", "rows a second", "processor time a row"]
-    return _table([*head, "times echo's", "times River's"], rows)
-
-
-def _row_table(found: dict[str, Any]) -> str:
-    rows = [[name.partition(",")[0], name.rpartition(" ")[2], *map(_us, cell.values())] for name, cell in found.items()]
-    return _table(["model", "rows together", *PARTS_OF_ROW], rows)
-
-
-def _us(spent: float) -> str:
-    return f"{spent:,.0f} µs"
+    head = ["server", "batch", "rows a second, 1 client", "8 clients", "p50, p99", "processor time a row"]
+    return _table(head, rows)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -519,7 +460,7 @@ def page_with(page: str, report: dict[str, Any]) -> str:
     return page
 
 
-PARTS = {"kills": kills, "disk": disk, "malformed": malformed, "load": load, "row": row, "soak": soak}
+PARTS = {"kills": kills, "disk": disk, "malformed": malformed, "load": load, "soak": soak}
 
 
 def main() -> None:
@@ -531,13 +472,11 @@ def main() -> None:
     arguments = parser.parse_args()
     report: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name in () if arguments.render else arguments.parts or PARTS:
-        found = PARTS[name](
-            *{"soak": [arguments.minutes], "load": [arguments.models], "row": [arguments.models]}.get(name, [])
-        )
+        found = PARTS[name](*{"soak": [arguments.minutes], "load": [arguments.models]}.get(name, []))
         print(name, json.dumps(found, indent=1), flush=True)
         report = json.loads(FILE.read_text()) if FILE.exists() else {}
         write(FILE, report | environment(*PACKAGES) | {name: found})
-    if PAGE.exists() and set(PARTS) - {"row"} <= report.keys() | set(arguments.parts or PARTS):
+    if PAGE.exists() and set(PARTS) <= report.keys() | set(arguments.parts or PARTS):
         PAGE.write_text(page_with(PAGE.read_text(), json.loads(FILE.read_text())))
 
 
