@@ -19,7 +19,8 @@ def refreshed(text: str, folder: Path) -> str:
     """Return a page with every block between ``<!-- KIND NAME -->`` and ``<!-- end -->`` rendered anew.
 
     ``result`` is all that is known of an experiment, ``table`` its table and what stands below it, ``short`` only how
-    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER PAPER ... -->`` is a table of these counts.
+    many numbers are as good as the paper's; all have the plot. ``<!-- compared PAPER PAPER ... -->`` is a table of
+    these counts.
 
     Args:
         text: the page.
