@@ -15,7 +15,7 @@ import streamgp as sg
 from streamgp.cli.pages import refreshed
 from streamgp.cli.settings import FLAGS, with_options
 from streamgp.job.named import model_names
-from streamgp.recipes.bibliography import PUBLISHED, citation, published, table
+from streamgp.recipes.bibliography import PUBLISHED, citation, published
 from tests.cli.test_run import SMALL, streamgp
 from tests.cli.test_run import table as rows_at
 
@@ -102,7 +102,7 @@ def test_blas_has_one_thread_unless_it_is_asked_for_more(monkeypatch, asked, use
     assert done.stdout.splitlines()[-1] == used, done.stderr
 
 
-@pytest.mark.parametrize("name", ["docs/command-line.md", "docs/reference/commands.md", "docs/models/index.md"])
+@pytest.mark.parametrize("name", ["docs/command-line.md", "docs/reference/commands.md"])
 def test_the_pages_show_what_the_command_line_says(name):
     page = (ROOT / name).read_text()
     assert "<!-- end -->" in page
@@ -153,10 +153,6 @@ def test_models_are_listed_for_people_and_machines(monkeypatch):
         "cost": "m²",
         "variance": True,
     }
-
-
-def test_the_page_of_models_has_the_table_of_models():
-    assert f"<!-- models -->\n{table()}\n" in (ROOT / "docs" / "models" / "index.md").read_text()
 
 
 # Citations

@@ -34,7 +34,8 @@ def run(model):
     schema = Schema((Column("x", "number"), Column("y", "number")), "y", ("x",))
     pipeline = Pipeline(schema, model=model, lags=1, settings={"warmup": 200})
     names = [vars(module) for name, module in sorted(sys.modules.items()) if name.startswith("streamgp.")]
-    functions = {id(thing): thing for some in names for thing in some.values() if hasattr(thing, "overloads")}
+    things = [getattr(thing, "entry", thing) for some in names for thing in some.values()]
+    functions = {id(thing): thing for thing in things if hasattr(thing, "overloads")}
     for function in functions.values():
         if function.overloads:
             print(model, "ahead", function.py_func.__module__, function.py_func.__qualname__)
@@ -76,7 +77,7 @@ def said():
 def test_a_run_calls_what_was_compiled_ahead_and_for_those_types(model, said):
     ahead, called = ([tuple(name) for kind, *name in said[model] if kind == wanted] for wanted in ("ahead", "called"))
     expected, at_once = (
-        {(function.py_func.__module__, function.py_func.__qualname__) for function in some}
+        {(function.entry.py_func.__module__, function.entry.py_func.__qualname__) for function in some}
         for some in (of_model(model), FIRST_CALLED if model == "auto" else of_model(model))
     )
     assert set(ahead) >= at_once
@@ -124,5 +125,5 @@ def test_what_the_first_rows_need_is_compiled_together_and_the_rest_in_the_backg
         [sys.executable, "-c", FIRST.format(build=build)], env=environment, capture_output=True, text=True
     )
     then, first = (line.split() for line in done.stdout.splitlines())
-    assert first == [compile_once.name_of(function) for function in FIRST_CALLED]
-    assert then == [compile_once.name_of(function) for function in PROCESSES]
+    assert first == [compile_once.name_of(function.entry) for function in FIRST_CALLED]
+    assert then == [compile_once.name_of(function.entry) for function in PROCESSES]

@@ -45,6 +45,7 @@ TUNING = (*KERNELS, spectrum.features_of, memory.walk)
 PROCESSES = (
     temporal_evidence.irregular,
     temporal_evidence.regular,
+    temporal.look,
     temporal.run,
     temporal.predict,
     temporal.covariances,

@@ -39,6 +39,7 @@ AROUND = (
 FORECAST = (
     temporal_evidence.irregular,
     temporal_evidence.regular,
+    temporal.look,
     temporal.run,
     temporal.predict,
     temporal.covariances,

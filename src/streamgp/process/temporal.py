@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
-from streamgp.compiled import MATRIX, VECTOR, borrowed, compiled, entry
+from streamgp.compiled import MATRIX, NOTHING, NUMBER, VECTOR, WHOLE, apart, borrowed, compiled, entry
 from streamgp.contract.lanes import LANES, end_of, first_of
 from streamgp.kernels.temporal import COORDINATES, DECAY, HARMONIC, MATERN32, MATERN52, TREND, WIDE, Component
 from streamgp.linalg.vector import dot
@@ -28,7 +28,7 @@ CALM, SAME = 10, 1e-14
 # Below this rate times time Q is the sum of a series, whose terms beyond the last are far below rounding.
 SHORT, TERMS = 0.5, 30
 
-PLAN = np.dtype([("noise", np.float64)])
+PLAN = np.dtype([("noise", np.float64), ("look", np.int64)])  # look: where that function is (compiled.apart)
 COUNTERS = np.dtype([(name, np.int64) for name in ("rows_seen", "rows_learned", "calm")])
 STATE = {
     "mu": "coordinates outputs",
@@ -180,7 +180,8 @@ def time_of(m: Record, f: Array, given: float) -> float:
     return 0.0 if np.isnan(seen) else seen + 1.0
 
 
-@compiled
+# The same machine code whether a row is learned afterwards or not: predictions are equal to the last bit.
+@apart(NOTHING, LAYOUT.one, VECTOR, NUMBER, WHOLE, MATRIX, WHOLE)
 def look(m: Record, f: Array, at: float, group: int, out: Array, t: int) -> None:
     """The means and the variance of the function at a time into column t of out; of one component, or (-1) of all."""
     mu, S, table = matrix(f, m.at.mu), matrix(f, m.at.covariance), matrix(f, m.at.table)

@@ -84,13 +84,3 @@ def bibliography() -> str:
     # In an installed package it lies in the package, in the sources at their root.
     installed, source = package / "references.bib", package.parents[1] / "references.bib"
     return (installed if installed.exists() else source).read_text(encoding="utf-8")
-
-
-def table() -> str:
-    """Return the models as a Markdown table."""
-    lines = ["| model | paper | memory | a row costs | variance |", "|---|---|---|---|---|"]
-    for entry in PUBLISHED:
-        papers = ", ".join(entry.papers) or "your own composition of parts"
-        cells = (f"`{entry.name}`", papers, entry.memory, entry.cost, "yes" if entry.variance else "no")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamgp.arrays import Numbers
-from streamgp.compiled import compile_now
+from streamgp.compiled import compile_now, places
 from streamgp.contract import inputs
 from streamgp.contract.checks import LARGEST
 from streamgp.contract.conditions import NOISE, TIME, Moment, refuse_past
@@ -244,7 +244,7 @@ class TimeGP(Stackable):
 def _at_prior(table: FloatArray, feature: FloatArray, noise: float, p: int) -> Numbers:
     """A posterior that has learned nothing, of blocks and features as compiled code reads them."""
     symbols = {"coordinates": feature.size, "outputs": p, "blocks": len(table)}
-    numbers = Numbers(temporal.LAYOUT, symbols, {"noise": noise})
+    numbers = Numbers(temporal.LAYOUT, symbols, {"noise": noise} | places(temporal.look))
     state, work = numbers.state, numbers.work
     state.covariance[:] = np.eye(feature.size)
     state.clock[:] = np.nan

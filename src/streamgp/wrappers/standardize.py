@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from streamgp.contract.prediction import Prediction
 from streamgp.contract.snapshot import require
 from streamgp.contract.stackable import Row
 from streamgp.process.onlinegp import OnlineGP
+from streamgp.process.predictive import TimePrediction
 from streamgp.settings import FloatArray, switch, whole
 from streamgp.wrappers import conformal, outliers, scaling, single
 from streamgp.wrappers.mapped import Affine, Mapped
@@ -177,6 +179,10 @@ class Standardize(StackableWrapper, Mapped):
         return each[0] if self._lanes is ALONE else np.repeat(each, np.diff(self._lanes.starts), axis=0)
 
     def _back(self, X: FloatArray, prediction: Prediction) -> Prediction:
+        if isinstance(prediction, TimePrediction):  # all together as rows have it that are learned, to the last bit
+            whole = self._back(X, prediction._bare())
+            moved = super()._back(X, prediction)
+            return replace(moved, mean=whole.mean, variance=whole.variance, noise=whole.noise)
         if type(prediction) is not Prediction:
             return super()._back(X, prediction)
         parts = prediction.mean, prediction.variance, prediction.noise
