@@ -8,7 +8,8 @@ from streamgp.batch import spectrum
 from streamgp.compiled import compile_now, fill_cache
 from streamgp.contract import checks, ladder
 from streamgp.kernels import program
-from streamgp.process import features, memory, row, stream, temporal, temporal_evidence
+from streamgp.process import features, memory, observation, row, stream, temporal, temporal_evidence
+from streamgp.process import time as passing
 from streamgp.process.adapt import sngd
 from streamgp.recipes import naive
 from streamgp.wrappers import aggregation, conformal, drift, outliers, scaling, single
@@ -55,6 +56,10 @@ PROCESSES = (
     sngd.before_learning,
     sngd.after_learning,
     sngd.finish_interval,
+    passing.arrive,
+    passing.pass_time,
+    passing.report_components,
+    observation.as_gaussian,
 )
 
 

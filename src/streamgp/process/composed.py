@@ -110,8 +110,9 @@ class Composed(MemoryModel):
         if self._linear is not None:
             self._check_linear_mean()
         self._run = self._loop()
-        compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)))
-        self._places = places(*self._apart())
+        apart = self._apart()
+        compile_now(self._run, check, *(() if adapt is None else (sngd.finish_interval,)), *apart)
+        self._places = places(*apart)
 
     def _loop(self) -> Any:
         """The compiled loop for this kind of process."""
