@@ -98,7 +98,7 @@ Evict = Annotated[
     str,
     Setting(
         'who leaves: the lowest "paper" score |alpha| / (Q + C), "kl" alpha^2 / (Q + C) or "error" |alpha| / Q (2-norm '
-        'over outputs), the "oldest", or "never" anyone',
+        'over outputs), the "oldest", or "never" anyone: then a full basis absorbs every row',
         check=one_of(*EVICT),
     ),
 ]
