@@ -24,6 +24,7 @@ from streamgp.contract.stackable import Quick, Row
 from streamgp.process.prior import Prior, checked
 from streamgp.settings import FloatArray, nearest, number, switch, whole
 from streamgp.wrappers import outliers
+from streamgp.wrappers.issuing import memory_of
 from streamgp.wrappers.lagged import bridged
 
 DEFAULT_LAGS = 10  # where the target's own past is all there is to predict from
@@ -289,6 +290,61 @@ class Auto(Quick):
         for j, output in enumerate(self._outputs):
             target, kept = Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j])
             output._resolve(X, target, kept, _of_output(conditions, j), learned=learned)
+
+    def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
+        if self._by_kernel or self._needs_time:
+            return None
+        d, h, X = self._d or 0, len(rows) - len(Y), rows[len(rows) - len(Y) :, : self._d]
+        ticks = clock.advanced(self._clock.copy(), times)
+        broken = _rows_changed(X, self._judged(X, self._readings.copy(), self._wild_readings.copy()))
+        n = int(min([*broken[:1], *(output.turns(ticks) for output in self._outputs)]))
+        if not n:
+            return None
+        width = self._issued_width(len(self._outputs))
+        learned, unlearned = self._as_believed(rows[:n], min(h, n), d + width)
+        Z = np.hstack([X[:n], ticks[:n]])
+        learned = np.hstack([learned, times[:n, None], np.zeros((n, clock.TICK - 1))])
+        self._remember_many(X[:n], times[:n], rows[h : h + n, d + width :], max(n - h, 0))
+        each = rows[: h + n, d : d + width].reshape(h + n, -1, len(self._outputs))
+        each[h:, 0] = ticks[:n, :1]
+        predictions = []
+        for j, output in enumerate(self._outputs):
+            kept = each[:, 1:, j].copy()
+            predictions.append(output.in_turn(learned, Y[:n, j : j + 1], Z, kept, unlearned))
+            each[h:, 1:, j] = kept[h:]
+        rows[h : h + n, d : d + width] = each[h:].reshape(n, -1)
+        return _side_by_side(predictions)
+
+    def _as_believed(self, rows: FloatArray, waited: int, memory: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The inputs of rows as they are learned, and of which the targets are not.
+
+        Args:
+            rows: what it takes to learn them.
+            waited: of so many, the first ones, it is not known whether inputs are believed.
+            memory: where in a row the memory begins.
+        """
+        X, unlearned = rows[:, : self._d].copy(), np.zeros(len(rows), dtype=bool)
+        shape, between = self._readings.shape, memory + self._readings.size
+        for t in range(waited if self._common["screen"] and X.shape[1] else 0):
+            readings = rows[t, memory:between].reshape(shape)
+            if not outliers.within(readings, X[t]):
+                wild = rows[t, between : between + self._wild_readings.size].copy()
+                row = X[t : t + 1]
+                believed = self._judged(row, readings.copy(), wild)
+                X[t], unlearned[t] = believed[0], believed is not row
+        return X, unlearned
+
+    def _remember_many(self, X: FloatArray, times: FloatArray, memory: FloatArray, first: int) -> None:
+        """Advance the memory by rows that follow each other; that before each, from one of them on, into an array."""
+        if first:
+            self._believed(X[:first])
+            ticks = clock.advanced(self._clock, times[:first])
+            super()._remember(np.hstack([X[first - 1 : first], ticks[-1:]]))
+        for t in range(first, len(X)):
+            memory[t] = memory_of(self)
+            self._remember(X[t : t + 1])
+            if not np.isnan(times[t]):
+                self._note_time(times[t])
 
     def _note_target(self, y: FloatArray) -> None:
         for j, output in enumerate(self._outputs):

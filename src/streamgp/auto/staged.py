@@ -283,6 +283,19 @@ class Staged(Quick):
         self._model._resolve(X, Y, rest, conditions)
         self._keep(X, Y, mean, conditions)
 
+    def _turns(self, n: int) -> int:
+        """How many of the next n rows may go in turn; none after which something changes."""
+        if self._p != 1 or not self._model._may_take_turns():
+            return 0
+        many = self._before_change(n)
+        return many - (int(self._seen[0]) + many == self._next_change())
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        prediction = self._model._in_turn(learned, Y, X, issued[:, 1:])
+        issued[len(issued) - len(X) :, :1] = prediction.mean
+        self._keep(learned, Y, issued[: len(X), :1], None)
+        return self._as_shown(prediction)
+
     # The state.
 
     def _children(self) -> dict[str, StreamModel]:

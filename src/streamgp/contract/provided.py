@@ -83,6 +83,41 @@ class Provided(Saved):
         """Learn one row, (1, d), that was issued before other rows were learned."""
         self._advance(X, Y, False, conditions)
 
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        """In turn, learn the target of a row that was issued before, and issue another one.
+
+        Args:
+            learned: (n, d) rows whose targets come now, each h rows late.
+            Y: (n, p) these targets.
+            X: (n, d) rows that are issued.
+            issued: (h + n, issued width) what h rows keep that were issued before; receives what these rows keep.
+        """
+        predictions: list[Any] = []
+        for t in range(len(X)):
+            self._resolve(learned[t : t + 1], Y[t : t + 1], issued[t : t + 1], None)
+            prediction, issued[len(issued) - len(X) + t] = self._issue(X[t : t + 1])
+            predictions.append(prediction)
+        return predictions[0]._each(lambda *parts: np.concatenate(parts), *predictions[1:])
+
+    def _may_take_turns(self) -> bool:
+        """Whether _in_turn() takes many rows in fewer steps than one after the other."""
+        return False
+
+    def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
+        """Of rows that come h rows before their targets take the first ones that can go together.
+
+        Args:
+            rows: (h + n, d + issued width + memory) of h rows that wait for their targets what it takes to learn them
+                (wrappers/issuing.py), then n rows, of which the inputs are known; of the last h of those that are taken
+                it receives the rest.
+            Y: (n, p) targets of the first n of these.
+            times: (n,) of the new rows, NaN where they have none.
+
+        Returns:
+            The prediction of the new rows that were taken; None: the next row has to go alone, and nothing has changed.
+        """
+        return None
+
     def _expect_late(self, rows: int, pending: int) -> None:
         """Be told, before the first row, that targets come this many rows late, or up to this many in any order."""
         for child in self._children().values():

@@ -24,14 +24,15 @@ from streamgp.process.state import LAYOUT, NOTHING
 Array = NDArray
 
 # The records and the buffers of all models; which rows are whose (contract/lanes.py); X, with the features of a
-# LinearMean behind the inputs; Y (no rows: no targets), conditions (no rows: none), out (no columns: no predictions);
+# LinearMean behind the inputs; Y (no rows: no targets; half as many as of X: every other row, from the second one on,
+# has none and is only predicted, as if it came next), conditions (no rows: none), out (no columns: no predictions);
 # the lane and the row at which to begin, later than the first after a move; whether to advance.
 ARGUMENTS = (LAYOUT.type, MATRIX, *LANES, MATRIX, MATRIX, MATRIX, MATRIX, WHOLE, WHOLE, BOOLEAN)
 
 
 @inlined
-def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bool:
-    """Row t is seen and, when advancing, enters the memory; whether it has a target to learn."""
+def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, at: int, advance: bool) -> bool:
+    """Row t is seen and, when advancing, enters the memory; whether it has a target to learn, that of row ``at``."""
     seen, y, d = vector(f, m.at.seen), vector(f, m.at.y), m.at.window.columns
     memory.look(m, f, X[t, :d], seen)
     learned = False
@@ -39,7 +40,7 @@ def arrive(m: Record, f: Array, X: Array, Y: Array, t: int, advance: bool) -> bo
         memory.keep(m, f, X[t, :d], seen)
         m.counters.rows_seen += 1
         for j in range(y.size):
-            y[j] = Y[t, j] if Y.shape[0] > 0 else np.nan
+            y[j] = Y[at, j] if Y.shape[0] > 0 else np.nan
             learned = learned or not np.isnan(y[j])
     return learned
 
@@ -133,16 +134,18 @@ def run(
         if status != FINE:
             return status, -1, at
     tracking, kappa, gamma2 = out.shape[1] > 0, 0.0, 0.0
+    in_turn = 0 < Y.shape[0] < X.shape[0]
     for k in range(lane, models.size):
         m, f = records[models[k]], buffers[models[k]]
         first, last = first_of(starts, k), end_of(starts, k, X.shape[0])
         made = vector(f, m.at.last_prediction)
         for t in range(max(first, row), last):
-            learned = arrive(m, f, X, Y, t, advance)
+            taken = advance and not (in_turn and t % 2 == 1)
+            learned = arrive(m, f, X, Y, t, t // 2 if in_turn else t, taken)
             if m.plan.temporal > 0:
-                time.arrive(m, f, X[t], conditions, t, advance)
+                time.arrive(m, f, X[t], conditions, t, taken)
             if learned or tracking or m.plan.feedback:
-                if t == first and advance and is_predicted(m, f):
+                if t == first and taken and is_predicted(m, f):
                     kappa, gamma2 = made[1], made[2]
                 else:
                     kappa, gamma2 = predict(m, f)
@@ -150,7 +153,7 @@ def run(
                 report(m, f, t, out)
                 if out.shape[0] > m.plan.outputs + 2 * m.plan.covariances:
                     time.report_components(m, f, weights_in_use(m), gamma2, t, out)
-            if not advance:
+            if not taken:
                 note_predicted(m, f, kappa, gamma2)
                 continue
             made[0] = 0.0

@@ -195,6 +195,10 @@ class InputValue(Naive):
         present: FloatArray = self._next(X[:1])[0]
         return present
 
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        self._taken(learned, Y)
+        return _certain(self._next(X))
+
     def _add(self, Y: FloatArray) -> None:
         """Nothing to remember."""
 
@@ -239,6 +243,10 @@ class RunningMean(Naive):
 
     def _present(self, X: FloatArray) -> FloatArray:
         return np.where(self._count > 0, self._mean, np.nan)
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        before = self._taken(learned, Y)
+        return _certain(np.vstack([before[1:], self._present(X)]))
 
     def _add(self, Y: FloatArray) -> None:
         average(self._forgetting, Y, self._mean, self._count, np.empty(Y.shape))

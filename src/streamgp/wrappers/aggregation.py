@@ -48,6 +48,8 @@ SCALE = 0.99  # discount of the mean squared errors that are units
 # were, and for how many rows a member was beyond the limits.
 LOWEST, HIGHEST, LAST, STEP, COUNT, LIMITED = range(6)
 RANGE = LIMITED + 1
+# Work space, a number for each member: shares in three voices, means and those to judge by, deviations, a gain.
+MEANS, JUDGED, DEVIATIONS, GAIN = range(3, 7)
 MARGIN = 0.1  # of the range, by which it is widened
 FEWEST = 20  # targets before which there are no limits
 LARGEST = np.finfo(float).max
@@ -100,44 +102,14 @@ def combine(
         variance_weights: (n, K) the weights of those with a variance.
         mixed: (3, n) mean, variance and noise of the mixture.
     """
-    K = predicted.shape[2]
-    share, shares, deviations, gain = np.empty(VOICES), np.zeros((3, K)), np.zeros(K), np.empty(K)
+    room, known = work_room(predicted.shape[2]), (regrets, errors, covariances, slopes, scale)
     for t in range(y.size):
-        row, each = predicted[0, t], spoken[t, FIRST:]
         low, high = limits(reach, y[t], seen)
-        if restrain(row, low, high, judged[t]) and learn:
+        if restrain(predicted[0, t], low, high, judged[t]) and learn:
             seen[LIMITED] += 1.0
-        for k in range(K):
-            if not np.isfinite(predicted[1, t, k] + predicted[2, t, k]):
-                predicted[1, t, k] = 0.0
-                predicted[2, t, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
-        recent_weights(errors, row, shares[2])
-        for v in range(2):
-            regret_weights(regrets[v], row, shares[v])
-        for v in range(3):
-            each[v] = speak(shares[v], row)
-        unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
-        deviate(row, each[0], unit, deviations)
-        for v in range(3):
-            each[3 + v] = each[0] + unit * vector.dot(slopes[v], deviations, K)
-        regret_weights(regrets[2], each, share)
-        if rule == STACKED:
-            prediction = speak(share, each)
-            for k in range(K):
-                own = share[0] + share[3] + share[4] + share[5]
-                weights[t, k] = own * shares[0, k] + share[1] * shares[1, k] + share[2] * shares[2, k]
-        else:
-            v = 2 if rule == RECENT else 0
-            prediction = each[v]
-            weights[t] = shares[v]
-        spoken[t, PREDICTION], spoken[t, UNIT] = prediction, unit
-        judge(rule, discount, y[t], judged[t], spoken[t], deviations, gain, regrets, errors, covariances, slopes, scale)
-        if not np.isnan(prediction):
-            spoken[t, PREDICTION] = min(max(prediction, low), high)
-        mixed[0, t] = spoken[t, PREDICTION]
-        mixed[1, t], mixed[2, t] = mix(
-            mixed[0, t], row, predicted[1, t], predicted[2, t], weights[t], variance_weights[t]
-        )
+        say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
+        judge(rule, discount, y[t], judged[t], spoken[t], room, *known)
+        conclude(low, high, predicted[:, t], spoken[t], weights[t], variance_weights[t], mixed[:, t])
 
 
 @entry(
@@ -166,19 +138,134 @@ def learn_issued(
         issued: (n, ISSUED) of each row for ROOM members 1 + their numbers, negative for one that had no say, then the
             means by which they are judged, then ``spoken``. Those who joined since were asleep.
     """
-    K = numbers.size
-    means, judged, deviations, gain = np.empty(K), np.empty(K), np.zeros(K), np.empty(K)
+    room, known = work_room(numbers.size), (regrets, errors, covariances, slopes, scale)
     for t in range(y.size):
-        spoken = issued[t, 2 * ROOM :]
-        for k in range(K):
-            means[k] = judged[k] = np.nan
-            for i in range(ROOM):
-                if abs(issued[t, i]) == 1.0 + numbers[k]:
-                    judged[k] = issued[t, ROOM + i]
-                    means[k] = judged[k] if issued[t, i] > 0.0 else np.nan
-        deviate(means, spoken[FIRST], spoken[UNIT], deviations)
-        judge(rule, discount, y[t], judged, spoken, deviations, gain, regrets, errors, covariances, slopes, scale)
+        recall(numbers, issued[t], room)
+        judge(rule, discount, y[t], room[JUDGED], issued[t, 2 * ROOM :], room, *known)
         limits(reach, y[t], seen)
+
+
+@entry(
+    *(WHOLE, VECTOR, NUMBER, VECTOR, INDICES, CUBE, MATRIX, VECTOR),
+    *(CUBE, MATRIX, CUBE, MATRIX, VECTOR),
+    *(MATRIX, MATRIX, MATRIX, MATRIX, MATRIX),
+)
+def in_turn(
+    rule: int,
+    discount: Array,
+    reach: float,
+    y: Array,
+    numbers: Array,
+    predicted: Array,
+    issued: Array,
+    seen: Array,
+    regrets: Array,
+    errors: Array,
+    covariances: Array,
+    slopes: Array,
+    scale: Array,
+    judged: Array,
+    spoken: Array,
+    weights: Array,
+    variance_weights: Array,
+    mixed: Array,
+) -> None:
+    """One output: in turn, learn from a target that comes late, then predict a row whose target comes later.
+
+    Args:
+        rule: as in ``combine``, and so all others.
+        y: (n,) targets of the first rows of issued.
+        numbers: as in ``learn_issued``.
+        predicted: (3, n, K) of the rows that are issued now.
+        issued: (h + n, ISSUED) as in ``learn_issued``, of h rows that were issued before; receives that of the others.
+    """
+    room, n, K = work_room(numbers.size), y.size, numbers.size
+    known = regrets, errors, covariances, slopes, scale
+    for t in range(n):
+        recall(numbers, issued[t], room)
+        judge(rule, discount, y[t], room[JUDGED], issued[t, 2 * ROOM :], room, *known)
+        limits(reach, y[t], seen)
+        low, high = limits(reach, np.nan, seen)
+        restrain(predicted[0, t], low, high, judged[t])
+        say(rule, predicted[:, t], regrets, errors, slopes, scale, spoken[t], weights[t], room)
+        conclude(low, high, predicted[:, t], spoken[t], weights[t], variance_weights[t], mixed[:, t])
+        kept = issued[issued.shape[0] - n + t]
+        kept[:] = np.nan
+        for k in range(min(K, ROOM)):
+            kept[k] = (-1.0 if np.isnan(predicted[0, t, k]) else 1.0) * (1.0 + numbers[k])
+            kept[ROOM + k] = judged[t, k]
+        kept[2 * ROOM :] = spoken[t]
+
+
+@compiled
+def work_room(K: int) -> Array:
+    """Work space for K members."""
+    return np.zeros((GAIN + 1, K))
+
+
+@compiled
+def say(
+    rule: int,
+    predicted: Array,
+    regrets: Array,
+    errors: Array,
+    slopes: Array,
+    scale: Array,
+    spoken: Array,
+    weights: Array,
+    room: Array,
+) -> None:
+    """What the voices make of what the members say of one row, (3, K); see ``combine``."""
+    K, row, each = predicted.shape[1], predicted[0], spoken[FIRST:]
+    share, shares, deviations = np.empty(VOICES), room[:MEANS], room[DEVIATIONS]
+    for k in range(K):
+        if not np.isfinite(predicted[1, k] + predicted[2, k]):
+            predicted[1, k] = 0.0
+            predicted[2, k] = errors[0, k] / errors[1, k] if errors[1, k] > 0.0 else np.nan
+    recent_weights(errors, row, shares[2])
+    for v in range(2):
+        regret_weights(regrets[v], row, shares[v])
+    for v in range(3):
+        each[v] = speak(shares[v], row)
+    unit = np.sqrt(scale[0] / scale[1]) if scale[1] > 0.0 else 0.0
+    deviate(row, each[0], unit, deviations)
+    for v in range(3):
+        each[3 + v] = each[0] + unit * vector.dot(slopes[v], deviations, K)
+    regret_weights(regrets[2], each, share)
+    if rule == STACKED:
+        prediction = speak(share, each)
+        for k in range(K):
+            own = share[0] + share[3] + share[4] + share[5]
+            weights[k] = own * shares[0, k] + share[1] * shares[1, k] + share[2] * shares[2, k]
+    else:
+        v = 2 if rule == RECENT else 0
+        prediction = each[v]
+        weights[:] = shares[v]
+    spoken[PREDICTION], spoken[UNIT] = prediction, unit
+
+
+@compiled
+def conclude(
+    low: float, high: float, predicted: Array, spoken: Array, weights: Array, variance_weights: Array, mixed: Array
+) -> None:
+    """Keep what is said of one row within the limits, and mix what the members say around it."""
+    if not np.isnan(spoken[PREDICTION]):
+        spoken[PREDICTION] = min(max(spoken[PREDICTION], low), high)
+    mixed[0] = spoken[PREDICTION]
+    mixed[1], mixed[2] = mix(mixed[0], predicted[0], predicted[1], predicted[2], weights, variance_weights)
+
+
+@compiled
+def recall(numbers: Array, issued: Array, room: Array) -> None:
+    """What the members said when a row was issued, and by how much they deviated."""
+    means, judged, spoken = room[MEANS], room[JUDGED], issued[2 * ROOM :]
+    for k in range(numbers.size):
+        means[k] = judged[k] = np.nan
+        for i in range(ROOM):
+            if abs(issued[i]) == 1.0 + numbers[k]:
+                judged[k] = issued[ROOM + i]
+                means[k] = judged[k] if issued[i] > 0.0 else np.nan
+    deviate(means, spoken[FIRST], spoken[UNIT], room[DEVIATIONS])
 
 
 @compiled
@@ -266,8 +353,7 @@ def judge(
     y: float,
     row: Array,
     spoken: Array,
-    deviations: Array,
-    gain: Array,
+    room: Array,
     regrets: Array,
     errors: Array,
     covariances: Array,
@@ -276,6 +362,7 @@ def judge(
 ) -> None:
     """Learn from a target what members and voices are worth."""
     prediction, unit, each = spoken[PREDICTION], spoken[UNIT], spoken[FIRST:]
+    deviations, gain = room[DEVIATIONS], room[GAIN]
     if np.isnan(y) or np.isnan(each[0]):
         return
     limit = FAR * unit if unit > 0.0 else np.inf

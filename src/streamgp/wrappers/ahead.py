@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.contract.conditions import part
+from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.model import StreamModel
-from streamgp.contract.prediction import Prediction
+from streamgp.contract.prediction import Prediction, packed
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.issuing import parts_of, put_memory, timed
+from streamgp.wrappers.issuing import memory_of, parts_of, put_memory, timed
 from streamgp.wrappers.late import Late
 from streamgp.wrappers.wrapper import joined
 
@@ -61,24 +61,75 @@ class Ahead(Late):
     def _advance(
         self, X: FloatArray, Y: FloatArray | None, report: bool, conditions: FloatArray | None = None
     ) -> Prediction | None:
+        Y = np.full((len(X), self._p or 1), np.nan) if Y is None else Y
         predictions: list[Any] = []
-        waited: list[FloatArray] = []  # what the predictions that follow are unpacked from
-        for t in range(len(X)):
-            given = part(conditions, t, t + 1)
-            at = self._own_time(given)
-            if report and (ticket := self.rows_seen - self._horizon) in self._waiting:
-                waited.append(self._waiting[ticket])
-            elif report:
-                predictions += [self._unpacked(np.array(waited))] if waited else []
-                predictions.append(self._predict(X[t : t + 1], given))
-                waited = []
-            y = np.full((1, self._p or 1), np.nan) if Y is None else Y[t : t + 1]
-            self._arrive(self.rows_seen, y, timed(given, at))
-            moment = self._within._moment()
-            self._put(X[t : t + 1], at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
-        if waited:
-            predictions.append(self._unpacked(np.array(waited)))
+        start = 0
+        while start < len(X):
+            given = part(conditions, start, len(X))
+            issued = self._together(X[start:], Y[start:], given)
+            if issued is None:
+                issued = self._alone(X[start : start + 1], Y[start : start + 1], part(given, 0, 1), report)
+            predictions.append(issued)
+            start += 1 if issued is None else len(issued.mean)
         return joined(predictions) if report else None
+
+    def _alone(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool) -> Prediction | None:
+        """Take one row, (1, d); what was predicted of it, if asked for."""
+        at = self._own_time(conditions)
+        prediction = self._predict(X, conditions) if report else None
+        self._arrive(self.rows_seen, Y, timed(conditions, at))
+        moment = self._within._moment()
+        self._put(X, at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
+        return prediction
+
+    def _together(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> Prediction | None:
+        """Take the first rows that may go together; what was predicted of them; None: the first has to go alone."""
+        if self._horizon == 1:
+            return self._each_by_the_next(X, Y, conditions)
+        h, first, (n, d) = self._horizon, self.rows_seen - self._horizon, X.shape
+        places = self._waiting.search(np.arange(first, first + h))
+        if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
+            return None
+        times = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
+        rows = np.zeros((h + n, self._waiting.rows.shape[1]))
+        rows[:h], rows[h:, :d], rows[h:, -1] = self._waiting.rows[places], X, times
+        predicted = slice(-1 - self._parts * Y.shape[1], -1)
+        prediction = self._within._take_turns(rows[:, : predicted.start], Y, times)
+        if prediction is None:
+            return None
+        n = len(prediction.mean)
+        rows[h : h + n, predicted] = packed(prediction, Y.shape[1])
+        newest = np.arange(max(n, h), h + n)  # of the rows, those that wait now
+        self._waiting.follow(places[newest % h], first + newest, rows[newest])
+        counters = self._numbers.counters
+        counters["rows"], counters["newest"], counters["fresh"] = first + h + n, first + h + n - 1, 1
+        self._numbers.state.last_x[:] = X[n - 1]
+        self._note_last(Y[:n])
+        return self._unpacked(rows[:n])
+
+    def _each_by_the_next(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> Prediction | None:
+        """One row ahead nothing comes between a row and its target: rows are learned as ever, by the targets after."""
+        within, newest = self._within, self.rows_seen - 1
+        if newest < 0 or not self._is_unchanged(newest) or within._moment() is not None:
+            return None
+        row, present = self._waiting[newest], memory_of(within)
+        x, _, past = parts_of(within, row)
+        times = np.full(len(X), np.nan) if conditions is None or not within._sees_time else conditions[:, TIME]
+        own = np.append(row[-1], times[:-1])  # a row has its own time, not that of its target
+        if not np.isnan(own).all():
+            conditions = np.full((len(X), NOISE + 1), np.nan) if conditions is None else conditions.copy()
+            conditions[:, TIME] = own
+        put_memory(within, past)
+        try:
+            issued = within._advance(np.vstack([x, X[:-1]]), Y, True, conditions)
+        except BaseException:
+            put_memory(within, present)
+            raise
+        self._waiting.resolve(self._waiting.place(newest))
+        self._numbers.counters["rows"] += len(X) - 1
+        self._note_last(Y)
+        self._put(X[-1:], times[-1])
+        return issued
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """The target of a row has come: the row ``horizon`` before it is learned."""
@@ -86,8 +137,7 @@ class Ahead(Late):
         known = ticket in self._waiting and (self._take_out(ticket, Y, conditions) or not np.isnan(Y).all())
         if not known:  # the model within has not seen it, or does not bridge it
             self._within._note_target(Y[0])
-        known = ~np.isnan(Y[0])
-        self._numbers.state.last_y[known] = Y[0, known]
+        self._note_last(Y)
 
     def _predict(self, X: FloatArray, conditions: FloatArray | None = None) -> Prediction:
         self._refuse_unfit(X)

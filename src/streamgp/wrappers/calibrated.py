@@ -25,9 +25,6 @@ from streamgp.wrappers.driftaware import DriftAware
 from streamgp.wrappers.standardize import Standardize
 from streamgp.wrappers.wrapper import StackableWrapper, joined
 
-# Parts of a prediction that is learned from later: the model's mean, variance and noise, and both bounds. Where targets
-# come several rows late, what the trackers said follows.
-ISSUED = 5
 # Errors of predictions h rows ahead overlap: n of them say as much as n / h. So trackers are compared by a sharpness of
 # an h-th, bounds are wider by a quantile of Student's t with n / h degrees of freedom, trackers start from the errors
 # of at least LATE_WARMUP h rows, and the last correction, of which there is more to do, is faster by LATE_CORRECTION.
@@ -318,10 +315,15 @@ class Calibrated(StackableWrapper):
 
     def _widen(self, mean: FloatArray, out: FloatArray) -> None:
         """Let bounds, variances and noises in out be those of few errors."""
-        rows = self._numbers.state.kind_rows[:, conformal.ABSOLUTE]
-        wider = stdtrit(np.maximum(rows / self._ahead, 1.0), 1.0 - self._plan["tail"]) / gaussian_reach(self._level)
+        wider = self._wider(self._numbers.state.kind_rows[:, conformal.ABSOLUTE])
         out[:2] = mean + wider * (out[:2] - mean)
         out[2:4] *= wider**2
+
+    def _wider(self, rows: FloatArray) -> FloatArray:
+        """By how much bounds are wider after so many errors that overlap."""
+        dof = np.maximum(rows / self._ahead, 1.0)
+        wider: FloatArray = stdtrit(dof, 1.0 - self._plan["tail"]) / gaussian_reach(self._level)
+        return wider
 
     def _trajectories(self, count: int, steps: int) -> Trajectories:
         if not self._within.has_variance:  # it is all in the calibration: nothing to draw within
@@ -342,7 +344,7 @@ class Calibrated(StackableWrapper):
     @property
     def _kept(self) -> int:
         """Numbers of an output of a row that waits for its target."""
-        return ISSUED + (2 * (1 + 2 * self._rates.size) if self._ahead > 1 else 0)
+        return conformal.KEPT + (2 * (1 + 2 * self._rates.size) if self._ahead > 1 else 0)
 
     def _issue(self, X: FloatArray, conditions: FloatArray | None = None) -> tuple[Prediction, FloatArray]:
         raw, issued = self._within._issue(X, conditions)
@@ -358,34 +360,33 @@ class Calibrated(StackableWrapper):
         width = self._kept * Y.shape[1]
         own, rest = issued[:, :width], issued[:, width:]
         parts = own.reshape(len(Y), self._kept, -1).transpose(1, 0, 2).copy()
-        mean, variance, noise, lower, upper = parts[:ISSUED]
         self._within._resolve(X, Y, rest, conditions)
-        # A row from before the outputs were known has no bounds to judge.
-        known = np.where(upper > lower, Y, np.nan)
         if self._ahead == 1:
-            self._compare(mean, variance, noise, lower, upper, known)
+            mean, variance, noise, lower, upper = parts
+            # A row from before the outputs were known has no bounds to judge.
+            self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
         else:
-            losses = self._losses_as_issued(parts, known)
-            self._compare(mean, variance, noise, lower, upper, known)
-            self._numbers.state.losses[:] = losses
+            numbers, nothing = self._numbers, np.empty((0, 0))
+            for j, y in enumerate(np.ascontiguousarray(Y.T)):
+                kept = np.ascontiguousarray(parts[..., j].T)
+                conformal.in_turn(numbers.records, numbers.buffers, j, nothing, y, nothing[0:0].ravel(), kept, nothing)
         for swap in self._within._swaps:
             self._restart(swap)
 
-    def _losses_as_issued(self, parts: FloatArray, Y: FloatArray) -> FloatArray:
-        """The trackers' losses after a target, by what each said when its row was issued.
+    def _may_take_turns(self) -> bool:
+        return self._p == 1 and not self._within._swaps and self._within._may_take_turns()
 
-        Since then they have learned from the neighbors of this target: asked again, the fastest would look best.
-        """
-        numbers = self._numbers
-        places: list[np.ndarray] = [numbers.records.view(np.uint8), numbers.buffers]  # a record at once, not by fields
-        before = [place.copy() for place in places]
-        numbers.state.trackers[:] = parts[ISSUED:, 0].T.reshape(numbers.state.trackers.shape)
-        mean, variance, noise, lower, upper = parts[:ISSUED]
-        self._compare(mean, variance, noise, lower, upper, Y)
-        losses: FloatArray = numbers.state.losses.copy()
-        for place, kept in zip(places, before, strict=True):
-            place[:] = kept
-        return losses
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        raw = self._within._in_turn(learned, Y, X, issued[:, self._kept :])
+        n, numbers, kept = len(X), self._numbers, np.ascontiguousarray(issued[:, : self._kept])
+        numbers_of_rows = numbers.state.kind_rows[0, conformal.ABSOLUTE] + np.arange(n + 1)
+        parts, out = np.array([raw.mean, raw.variance, raw.noise])[..., 0], np.empty((self._parts, n))
+        conformal.in_turn(
+            numbers.records, numbers.buffers, 0, parts, np.ascontiguousarray(Y[:, 0]), self._wider(numbers_of_rows), kept, out
+        )
+        issued[len(issued) - n :, : self._kept] = kept[len(kept) - n :]
+        lower, upper, variance, noise = out[:4, :, None]
+        return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, out[4:, :, None])
 
     def _compare(
         self,

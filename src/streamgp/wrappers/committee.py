@@ -325,6 +325,18 @@ class Committee(Quick, Composite):
             member._resolve(X, Y, part, self._weighable(member, conditions, bare))
             start += part.shape[1]
 
+    def _may_take_turns(self) -> bool:
+        return (panels := self._together(None)) is not None and panels.may_take_turns
+
+    def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
+        panels: Any = self._together(None)
+        voices, kept = self._voices(panels.in_turn(learned, Y, X)), np.ascontiguousarray(issued[:, :ISSUED])
+        y = np.ascontiguousarray(Y[:, 0])
+        settings = self._rule, self._discount, self._reach, y, self._numbers, voices.predicted[0], kept
+        aggregation.in_turn(*settings, self._range[0], *self._kept(0), *voices.of_output(0))
+        issued[len(issued) - len(X) :, :ISSUED] = kept[len(kept) - len(X) :]
+        return self._mixed(voices)
+
     def _refuses_noise(self, p: int) -> str:
         """Members that cannot weigh rows learn them with their own noise, as long as there are others."""
         refused = [member._refuses_noise(p) for member in self._models]
@@ -350,15 +362,20 @@ class Committee(Quick, Composite):
 
     def _weighed(self, predicted: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
-        p, _, n, K = predicted.shape
-        targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
-        judged, weights, variance_weights = np.empty((3, p, n, K))
-        voices = _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
+        targets = np.full(predicted.shape[::2], np.nan) if Y is None else np.ascontiguousarray(Y.T)
+        voices = self._voices(predicted)
         settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
-        for j in range(p):
-            out = judged[j], voices.spoken[j], weights[j], variance_weights[j], voices.mixed[j]
-            aggregation.combine(*settings, targets[j], predicted[j], self._range[j], *self._kept(j), *out)
+        for j, y in enumerate(targets):
+            aggregation.combine(
+                *settings, y, predicted[j], self._range[j], *self._kept(j), *voices.of_output(j)
+            )
         return voices
+
+    def _voices(self, predicted: FloatArray) -> _Voices:
+        """What each member says, (p, 3, n, members), with room for what becomes of it."""
+        p, _, n, K = predicted.shape
+        judged, weights, variance_weights = np.empty((3, p, n, K))
+        return _Voices(predicted, judged, np.empty((p, n, SPOKEN)), weights, variance_weights, np.empty((p, 3, n)))
 
     def _joint(self, X: FloatArray, conditions: FloatArray | None = None) -> JointPrediction:
         if not self.has_variance:
@@ -438,6 +455,10 @@ class _Voices(NamedTuple):
     weights: FloatArray  # (p, n, members)
     variance_weights: FloatArray  # (p, n, members)
     mixed: FloatArray  # (p, 3, n)
+
+    def of_output(self, j: int) -> list[FloatArray]:
+        """Room for what becomes of what the members say of one output."""
+        return [part[j] for part in self[1:]]
 
 
 class _Shares(Trajectories):

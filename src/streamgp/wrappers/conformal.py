@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.arrays import Layout, Record, block, matrix, vector
-from streamgp.compiled import BOOLEAN, CUBE, MATRIX, borrowed, compiled, entry
+from streamgp.compiled import BOOLEAN, CUBE, MATRIX, VECTOR, WHOLE, borrowed, compiled, entry
 from streamgp.contract.lanes import LANES, end_of, first_of
 
 Array = NDArray
@@ -49,6 +49,10 @@ GROSS = 1.0
 SETTLED = 100.0
 # The bounds whose errors are watched for that: of the fastest tracker of each kind, and the one that is issued.
 ISSUED, WATCHED = 2, 3
+# What is done with a target that comes late, and with the row that is issued then.
+AS_ISSUED, LEARNED, TOLD = range(3)
+# Of a row that waits for its target: the model's mean, variance and noise, and both bounds.
+KEPT = 5
 # One row counts at most as this many average losses.
 WORST = 100.0
 # By how much the steps of quantiles beyond a bound are longer than suits a Gaussian: errors have heavier tails.
@@ -137,47 +141,120 @@ def calibrate(
     predictions that were issued earlier are read from out, not written.
     """
     records, buffers = borrowed(records), borrowed(buffers)
-    lower, upper, total_variance, total_noise = out[0], out[1], out[2], out[3]
     several = variance.shape[1] > 1
     for k in range(models.size):
         m, f = records[models[k]], buffers[models[k]]
-        kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
         for t in range(first_of(starts, k), end_of(starts, k, mean.shape[0])):
             for j in range(mean.shape[1]):
-                mu, v, w = mean[t, j], variance[t, j if several else 0], noise[t, j if several else 0]
-                s = v + w
-                usable = np.isfinite(s) and s > 0.0
-                log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
-                if issued:
-                    below, above = mu - lower[t, j], upper[t, j] - mu
-                elif not usable and kind_rows[j, ABSOLUTE] == 0.0:  # no unit is known
-                    below = above = np.inf
-                    lower[t, j], upper[t, j] = -np.inf, np.inf
-                else:
-                    below = distance(m, f, j, 0, usable, log_deviation)
-                    above = distance(m, f, j, 1, usable, log_deviation)
-                    lower[t, j], upper[t, j] = mu - below, mu + above
-                # Two halves of Gaussians, each with half of the mass: the mean of their variances.
-                z2 = np.exp(2.0 * m.plan.log_z)
-                total = 0.5 * (below * below + above * above) / z2
-                total_variance[t, j] = total * (v / s) if usable else total
-                total_noise[t, j] = total * (w / s) if usable else 0.0
-                tell_shape(m, f, j, out[4:, t, j])
-                if np.isnan(Y[t, j]) or not np.isfinite(mu):
-                    continue
-                error, bounded = min(max(Y[t, j] - mu, -FAR), FAR), np.isfinite(below + above)
-                if bounded:
-                    tally_row(m, f, j, error, below, above, usable, log_deviation)
-                elif np.isinf(s):  # the model knew as little: how it errs later, this error does not tell
-                    continue
-                start(m, f, j, error, usable, log_deviation)
-                if not bounded:
-                    continue
-                if kind_rows[j, ABSOLUTE] > 0.0:
-                    learn_shape(m, f, j, error / max(below if error < 0.0 else above, TINY))
-                    learn(m, f, j, 0, -error, below, usable, log_deviation)
-                    learn(m, f, j, 1, error, above, usable, log_deviation)
-                recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
+                i = j if several else 0
+                take(m, f, j, mean[t, j], variance[t, i], noise[t, i], Y[t, j], issued, out[:, t, j])
+
+
+@entry(LAYOUT.type, MATRIX, WHOLE, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
+def in_turn(
+    records: Array,
+    buffers: Array,
+    j: int,
+    raw: Array,
+    y: Array,
+    wider: Array,
+    kept: Array,
+    out: Array,
+) -> None:
+    """Output j of one model: in turn, learn from a target that comes late, and tell the bounds of another row.
+
+    Trackers are judged by what each said when the row was issued: since then they have learned from the neighbors of
+    its target, and asked again, the fastest would look best.
+
+    Args:
+        records: of one model.
+        buffers: of one model.
+        j: the output.
+        raw: (3, n) means, variances and noises of the rows that are issued now; of none where targets are only learned.
+        y: (n,) the targets of the first rows of kept.
+        wider: (n + 1,) by how much bounds are wider after so many more errors.
+        kept: (h + n, KEPT or more) of h rows that were issued before the mean, the variance, the noise and both bounds;
+            then, if errors overlap, what the trackers said. Receives that of the rows that are issued now.
+        out: (parts, n) as in ``calibrate``, of these rows.
+    """
+    m, f = borrowed(records)[0], borrowed(buffers)[0]
+    overlap, issue = kept.shape[1] > KEPT, raw.shape[1] > 0
+    trackers, losses, rows = block(f, m.at.trackers, j), block(f, m.at.losses, j), matrix(f, m.at.kind_rows)[j]
+    told = np.empty(4 + matrix(f, m.at.ratios).shape[1] + TAILS)
+    first, counted, known, as_issued = rows[ABSOLUTE], m.counters.rows, f.copy(), losses.copy()
+    for t in range(y.size):
+        # The target is learned twice, once with the trackers as they were, of which only the losses stay.
+        for step in range(AS_ISSUED if overlap else LEARNED, TOLD + 1 if issue else TOLD):
+            row = kept[t if step < TOLD else kept.shape[0] - raw.shape[1] + t]
+            if step == AS_ISSUED:
+                counted = m.counters.rows
+                known[:] = f
+                for i in range(trackers.size):
+                    trackers.flat[i] = row[KEPT + i]
+            if step == TOLD:
+                for i in range(3):
+                    row[i] = raw[i, t]
+            told[0], told[1] = row[3], row[4]
+            # A row from before the outputs were known has no bounds to judge.
+            target = y[t] if step < TOLD and row[4] > row[3] else np.nan
+            take(m, f, j, row[0], row[1], row[2], target, step < TOLD, told)
+            if step == AS_ISSUED:
+                as_issued[:] = losses
+                f[:] = known
+                m.counters.rows = counted
+            elif step == LEARNED and overlap:
+                losses[:] = as_issued
+            elif step == TOLD:
+                if overlap:
+                    factor = wider[int(rows[ABSOLUTE] - first)]
+                    for i in range(2):
+                        told[i] = row[0] + factor * (told[i] - row[0])
+                        told[2 + i] *= factor * factor
+                    for i in range(trackers.size):
+                        row[KEPT + i] = trackers.flat[i]
+                row[3], row[4] = told[0], told[1]
+                out[:, t] = told
+
+
+@compiled
+def take(
+    m: Record, f: Array, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array
+) -> None:
+    """One output of one row: its bounds, variance, noise, quantiles and tails into out; then its error counts."""
+    kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
+    s = v + w
+    usable = np.isfinite(s) and s > 0.0
+    log_deviation = 0.5 * np.log(min(s, FAR * FAR)) if usable else 0.0
+    if issued:
+        below, above = mu - out[0], out[1] - mu
+    elif not usable and kind_rows[j, ABSOLUTE] == 0.0:  # no unit is known
+        below = above = np.inf
+        out[0], out[1] = -np.inf, np.inf
+    else:
+        below = distance(m, f, j, 0, usable, log_deviation)
+        above = distance(m, f, j, 1, usable, log_deviation)
+        out[0], out[1] = mu - below, mu + above
+    # Two halves of Gaussians, each with half of the mass: the mean of their variances.
+    z2 = np.exp(2.0 * m.plan.log_z)
+    total = 0.5 * (below * below + above * above) / z2
+    out[2] = total * (v / s) if usable else total
+    out[3] = total * (w / s) if usable else 0.0
+    tell_shape(m, f, j, out[4:])
+    if np.isnan(y) or not np.isfinite(mu):
+        return
+    error, bounded = min(max(y - mu, -FAR), FAR), np.isfinite(below + above)
+    if bounded:
+        tally_row(m, f, j, error, below, above, usable, log_deviation)
+    elif np.isinf(s):  # the model knew as little: how it errs later, this error does not tell
+        return
+    start(m, f, j, error, usable, log_deviation)
+    if not bounded:
+        return
+    if kind_rows[j, ABSOLUTE] > 0.0:
+        learn_shape(m, f, j, error / max(below if error < 0.0 else above, TINY))
+        learn(m, f, j, 0, -error, below, usable, log_deviation)
+        learn(m, f, j, 1, error, above, usable, log_deviation)
+    recent_rows[j] = m.plan.discount * recent_rows[j] + 1.0
 
 
 @compiled

@@ -111,7 +111,7 @@ class Late(Wrapper):
     def _take_out(self, ticket: int, Y: FloatArray, conditions: FloatArray | None) -> bool:
         """Learn the target of a row that waits; whether at once. The last row over time stays the last."""
         counters, last = self._numbers.counters, ticket == self._numbers.count("newest")
-        unchanged, moment = last and bool(counters["fresh"][0]), self._within._moment()
+        unchanged, moment = self._is_unchanged(ticket), self._within._moment()
         at_once = learn_issued(self._within, self._waiting[ticket], Y, conditions, last=last, unchanged=unchanged)
         if moment is not None:
             self._within._note_time(moment.seen)
@@ -121,10 +121,19 @@ class Late(Wrapper):
             self._close(Y)
         return at_once
 
+    def _is_unchanged(self, ticket: int) -> bool:
+        """Whether a row is the last one that was issued, and nothing has changed since."""
+        return ticket == self._numbers.count("newest") and bool(self._numbers.count("fresh"))
+
     def _close(self, Y: FloatArray | None) -> None:
         """The last row is done: its target, or that of one of the last rows, is the last one known."""
         self._numbers.counters["newest"], self._numbers.counters["fresh"] = -1, 0
-        for j, column in enumerate(() if Y is None else Y.T):
+        if Y is not None:
+            self._note_last(Y)
+
+    def _note_last(self, Y: FloatArray) -> None:
+        """Of each output, the last of these targets that is known is the last one."""
+        for j, column in enumerate(Y.T):
             known = column[~np.isnan(column)]
             if known.size:
                 self._numbers.state.last_y[j] = known[-1]

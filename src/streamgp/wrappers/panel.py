@@ -6,7 +6,7 @@ Each member stays a model of its own. Its numbers lie side by side with those of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from streamgp.contract import inputs
 from streamgp.contract.checks import MOVE_IS_DUE
 from streamgp.contract.lanes import ALONE, Lanes
 from streamgp.contract.model import StreamModel
+from streamgp.contract.prediction import Prediction
 from streamgp.contract.stackable import Quick
 from streamgp.process.adapt import sngd
 from streamgp.process.onlinegp import OnlineGP
@@ -234,11 +235,35 @@ class Panels:
             told = self._run_many(panel, seen[:, panel.inputs], targets[:, panel.members])
             told[0] += origins[:, panel.members]  # rounded apart, as for one row
             predicted[0][..., self._places[panel.members]] = told
+        self._ask_others(lambda member: member._advance(X, Y, True), predicted)
+        return predicted
+
+    @property
+    def may_take_turns(self) -> bool:
+        """Whether rows may go in turn: members keep nothing of rows that wait, and remember none."""
+        batches = any(panel.learning[0]["plan"]["batch"].max() > 1 for panel in self._panels)
+        return not (self.issued_width or self._remembered_at or self._noting_more or self._may_sleep or batches)
+
+    def in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray) -> FloatArray:
+        """Learn rows, (n, d), whose targets come late, each before a row that is issued: (1, 3, n, members) of these."""
+        n, predicted = len(X), np.empty((1, 3, len(X), self._size))
+        rows = np.zeros((2 * n, self._d + 1))
+        rows[::2, : self._d], rows[1::2, : self._d] = learned, X
+        seen, origins = rows.take(self._columns, axis=1), rows.take(self._origins, axis=1)
+        for panel in self._panels:
+            own = origins[:, panel.members]
+            told = self._run_many(panel, seen[:, panel.inputs], Y - own[::2])[:, 1::2]
+            told[0] += own[1::2]
+            predicted[0][..., self._places[panel.members]] = told
+        self._ask_others(lambda member: member._in_turn(learned, Y, X, np.empty((n, 0))), predicted)
+        return predicted
+
+    def _ask_others(self, ask: Callable[[Any], Prediction], predicted: FloatArray) -> None:
+        """Let those that are in no panel take rows."""
         for place, member, _ in self._alone:
-            p = member._advance(X, Y, True)
+            p = ask(member)
             predicted[0, 0, :, place], predicted[0, 1, :, place] = p.mean[:, 0], p.variance[:, 0]
             predicted[0, 2, :, place] = p.noise[:, 0]
-        return predicted
 
     def resolve(self, X: FloatArray, Y: FloatArray, issued: FloatArray) -> None:
         """Learn a row whose target comes late, by what the members have kept of it, (1, issued width)."""
@@ -253,21 +278,21 @@ class Panels:
         Args:
             panel: of k members.
             seen: (n, k d) their inputs, those of one member after those of the other.
-            targets: (n, k).
+            targets: (n, k), or (n / 2, k): every other row, from the second one on, is only predicted.
 
         Returns:
             (3, n, k) means, variances and noises.
         """
-        n, k = targets.shape
+        n, k = len(seen), targets.shape[1]
         records, buffers, models, _, _, _, no_conditions, _ = panel.learning
-        lanes = Lanes(models, np.arange(0, k * n + 1, n))
+        lanes, of_targets = (Lanes(models, np.arange(0, k * rows + 1, rows)) for rows in (n, len(targets)))
         X = np.ascontiguousarray(seen.reshape(n, k, -1).transpose(1, 0, 2)).reshape(k * n, -1)
         Y = np.ascontiguousarray(targets.T).reshape(-1, 1)
         out, told = np.empty((3, k * n)), np.empty((3, k * n, 1))
         shift, scale = self._input_units[:, panel.inputs].reshape(2, k, -1)
         target_shift, target_scale = self._target_units[:, panel.members]
         scaling.to_standard(*lanes, X, shift, scale, X)
-        scaling.to_standard(*lanes, Y, target_shift, target_scale, Y)
+        scaling.to_standard(*of_targets, Y, target_shift, target_scale, Y)
         status, at = _pass(panel.run, (records, buffers, *lanes, X, Y, no_conditions, out), True)
         if status:
             inputs.refuse(status, at % n, many=True)
