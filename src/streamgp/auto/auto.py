@@ -290,6 +290,8 @@ class Auto(Quick):
         for j, output in enumerate(self._outputs):
             target, kept = Y[:, j : j + 1], np.ascontiguousarray(each[:, 1:, j])
             output._resolve(X, target, kept, _of_output(conditions, j), learned=learned)
+            if self._ahead and np.isnan(target).all() and not np.isnan(Y).all():  # Ahead tells where all are missing
+                output._note_target(target[0])
 
     def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
         if self._by_kernel or self._needs_time:
@@ -304,7 +306,7 @@ class Auto(Quick):
         learned, unlearned = self._as_believed(rows[:n], min(h, n), d + width)
         Z = np.hstack([X[:n], ticks[:n]])
         learned = np.hstack([learned, times[:n, None], np.zeros((n, clock.TICK - 1))])
-        self._remember_many(X[:n], times[:n], rows[h : h + n, d + width :], max(n - h, 0))
+        self._remember_many(X[:n], times[:n], rows[h : h + n, d + width :], max(n - h - 1, 0))
         each = rows[: h + n, d : d + width].reshape(h + n, -1, len(self._outputs))
         each[h:, 0] = ticks[:n, :1]
         predictions = []
@@ -338,8 +340,7 @@ class Auto(Quick):
         """Advance the memory by rows that follow each other; that before each, from one of them on, into an array."""
         if first:
             self._believed(X[:first])
-            ticks = clock.advanced(self._clock, times[:first])
-            super()._remember(np.hstack([X[first - 1 : first], ticks[-1:]]))
+            clock.advanced(self._clock, times[:first])
         for t in range(first, len(X)):
             memory[t] = memory_of(self)
             self._remember(X[t : t + 1])

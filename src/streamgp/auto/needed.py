@@ -44,6 +44,8 @@ KERNELS = (
 TUNING = (*KERNELS, spectrum.features_of, memory.walk)
 # Loops share much with the one of the first rows. While that is compiled, what shares little with it comes first.
 PROCESSES = (
+    conformal.in_turn,  # of predictions some rows ahead
+    aggregation.in_turn,
     temporal_evidence.irregular,
     temporal_evidence.regular,
     temporal.look,

@@ -301,20 +301,20 @@ class Past(Lagged):
 
     def turns(self, ticks: FloatArray) -> int:
         """How many of the next rows, of which these are the last columns, may go in turn."""
-        many = self.experts._turns(len(ticks))
-        apart = np.diff(ticks[:many, 0]) > 0.5 * ticks[1:many, 1]
-        # None before which rows are missing; none whose target may be taken for that of another one's season before.
-        for alone in (np.flatnonzero(ticks[:many, -1]), 1 + np.flatnonzero(~apart) if self._seasons else ()):
-            many = min([many, *alone])
-        return int(many)
+        many: int = self.experts._turns(len(ticks))
+        alone = ticks[:many, -1] > 0.0  # rows are missing before it
+        if self._seasons:  # or the target of the row before may be taken for its own
+            alone[1:] |= np.diff(ticks[:many, 0]) <= 0.5 * ticks[1:many, 1]
+        return int(alone.argmax()) if alone.any() else many
 
     def in_turn(
         self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray, unlearned: NDArray[np.bool_]
     ) -> Prediction:
         """Rows in turn, as ``_in_turn`` has them; of some, which had broken readings, the targets are only noted."""
         n, own, width = len(X), X.shape[1] - TICK, self._issued_columns
-        past, known, before = bridged(np.concatenate([self._past, Y])), ~np.isnan(Y[:, 0]), len(issued) - n
-        lags = lag_columns(past[1:], self._lags, n)
+        past, known, before = np.concatenate([self._past, Y]), ~np.isnan(Y[:, 0]), len(issued) - n
+        past = past if known.all() else bridged(past)
+        lags = _newest_first(past[1:]) if n == 1 else lag_columns(past[1:], self._lags, n)
         expected = np.concatenate([issued[:before, self._lags], X[:, own] + self._ahead * X[:, own + 1]])[:n]
         arrived = np.where(np.isnan(learned[:, own]), expected, learned[:, own])
         times = np.concatenate([self._times, arrived[known]])
@@ -323,9 +323,7 @@ class Past(Lagged):
         issued[before:, :width] = within[:, own:]
         seen = np.concatenate([learned[:, :own], issued[:n, :width]], axis=1)
         seen[:, self._layout(X.shape[1]).clock] = arrived
-        prediction = self._within._in_turn(
-            seen, np.where(unlearned[:, None], np.nan, Y), within, issued[:, width:]
-        )
+        prediction = self._within._in_turn(seen, np.where(unlearned[:, None], np.nan, Y), within, issued[:, width:])
         self._rows += n
         self._past[:] = past[n:]
         if self._room and known.any():

@@ -227,7 +227,7 @@ def run(
     for k in range(models.size):
         m, f = records[models[k]], buffers[models[k]]
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            learned = arrive(m, f, X, Y, t, True)
+            learned = arrive(m, f, X, Y, t, t, True)
             if learned or tracking or m.plan.feedback:
                 predict_seen(m, f)
             if tracking:

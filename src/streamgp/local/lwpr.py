@@ -480,7 +480,7 @@ def run(
         m, f = records[models[k]], buffers[models[k]]
         y, last_target, norm_out = vector(f, m.at.y), vector(f, m.at.last_target), vector(f, m.at.norm_out)
         for t in range(first_of(starts, k), end_of(starts, k, X.shape[0])):
-            arrive(m, f, X, Y, t, True)
+            arrive(m, f, X, Y, t, t, True)
             normalize(m, f)
             m.counters.absorbed = 0
             m.counters.admitted = 0

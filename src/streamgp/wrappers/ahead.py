@@ -66,11 +66,12 @@ class Ahead(Late):
         start = 0
         while start < len(X):
             given = part(conditions, start, len(X))
-            issued = self._together(X[start:], Y[start:], given)
-            if issued is None:
-                issued = self._alone(X[start : start + 1], Y[start : start + 1], part(given, 0, 1), report)
+            taken, issued = self._together(X[start:], Y[start:], given, report)
+            if not taken:
+                rows = slice(start, start + 1)
+                taken, issued = 1, self._alone(X[rows], Y[rows], part(given, 0, 1), report)
             predictions.append(issued)
-            start += 1 if issued is None else len(issued.mean)
+            start += taken
         return joined(predictions) if report else None
 
     def _alone(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool) -> Prediction | None:
@@ -82,21 +83,23 @@ class Ahead(Late):
         self._put(X, at, 0.0 if moment is None else self._horizon * (moment.spacing or 1.0))
         return prediction
 
-    def _together(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> Prediction | None:
-        """Take the first rows that may go together; what was predicted of them; None: the first has to go alone."""
+    def _together(
+        self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool
+    ) -> tuple[int, Prediction | None]:
+        """Take the first rows that may go together: how many, and what was predicted of them, if asked for."""
         if self._horizon == 1:
-            return self._each_by_the_next(X, Y, conditions)
+            return self._each_by_the_next(X, Y, conditions, report)
         h, first, (n, d) = self._horizon, self.rows_seen - self._horizon, X.shape
         places = self._waiting.search(np.arange(first, first + h))
         if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
-            return None
+            return 0, None
         times = np.full(n, np.nan) if conditions is None else conditions[:, TIME]
         rows = np.zeros((h + n, self._waiting.rows.shape[1]))
         rows[:h], rows[h:, :d], rows[h:, -1] = self._waiting.rows[places], X, times
         predicted = slice(-1 - self._parts * Y.shape[1], -1)
         prediction = self._within._take_turns(rows[:, : predicted.start], Y, times)
         if prediction is None:
-            return None
+            return 0, None
         n = len(prediction.mean)
         rows[h : h + n, predicted] = packed(prediction, Y.shape[1])
         newest = np.arange(max(n, h), h + n)  # of the rows, those that wait now
@@ -105,13 +108,15 @@ class Ahead(Late):
         counters["rows"], counters["newest"], counters["fresh"] = first + h + n, first + h + n - 1, 1
         self._numbers.state.last_x[:] = X[n - 1]
         self._note_last(Y[:n])
-        return self._unpacked(rows[:n])
+        return n, self._unpacked(rows[:n]) if report else None
 
-    def _each_by_the_next(self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None) -> Prediction | None:
+    def _each_by_the_next(
+        self, X: FloatArray, Y: FloatArray, conditions: FloatArray | None, report: bool
+    ) -> tuple[int, Prediction | None]:
         """One row ahead nothing comes between a row and its target: rows are learned as ever, by the targets after."""
         within, newest = self._within, self.rows_seen - 1
         if newest < 0 or not self._is_unchanged(newest) or within._moment() is not None:
-            return None
+            return 0, None
         row, present = self._waiting[newest], memory_of(within)
         x, _, past = parts_of(within, row)
         times = np.full(len(X), np.nan) if conditions is None or not within._sees_time else conditions[:, TIME]
@@ -121,7 +126,7 @@ class Ahead(Late):
             conditions[:, TIME] = own
         put_memory(within, past)
         try:
-            issued = within._advance(np.vstack([x, X[:-1]]), Y, True, conditions)
+            issued = within._advance(np.vstack([x, X[:-1]]), Y, report, conditions)
         except BaseException:
             put_memory(within, present)
             raise
@@ -129,7 +134,7 @@ class Ahead(Late):
         self._numbers.counters["rows"] += len(X) - 1
         self._note_last(Y)
         self._put(X[-1:], times[-1])
-        return issued
+        return len(X), issued
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """The target of a row has come: the row ``horizon`` before it is learned."""

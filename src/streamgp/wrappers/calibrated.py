@@ -154,6 +154,8 @@ class Calibrated(StackableWrapper):
 
     def _expect_late(self, rows: int, pending: int) -> None:
         self._ahead = max(rows, 1)
+        if rows:
+            compile_now(conformal.in_turn)
         super()._expect_late(rows, pending)
 
     def _planned(self) -> dict[str, Any]:
@@ -366,10 +368,8 @@ class Calibrated(StackableWrapper):
             # A row from before the outputs were known has no bounds to judge.
             self._compare(mean, variance, noise, lower, upper, np.where(upper > lower, Y, np.nan))
         else:
-            numbers, nothing = self._numbers, np.empty((0, 0))
-            for j, y in enumerate(np.ascontiguousarray(Y.T)):
-                kept = np.ascontiguousarray(parts[..., j].T)
-                conformal.in_turn(numbers.records, numbers.buffers, j, nothing, y, nothing[0:0].ravel(), kept, nothing)
+            for j, y in enumerate(Y.T):
+                self._take_late(j, y, np.ascontiguousarray(parts[..., j].T), np.empty((3, 0)))
         for swap in self._within._swaps:
             self._restart(swap)
 
@@ -378,15 +378,19 @@ class Calibrated(StackableWrapper):
 
     def _in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray, issued: FloatArray) -> Prediction:
         raw = self._within._in_turn(learned, Y, X, issued[:, self._kept :])
-        n, numbers, kept = len(X), self._numbers, np.ascontiguousarray(issued[:, : self._kept])
-        numbers_of_rows = numbers.state.kind_rows[0, conformal.ABSOLUTE] + np.arange(n + 1)
-        parts, out = np.array([raw.mean, raw.variance, raw.noise])[..., 0], np.empty((self._parts, n))
-        conformal.in_turn(
-            numbers.records, numbers.buffers, 0, parts, np.ascontiguousarray(Y[:, 0]), self._wider(numbers_of_rows), kept, out
-        )
-        issued[len(issued) - n :, : self._kept] = kept[len(kept) - n :]
+        kept, new = np.ascontiguousarray(issued[:, : self._kept]), slice(len(issued) - len(X), None)
+        out = self._take_late(0, Y[:, 0], kept, np.array([raw.mean, raw.variance, raw.noise])[..., 0])
+        issued[new, : self._kept] = kept[new]
         lower, upper, variance, noise = out[:4, :, None]
         return CalibratedPrediction(raw.mean, variance, noise, lower, upper, self._level, raw, out[4:, :, None])
+
+    def _take_late(self, j: int, y: FloatArray, kept: FloatArray, raw: FloatArray) -> FloatArray:
+        """Learn from late targets of an output, in turn with rows that are issued; their bounds, and so on."""
+        numbers, n = self._numbers, raw.shape[1]
+        wider = self._wider(numbers.state.kind_rows[j, conformal.ABSOLUTE] + np.arange(n + 1))
+        bounds = np.empty((self._parts, n))
+        conformal.in_turn(numbers.records, numbers.buffers, j, raw, np.ascontiguousarray(y), wider, kept, bounds)
+        return bounds
 
     def _compare(
         self,

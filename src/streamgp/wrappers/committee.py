@@ -284,6 +284,11 @@ class Committee(Quick, Composite):
 
     # Late targets: members and voices are judged by what they predicted when the row was issued.
 
+    def _expect_late(self, rows: int, pending: int) -> None:
+        if rows:
+            compile_now(aggregation.in_turn)
+        super()._expect_late(rows, pending)
+
     def _issued_width(self, p: int) -> int:
         if self._panels is not None and p == 1:
             return ISSUED + self._panels.issued_width
@@ -362,13 +367,12 @@ class Committee(Quick, Composite):
 
     def _weighed(self, predicted: FloatArray, Y: FloatArray | None, *, reach: float | None = None) -> _Voices:
         """What each member says, (p, 3, n, members), and how much it counts; targets are learned from."""
-        targets = np.full(predicted.shape[::2], np.nan) if Y is None else np.ascontiguousarray(Y.T)
+        p, _, n, _ = predicted.shape
+        targets = np.full((p, n), np.nan) if Y is None else np.ascontiguousarray(Y.T)
         voices = self._voices(predicted)
         settings = self._rule, self._discount, self._reach if reach is None else reach, Y is not None
         for j, y in enumerate(targets):
-            aggregation.combine(
-                *settings, y, predicted[j], self._range[j], *self._kept(j), *voices.of_output(j)
-            )
+            aggregation.combine(*settings, y, predicted[j], self._range[j], *self._kept(j), *voices.of_output(j))
         return voices
 
     def _voices(self, predicted: FloatArray) -> _Voices:

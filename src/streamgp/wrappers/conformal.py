@@ -217,9 +217,7 @@ def in_turn(
 
 
 @compiled
-def take(
-    m: Record, f: Array, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array
-) -> None:
+def take(m: Record, f: Array, j: int, mu: float, v: float, w: float, y: float, issued: bool, out: Array) -> None:
     """One output of one row: its bounds, variance, noise, quantiles and tails into out; then its error counts."""
     kind_rows, recent_rows = matrix(f, m.at.kind_rows), vector(f, m.at.recent_rows)
     s = v + w

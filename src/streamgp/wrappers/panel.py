@@ -128,6 +128,10 @@ class Panels:
         units = self._columns, input_units, self._origins, target_units
         self._to_seats = *units, self._inputs, self._origin, self._targets
         self._places = places
+        # Whether rows may go in turn: members keep nothing of rows that wait, and remember none.
+        batches = any(panel.learning[0]["plan"]["batch"].max() > 1 for panel in self._panels)
+        remembering = self._remembered_at or self._noting_more or self._may_sleep
+        self.may_take_turns = not (self.issued_width or remembering or batches)
         self._from_seats = self._told, np.hstack(at), target_units, self._origin, places
 
     def _remember_together(self, wrappers: list[Mapped], d: int) -> None:
@@ -238,14 +242,14 @@ class Panels:
         self._ask_others(lambda member: member._advance(X, Y, True), predicted)
         return predicted
 
-    @property
-    def may_take_turns(self) -> bool:
-        """Whether rows may go in turn: members keep nothing of rows that wait, and remember none."""
-        batches = any(panel.learning[0]["plan"]["batch"].max() > 1 for panel in self._panels)
-        return not (self.issued_width or self._remembered_at or self._noting_more or self._may_sleep or batches)
-
     def in_turn(self, learned: FloatArray, Y: FloatArray, X: FloatArray) -> FloatArray:
-        """Learn rows, (n, d), whose targets come late, each before a row that is issued: (1, 3, n, members) of these."""
+        """Learn rows, (n, d), whose targets come late, each before a row is issued; what the members say of the latter.
+
+        Shape (1, 3, n, members).
+        """
+        if len(X) == 1:
+            self.resolve(learned, Y, np.empty((1, 0)))
+            return self.predict(X)
         n, predicted = len(X), np.empty((1, 3, len(X), self._size))
         rows = np.zeros((2 * n, self._d + 1))
         rows[::2, : self._d], rows[1::2, : self._d] = learned, X
