@@ -134,7 +134,12 @@ class Ahead(Late):
         self._numbers.counters["rows"] += len(X) - 1
         self._note_last(Y)
         self._put(X[-1:], times[-1])
-        return len(X), issued
+        return len(X), None if issued is None else self._widened(issued._bare(), Y.shape)
+
+    @staticmethod
+    def _widened(prediction: Prediction, shape: tuple[int, ...]) -> Prediction:
+        """A prediction in which every part is of this shape, as it is of rows that waited."""
+        return prediction._each(lambda part: np.broadcast_to(part, shape).copy())
 
     def _arrive(self, row: int, Y: FloatArray, conditions: FloatArray | None) -> None:
         """The target of a row has come: the row ``horizon`` before it is learned."""
@@ -148,8 +153,7 @@ class Ahead(Late):
         self._refuse_unfit(X)
         ticket = self.rows_seen - self._horizon
         if ticket not in self._waiting:
-            p = self._numbers.state.last_y.size
-            return self._within._predict(X, conditions)._each(lambda part: np.broadcast_to(part, (len(X), p)).copy())
+            return self._widened(self._within._predict(X, conditions), (len(X), self._numbers.state.last_y.size))
         return self._unpacked(np.repeat(self._waiting[ticket][None], len(X), axis=0))
 
     def upcoming(self) -> Prediction[FloatArray]:
