@@ -47,8 +47,8 @@ class DistributedEngine:
 
     Python runs one thread at a time, except within compiled calls: models with many parts gain little from several
     threads. The models begin in this process, as in EachEngine. When processes of their own would have saved as much
-    time as it takes to move there, they move, for good; models that cannot be sent to another process stay. Every process
-    holds its models under the ids that they have in the fleet, and does what EachEngine does.
+    time as it takes to move there, they move, for good; models that cannot be sent to another process stay. Every
+    process holds its models under the ids that they have in the fleet, and does what EachEngine does.
 
     Args:
         model: of the recipe, prepared for the shape of the rows, with nothing learned.
@@ -245,7 +245,7 @@ class DistributedEngine:
     def rows_seen(self) -> np.ndarray:
         if self._here is not None:
             return self._here.rows_seen()
-        return np.sum(self._ask_all("rows_seen"), axis=0)  # 0 of models that another one holds
+        return np.asarray(np.sum(self._ask_all("rows_seen"), axis=0))  # 0 of models that another one holds
 
     def health(self) -> Health:
         if self._here is not None:

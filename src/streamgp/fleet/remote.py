@@ -19,7 +19,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 from streamgp.compile_once import environment
 from streamgp.contract.saved import Shape
@@ -154,13 +154,13 @@ def _end(processes: list[subprocess.Popen[bytes]], owner: int) -> None:
             process.stdout.close()
 
 
-def _send(file: BinaryIO, message: bytes) -> None:
+def _send(file: IO[bytes], message: bytes) -> None:
     file.write(LENGTH.pack(len(message)))
     file.write(message)
     file.flush()
 
 
-def _received(file: BinaryIO) -> bytes | None:
+def _received(file: IO[bytes]) -> bytes | None:
     """A message; None: whoever sends them has ended."""
     length = file.read(LENGTH.size)
     if len(length) < LENGTH.size:
@@ -189,12 +189,13 @@ class Holder:
 
     def _answer(self, name: str, shape: Shape, given: Sequence[Any]) -> Any:
         if name == BEGIN:
-            self._engine = EachEngine(*given, 1)
+            model, size = given
+            self._engine = EachEngine(model, size, 1)
             return None
         engine = self._engine
         assert engine is not None
         engine.busy_with, engine._model._shape = -1, shape
-        own = {"keep_copies": self._keep_copies, "undo": self._undone}
+        own: dict[str, Any] = {"keep_copies": self._keep_copies, "undo": self._undone}
         return (own.get(name) or getattr(engine, name))(*given)
 
     def _keep_copies(self, rows: Rows) -> None:
