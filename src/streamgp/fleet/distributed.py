@@ -102,8 +102,8 @@ class DistributedEngine:
         self._ask_for(shares, asked)
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:
-        if self._here is not None and self._pays():
-            self._move(self._here)
+        if self._here is not None and self._pays() and not self._move(self._here):
+            self._saved = -math.inf
         if self._here is not None:
             return self._here.undo_of(rows)
         shares, single = self._shares(rows), len(rows.X) == len(rows.models)
@@ -130,7 +130,8 @@ class DistributedEngine:
         held_by, shares = self._held_by[rows.models], []
         for k in np.unique(held_by).tolist():
             models = np.flatnonzero(held_by == k)
-            shares.append(Share(k, *_of(rows, models)))
+            some, where = rows.of(models)
+            shares.append(Share(k, some, models, where))
         return shares
 
     # Processes.
@@ -138,15 +139,14 @@ class DistributedEngine:
     def _pays(self) -> bool:
         return self._saved > SECONDS_TO_START + SECONDS_PER_MODEL * self.size
 
-    def _move(self, here: EachEngine) -> None:
-        """Hand all models over to processes; where that cannot be done, they stay for good."""
-        self._saved = -math.inf
+    def _move(self, here: EachEngine) -> bool:
+        """Hand all models over to processes; whether that can be done."""
         if not can_be_sent(self._model):
-            return
+            return False
         try:
             remotes = Remotes(min(self._threads, self.size))
         except OSError:
-            return
+            return False
         held_by = np.arange(self.size) % len(remotes)
         asked: dict[int, list[Request]] = {k: [(BEGIN, self._model, self.size)] for k in range(len(remotes))}
         for i, model in here.known_models():
@@ -156,10 +156,11 @@ class DistributedEngine:
         except BaseException as error:
             remotes.end()
             if isinstance(error, Exception):
-                return
+                return False
             raise
         with uninterrupted():
             self._remotes, self._held_by, self._here = remotes, held_by, None
+        return True
 
     def _ask_for(self, shares: list[Share], requests: Sequence[Request]) -> list[Any]:
         """What the processes of shares answer, one request to each."""
@@ -270,11 +271,6 @@ def can_be_sent(model: StreamModel) -> bool:
     except Exception:
         return False
     return True
-
-
-def _of(rows: Rows, models: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray]:
-    some, where = rows.of(models)
-    return some, models, where
 
 
 def _order(shares: list[Share]) -> np.ndarray:

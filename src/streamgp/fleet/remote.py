@@ -82,9 +82,13 @@ class Remotes:
                 "the models of this fleet are held by processes that serve another process, from which this one was "
                 "forked; load the fleet from a file here, or build it with threads=1"
             )
-        started = [self._pool.submit(self._all[k].ask, shape, some) for k, some in requests.items()]
+        given_up = threading.Event()
+        started = [self._pool.submit(self._all[k].ask, shape, some, given_up) for k, some in requests.items()]
         try:
             found = [one.result() for one in started]
+        except KeyboardInterrupt:
+            given_up.set()
+            raise
         finally:
             wait(started)
         failures = [one for one in found if isinstance(one, Failure)]
@@ -99,10 +103,18 @@ class _Remote:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process, self._lock = process, threading.Lock()
 
-    def ask(self, shape: Shape, requests: Sequence[Request]) -> Any:
-        """What the process answers to the last request; a Failure: to the first one that failed."""
+    def ask(self, shape: Shape, requests: Sequence[Request], given_up: threading.Event) -> Any:
+        """What the process answers to the last request; a Failure: to the first one that failed.
+
+        Args:
+            shape: of the rows.
+            requests: one after the other.
+            given_up: whether no more of them are wanted.
+        """
         answer = None
         for name, *given in requests:
+            if given_up.is_set():
+                break
             message = pickle.dumps((name, shape, given), pickle.HIGHEST_PROTOCOL)
             with self._lock:
                 answer = pickle.loads(self._exchanged(message))
