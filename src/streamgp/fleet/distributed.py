@@ -22,7 +22,8 @@ from streamgp.wrappers.wrapper import joined
 Result = TypeVar("Result")
 
 # What it costs to move models: processes start at the same time, and load what is compiled; then each model is written
-# by one process and read by another. Measured with Auto.
+# by one process and read by another. About twice what Auto takes on 16 quiet cores, where 16 processes start in 2 s and
+# a model is written in 10 ms.
 SECONDS_TO_START, SECONDS_PER_MODEL = 5.0, 0.02
 
 
