@@ -90,7 +90,7 @@ def fill_behind(names: Sequence[str]) -> None:
     if sys.platform == "win32":
         apart = {"creationflags": subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NEW_PROCESS_GROUP}
     with contextlib.suppress(OSError):
-        _started.append(subprocess.Popen(command, env=_environment(), stdin=none, stdout=none, stderr=none, **apart))
+        _started.append(subprocess.Popen(command, env=environment(), stdin=none, stdout=none, stderr=none, **apart))
 
 
 def _compile(claims: Mapping[str, contextlib.ExitStack]) -> None:
@@ -121,7 +121,8 @@ def _say(text: str, end: str = "\n") -> None:
     print(text, end=end, file=sys.stderr, flush=True)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """For a process of the same Python, which finds the same modules."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
@@ -156,7 +157,7 @@ def _divide(names: Sequence[str], told: Callable[[str], None]) -> None:
             command = [sys.executable, "-m", "streamgp.compile_once"]
             pipe = subprocess.PIPE
             process = started.enter_context(
-                subprocess.Popen(command, env=_environment(), stdin=pipe, stdout=pipe, text=True)
+                subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, text=True)
             )
             feeder = threading.Thread(target=feed, args=(process,), daemon=True)
             feeder.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 import streamgp as sg
@@ -35,6 +37,26 @@ RECIPES = {
     "Calibrated Standardize": lambda: sg.Calibrated(sg.Standardize(sg.SOGP(capacity=8), warmup=20), warmup=5),
     "Standardize Calibrated": lambda: sg.Standardize(sg.Calibrated(sg.SOGP(capacity=8), warmup=5), warmup=20),
 }
+
+
+FAILS, WAITS = 99.0, 77.0
+
+
+class Touchy(sg.SeasonalValue):
+    """Fails when the first input of a call's first row is 99, and takes a while when it is 77.
+
+    It says that it may fail once it has seen five rows.
+    """
+
+    def _may_fail(self):
+        return self.rows_seen >= 5
+
+    def _advance(self, X, Y, report, conditions=None):
+        if X[0, 0] == FAILS:
+            raise ValueError("no memory left")
+        if X[0, 0] == WAITS:
+            time.sleep(1.0)
+        return super()._advance(X, Y, report, conditions)
 
 
 def dense(rng, rows, size, outputs=()):

@@ -8,6 +8,7 @@ import pytest
 import streamgp as sg
 from streamgp.fleet import each, workers
 from streamgp.fleet.cpu import CpuEngine
+from streamgp.fleet.distributed import DistributedEngine
 from streamgp.fleet.each import EachEngine
 from tests.fleet.recipes import POINTS, D, dense, sparse
 from tests.fleet.test_equality import assert_same
@@ -83,7 +84,7 @@ def check_loop(name, outputs):
         fleet.learn_many(X[0], Y[0])
         for i, model in enumerate(models):
             model.learn_one(X[0, i], Y[0, i])
-    assert isinstance(fleet._engine, CpuEngine if name in TOGETHER else EachEngine)
+    assert isinstance(fleet._engine, CpuEngine if name in TOGETHER else EachEngine | DistributedEngine)
     assert states(fleet) == [model.to_bytes() for model in models]
     np.testing.assert_array_equal(fleet.rows_seen, [model.rows_seen for model in models])
     np.testing.assert_array_equal(fleet.health.models, np.transpose([model.health for model in models]))

@@ -18,6 +18,7 @@ from streamgp.fleet import wrapped
 from streamgp.fleet.around import AroundEngine
 from streamgp.fleet.cpu import CpuEngine, fits
 from streamgp.fleet.cuda import RECORDS, CudaEngine, Memory
+from streamgp.fleet.distributed import DistributedEngine
 from streamgp.fleet.each import EachEngine
 from streamgp.fleet.rows import Rows
 from streamgp.fleet.wrapped import WrappedEngine, Wrappers
@@ -134,7 +135,9 @@ def no_gpu() -> str:
 def engine(device: str, precision: str, model: StreamModel, size: int, threads: int | None) -> Engine:
     """The engine for models like this one, which is prepared and has learned nothing."""
     if device == "cpu":
-        return (CpuEngine if fits(model) else EachEngine)(model, size, threads or cores())
+        threads = threads or cores()
+        alone = EachEngine if threads == 1 else DistributedEngine
+        return (CpuEngine if fits(model) else alone)(model, size, threads)
     from streamgp.cuda.memory import GpuMemory
     from streamgp.fleet.gpu_wrappers import GpuWrappers
 

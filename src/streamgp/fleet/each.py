@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from streamgp.wrappers.issuing import issued, issued_width, learn_issued
 from streamgp.wrappers.wrapper import joined
 
 Result = TypeVar("Result")
+Known = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays and structure, see Saved
 
 # Rows of each model in a call from which on threads are faster than one: below, most of the time is Python's own, which
 # one thread at a time runs.
@@ -42,6 +43,7 @@ class EachEngine:
         self._workers = Workers(threads)
 
     checks_rows = False
+    busy_with = -1  # the model that one thread was called for last
 
     # Rows.
 
@@ -81,6 +83,7 @@ class EachEngine:
         def some(part: Rows) -> list[Result]:
             found = []
             for j, i in enumerate(part.models.tolist()):
+                self.busy_with = i
                 try:
                     found.append(work(self._one(i), part.between(j, j + 1)))
                 except ValueError as error:
@@ -105,18 +108,25 @@ class EachEngine:
         return model
 
     def undo_of(self, rows: Rows) -> Callable[[], None] | None:
-        if self._model._one_step:  # rows that have been checked are learned
-            return None
-        before, shape = list(self._models), self._model._shape
+        return None if self.cannot_fail(rows) else self.undo_by_copies(rows)
 
-        def known(part: Rows) -> list[StreamModel]:
-            return [model for i in part.models.tolist() if (model := before[i]) is not None]
+    def cannot_fail(self, rows: Rows) -> bool:
+        """Whether rows that have been checked are learned, and copies of the models would cost more than that."""
+        if self._model._one_step:
+            return True
+        shape, models = self._model._shape, [self._models[i] for i in rows.models.tolist()]
+        if not shape.certain or len(rows.X) != len(models):
+            return False
+        return all(model is not None and model._shape == shape and not model._may_fail() for model in models)
 
-        models = known(rows)
-        single = shape.certain and len(rows.X) == len(rows.models) == len(models)
-        if single and not any(model._shape != shape or model._may_fail() for model in models):
-            return None  # copies would cost more than the rows
-        found = self._shared(rows, lambda part: [atomic.undo_of(model) for model in known(part)])
+    def undo_by_copies(self, rows: Rows) -> Callable[[], None]:
+        """What brings the models of rows back to their present state, of which it has copies."""
+        before = list(self._models)
+
+        def copies(part: Rows) -> list[Callable[[], None]]:
+            return [atomic.undo_of(model) for i in part.models.tolist() if (model := before[i]) is not None]
+
+        found = self._shared(rows, copies)
 
         def undo() -> None:
             self._models = before
@@ -132,11 +142,16 @@ class EachEngine:
         return len(self._models)
 
     def take(self, i: int, model: StreamModel) -> None:
-        model_i = self._models[i]
-        if model_i is not None:
-            _, arrays, structure = model_i._knowledge()
-            model._rebuild(structure)
-            model._restore(arrays)
+        take_over(model, self.known_of(i))
+
+    def known_of(self, i: int) -> Known | None:
+        """What model i knows; None: nothing."""
+        model = self._models[i]
+        return None if model is None else model._knowledge()[1:]
+
+    def known_models(self) -> list[tuple[int, StreamModel]]:
+        """Ids and models, without those that nobody has looked for."""
+        return [(i, model) for i, model in enumerate(self._models) if model is not None]
 
     def put(self, i: int, model: StreamModel) -> None:
         self._models[i] = model
@@ -150,11 +165,12 @@ class EachEngine:
     # What can be read.
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What each model knows, as bytes one after the other, and where each ends: they need not be equally many."""
+        return as_arrays(self.written(range(self.size)))
+
+    def written(self, which: Iterable[int]) -> list[bytes]:
+        """What some of the models know, as bytes."""
         blank = _written(self._model)
-        written = [blank if model is None else _written(model) for model in self._models]
-        ends = np.cumsum([len(one) for one in written], dtype=np.int64)
-        return {"models": np.frombuffer(b"".join(written), dtype=np.uint8), "ends": ends}
+        return [blank if (model := self._models[i]) is None else _written(model) for i in which]
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         kinds = {name: (array.dtype.name, array.ndim) for name, array in saved.items()}
@@ -191,6 +207,20 @@ class EachEngine:
         for i in wrong.tolist():
             self._models[i] = None
         return wrong
+
+
+def take_over(model: StreamModel, known: Known | None) -> None:
+    """Let a single model that has learned nothing know what another one of its recipe and shape does."""
+    if known is not None:
+        arrays, structure = known
+        model._rebuild(structure)
+        model._restore(arrays)
+
+
+def as_arrays(written: list[bytes]) -> dict[str, np.ndarray]:
+    """What each model knows, one after the other, and where each ends: they need not be equally long."""
+    ends = np.cumsum([len(one) for one in written], dtype=np.int64)
+    return {"models": np.frombuffer(b"".join(written), dtype=np.uint8), "ends": ends}
 
 
 def _conditions(model: StreamModel, rows: Rows) -> FloatArray:

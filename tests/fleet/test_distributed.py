@@ -1,0 +1,287 @@
+"""Models in processes of their own are what they are alone, bit for bit; a call is done or undone as a whole."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import streamgp as sg
+from streamgp.compile_once import environment
+from streamgp.fleet import distributed, remote
+from tests.fleet.recipes import FAILS, WAITS, D, Touchy, dense, sparse
+from tests.fleet.test_each import MODELS, states
+from tests.fleet.test_equality import assert_same
+
+SIZE = 5
+
+
+def set_costs(monkeypatch, start, model):
+    monkeypatch.setattr(distributed, "SECONDS_TO_START", start)
+    monkeypatch.setattr(distributed, "SECONDS_PER_MODEL", model)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Models move when the second call comes."""
+    set_costs(monkeypatch, 0.0, 0.0)
+
+
+@pytest.fixture
+def inside(monkeypatch):
+    """What processes would do is done here, at once: all they are told and say goes through the same bytes."""
+    set_costs(monkeypatch, 0.0, 0.0)
+    monkeypatch.setattr(remote, "_started", remote.Holder)
+    monkeypatch.setattr(remote, "_end", lambda *_: None)
+    monkeypatch.setattr(remote._Remote, "_exchanged", lambda self, message: self._process.reply(message))
+
+
+def moved(fleet):
+    return fleet._engine._here is None
+
+
+def both(recipe, **settings):
+    """A fleet in one process, and one whose models three hold, after the same rows."""
+    one, other = (sg.Fleet(recipe(), size=SIZE, threads=threads, **settings) for threads in (1, 3))
+    for rows in range(1, 3):
+        X, Y = dense(np.random.default_rng(rows), rows, SIZE)
+        assert_same(one.track(X, Y), other.track(X, Y))
+    assert moved(other)
+    return one, other
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("name", ["Tuned", "DriftAware", "Committee", "Lagged", "Ahead", "Delayed", "SeasonalValue"])
+def test_models_in_processes_are_those_of_one_process(name):
+    rng = np.random.default_rng(1)
+    one, other = both(MODELS[name])
+    for _ in range(2):
+        X, Y = dense(rng, 16, SIZE)
+        assert_same(one.track(X, Y), other.track(X, Y))
+        ids, X, Y = sparse(rng, 12, SIZE)
+        assert_same(one.predict_many(X, ids=ids), other.predict_many(X, ids=ids))
+        assert_same(one.track(X, Y, ids=ids), other.track(X, Y, ids=ids))
+        X, Y = dense(rng, 1, SIZE)
+        for fleet in (one, other):
+            fleet.learn_many(X[0], Y[0])
+    assert states(one) == states(other)
+    np.testing.assert_array_equal(one.rows_seen, other.rows_seen)
+    np.testing.assert_array_equal(one.health.models, other.health.models)
+    assert sg.from_bytes(other.to_bytes()).to_bytes() == other.copy().to_bytes() == other.to_bytes()
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("name", ["Tuned", "Lagged", "SeasonalValue"])
+def test_late_targets_reach_models_in_processes(name):
+    rng = np.random.default_rng(2)
+    one, other = both(MODELS[name], pending=100)
+    for _ in range(6):
+        ids, X, Y = sparse(rng, 8, SIZE)
+        p, q = one.issue(X, ids=ids), other.issue(X, ids=ids)
+        assert_same(p, q)
+        order = rng.permutation(8)
+        one.resolve(p.ticket[order], Y[order])
+        other.resolve(q.ticket[order], Y[order])
+    assert states(one) == states(other)
+
+
+@pytest.mark.usefixtures("inside")
+def test_noise_time_and_outputs_reach_models_in_processes():
+    recipe = sg.DriftAware(sg.KRLST(capacity=5, half_life=3.0), warmup=3)
+    one, other = (sg.Fleet(recipe, size=SIZE, threads=threads) for threads in (1, 2))
+    X, Y = dense(np.random.default_rng(2), 8, SIZE, (2,))
+    noise = np.random.default_rng(3).uniform(0.01, 0.5, Y.shape[:2])
+    for start in (0.0, 8.0):
+        given = {"noise": noise, "time": start + np.arange(8.0)}
+        assert_same(one.track(X, Y, **given), other.track(X, Y, **given))
+    assert moved(other)
+    before = states(other)
+    with pytest.raises(ValueError, match="model 1: time goes backwards: 3 after 15"):
+        other.learn_many(X[0], Y[0], time=[19.0, 3.0, 4.0, 19.0, 19.0])
+    assert states(other) == before == states(one)
+
+
+@pytest.mark.usefixtures("inside")
+def test_models_come_and_go_in_processes():
+    one, other = both(MODELS["SeasonalValue"])
+    X, Y = dense(np.random.default_rng(5), 9, SIZE)
+    for fleet in (one, other):
+        fleet.remove([0, 3])
+        assert fleet.add(4).tolist() == [3, 4, 5, 6]
+        fleet.track(X[:, 0], Y[:, 0], ids=np.full(9, 5))
+        fleet.replace(4, fleet.model(0))
+        fleet.remove(6)
+    assert np.bincount(other._engine._held_by).tolist() == [2, 2, 2]
+    np.testing.assert_array_equal(one.rows_seen, other.rows_seen)
+    assert states(one) == states(other)
+    broken = other.model(2)
+    broken._rows[:] = -1
+    other.replace(2, broken)
+    assert other.broken().tolist() == other.refresh().tolist() == [2]
+    assert other.broken().tolist() == []
+    assert other.rows_seen[2] == 0
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_model_that_fails_in_its_process_leaves_all_models_as_they_were():
+    fleet = both(lambda: Touchy(2), pending=10)[1]
+    X, Y = dense(np.random.default_rng(6), 4, SIZE)
+    fleet.learn_many(X[:2, [1, 3]].reshape(4, D), np.zeros(4), ids=[1, 3, 1, 3])  # only these say that they may fail
+    tickets = fleet.issue(X[0]).ticket
+    before = fleet.to_bytes()
+    bad = X.copy()
+    bad[0, [3, 1], 0] = FAILS
+    for learned in ((bad, Y), (bad[0], Y[0])):
+        with pytest.raises(ValueError, match="model 1: no memory left"):
+            fleet.learn_many(*learned)
+        assert fleet.to_bytes() == before
+    fleet.resolve(tickets, Y[0])
+    assert fleet.pending == 0
+
+
+@pytest.mark.usefixtures("inside")
+def test_an_error_that_is_not_the_fault_of_a_row_says_where_it_arose(monkeypatch):
+    fleet = both(MODELS["SeasonalValue"])[1]
+
+    class OddError(Exception):
+        def __init__(self, this, that):
+            super().__init__(f"{this} and {that}")
+
+    def failing(kind, *given):
+        def fail(*_):
+            raise kind(*given)
+
+        monkeypatch.setattr(sg.SeasonalValue, "_predict", fail)
+
+    failing(ZeroDivisionError, "nothing is left")
+    with pytest.raises(ZeroDivisionError, match="nothing is left") as found:
+        fleet.predict_many(np.zeros((SIZE, D)))
+    assert "in fail" in found.value.__notes__[0]
+    failing(OddError, "one", "two")
+    with pytest.raises(RuntimeError, match="OddError: one and two"):
+        fleet.predict_many(np.zeros((SIZE, D)))
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_process_that_was_forked_does_not_speak_with_those_of_its_parent():
+    fleet = both(MODELS["SeasonalValue"])[1]
+    fleet._engine._remotes._process = -1  # as a child finds it
+    with pytest.raises(RuntimeError, match="held by processes that serve another process"):
+        fleet.to_bytes()
+
+
+@pytest.mark.usefixtures("inside")
+def test_models_move_when_processes_would_have_saved_what_moving_costs(monkeypatch):
+    set_costs(monkeypatch, 1.0, 0.1)
+    seconds = iter(range(100))
+    monkeypatch.setattr(distributed.time, "perf_counter", lambda: float(next(seconds)))
+    fleet = sg.Fleet(sg.SeasonalValue(2), size=SIZE, threads=2)
+    X, Y = dense(np.random.default_rng(1), 1, SIZE)
+    for saved in (0.5, 1.0, 1.5, 2.0):  # half of each second; moving costs 1.5
+        assert not moved(fleet) if fleet._engine else True
+        fleet.learn_many(X, Y)
+        assert fleet._engine._saved == saved
+    fleet.learn_many(X[0, :1], Y[0, :1], ids=[0])
+    assert moved(fleet)
+    alone = sg.Fleet(sg.SeasonalValue(2), size=SIZE, threads=2)
+    for _ in range(9):
+        alone.learn_many(X[0, :1], Y[0, :1], ids=[3])  # one process would do all the work
+    assert alone._engine._saved == 0.0
+
+
+@pytest.mark.usefixtures("inside")
+def test_models_stay_that_cannot_be_sent(monkeypatch):
+    def rows_pass(recipe):
+        fleet, rng = sg.Fleet(recipe, size=SIZE, threads=2), np.random.default_rng(1)
+        for _ in range(3):
+            fleet.learn_many(*dense(rng, 2, SIZE))
+        return fleet
+
+    assert moved(rows_pass(Touchy(2)))
+    monkeypatch.setattr(remote.Holder, "_answer", lambda *_: 1 / 0)
+    assert not moved(rows_pass(Touchy(2)))
+    monkeypatch.setattr(remote, "_started", lambda: os.stat("nowhere"))  # raises OSError
+    assert not moved(rows_pass(Touchy(2)))
+    monkeypatch.setattr(distributed, "Remotes", None)
+    monkeypatch.setattr(Touchy, "__module__", "__main__")
+    assert not moved(rows_pass(Touchy(2)))
+    recipe = sg.Lagged(sg.RecursiveGP(np.zeros((1, D + 1)), mean=lambda X: X.sum(axis=1)), lags=1)
+    assert not moved(rows_pass(recipe))
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("at_once")
+def test_ctrl_c_undoes_a_call_and_ended_processes_are_told():
+    rng = np.random.default_rng(3)
+    fleet = both(lambda: Touchy(2))[1]
+    processes = [one._process for one in fleet._engine._remotes._all]
+    X, Y = dense(rng, 4, SIZE)
+    before, slow = fleet.to_bytes(), X.copy()
+    slow[0, :, 0] = WAITS
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        fleet.learn_many(slow, Y)
+    timer.join()
+    assert fleet.to_bytes() == before
+    fleet.learn_many(X, Y)
+    processes[1].kill()
+    processes[1].wait()
+    with pytest.raises(RuntimeError, match="a process that held models of this fleet has ended, and they are lost"):
+        fleet.learn_many(X, Y)
+    fleet.predict_many(X[0, :1], ids=[0])  # another process holds it
+    del fleet
+    gc.collect()
+    assert [process.poll() is not None for process in processes] == [True] * 3
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("at_once")
+def test_auto_is_built_in_processes_as_it_is_alone():
+    fleet, models = sg.Fleet(MODELS["Auto"](), size=2, threads=2), [MODELS["Auto"]() for _ in range(2)]
+    rng = np.random.default_rng(4)
+    for rows in (10, 30, 60, 1, 20):
+        X, Y = dense(rng, rows, 2)
+        p = fleet.track(X, Y)
+        for i, model in enumerate(models):
+            assert_same(p[:, i], model.track(X[:, i], Y[:, i]))
+    assert moved(fleet)
+    assert states(fleet) == [model.to_bytes() for model in models]
+
+
+ENDLESS = """
+import os, signal
+import numpy as np
+import streamgp as sg
+from streamgp.fleet import distributed
+from tests.fleet.recipes import Touchy, WAITS
+
+distributed.SECONDS_TO_START = distributed.SECONDS_PER_MODEL = 0.0
+fleet = sg.Fleet(Touchy(2), size=2, threads=2)
+for _ in range(2):
+    fleet.learn_many(np.zeros((2, 2)), np.zeros(2))
+print(*(one._process.pid for one in fleet._engine._remotes._all), flush=True)
+while True:
+    fleet.learn_many(np.full((2, 2, 2), WAITS), np.zeros((2, 2)))
+"""
+
+
+@pytest.mark.more
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_processes_end_with_the_one_that_started_them():
+    with subprocess.Popen([sys.executable, "-c", ENDLESS], env=environment(), stdout=subprocess.PIPE) as parent:
+        found = [f"/proc/{number}" for number in parent.stdout.readline().decode().split()]
+        assert len(found) == 2
+        parent.kill()
+    for _ in range(100):
+        if not any(map(os.path.exists, found)):
+            break
+        time.sleep(0.1)
+    assert not any(map(os.path.exists, found))
