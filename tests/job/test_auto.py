@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streamgp as sg
+from streamgp.auto import experts
 from streamgp.auto.experts import MOST_PROCESSES
 from streamgp.job import Pipeline
 from streamgp.tables.formats import Chunk
@@ -160,6 +161,21 @@ def test_a_new_generation_is_born_when_the_stream_has_changed():
     assert fixed.drift == []
     assert not fixed.watches_drift
     assert error(said, slice(600, None)) < 0.5 * error(without, slice(600, None))
+
+
+@pytest.mark.parametrize("at", [500, 900])
+def test_a_generation_is_tuned_again_only_if_the_stream_has_changed(at, monkeypatch):
+    monkeypatch.setattr(experts, "TOLERATED", 1.0)  # it stays up to the choice in any case
+    X, y = changing(at=at)
+    pipeline, told = Pipeline(schema_of(3), "auto", CHANGE | {"drift": False}, 0), []
+    taken(pipeline, X[:510], y[:510])
+    pipeline._staged._set(generation=510)  # an alarm
+    pipeline.report_to(told.append)
+    taken(pipeline, X[510:], y[510:])
+    searches = [sentence for sentence in told if sentence.startswith("tuning")]
+    assert [sentence.endswith("160 rows") for sentence in searches] == [False, *([True] if at == 500 else [])]
+    assert bool(pipeline.drift) == (at == 500)
+    assert pipeline._staged._now.generation == -1
 
 
 @pytest.mark.more

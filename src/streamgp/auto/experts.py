@@ -47,13 +47,15 @@ EARLY = 10  # Gaussian processes are first tuned on this fraction of the warm-up
 MOST_PROCESSES, MOST_TIME = {1: 8, 2: 6, 4: 4}, {1: 3.0, 2: 2.0, 4: 1.0}
 # A new generation joins after as many rows as an early tuning needs, and is judged after three times as many.
 JUDGED = 3
-ALARM = 1e4  # evidence of larger errors: without a change it takes this many rows on average
+# Evidence of larger errors that makes an alarm. Without a change it takes this many rows on average, or about half as
+# many where inputs explain most of the target: the unit of errors is low by chance then, for some rows.
+ALARM = 1e4
 FADING = 0.97  # discount per row of the errors of the previous value, the unit of ours
 # A new generation stays for the time being if its error is at most 1.1 times that of the others; it is reported as a
 # change of the stream if it is at most 0.9 times. As shares of the sum of both:
 TOLERATED, REPORTED = share(1.1, 1.0), share(0.9, 1.0)
 REACH = 3.0  # a prediction is at most this many of the largest steps from the last target, or near the range of all
-RETUNED = 4  # members of a later generation that are tuned again
+RETUNED = 4  # members of a later generation that are tuned again if it is clearly better
 MOST_EVENTS = 100  # changes that are listed
 LINES: list[str] = []  # stands for least squares among the parts of a task
 
@@ -444,7 +446,7 @@ class Experts(Staged):
         self._at_start = dict(zip(self.names, committee._errors[0, :2].T.tolist(), strict=True))
 
     def _plan_choice(self, committee: Committee, rows: Rows) -> list[list[str]]:
-        """Of all processes those with the lowest errors are to stay; those of this generation are tuned once more."""
+        """Of all processes those with the lowest errors are to stay; of this generation they are tuned once more."""
         begin = self._now.generation
         processes = self._builder.processes(begin)
         errors = dict(zip(self.names, committee.errors.tolist(), strict=True))
@@ -458,11 +460,16 @@ class Experts(Staged):
         stay = self._staying(committee, order, errors, 1)
         if begin == 0 and has_outliers(rows):
             stay += [name for name in robust if name not in order]
-        tuned = [name for name in stay if name in processes][: None if begin == 0 else RETUNED]
+        tuned = [name for name in stay if name in processes][: None if begin == 0 else self._retuned(committee)]
         listed = ", ".join(f"{name} {scores[name]:.4g}" for name in stay if name in scores)
         reason = f"lowest errors, RMSE of late: {listed}" if listed else "too few rows to compare"
         self._choice = Chosen(stay, "", reason, scores)
         return self._parts(tuned, rows)
+
+    def _retuned(self, committee: Committee) -> int:
+        """How many members of a later generation are worth another search: none where it is not clearly better."""
+        better = self._now.generation in self.events or self._share(committee) < REPORTED
+        return RETUNED if better else 0
 
     def _choose(self, committee: Committee) -> None:
         """Let all processes go but those that are to stay."""
