@@ -59,17 +59,26 @@ def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
 
 
 def measure_auto(name: str, settled: int, rounds: int) -> dict[str, Any]:
-    """Microseconds of a settled row: by both calls, and in track."""
+    """Microseconds of a settled row: by both calls, and in track; in one committee of the same members, as it is."""
     rows = Rows()
     model = AUTO[name]()
     model.learn_many(*rows.take(settled))
-    taken: dict[str, list[float]] = {"calls": [], "loop": []}
+    taken: dict[str, list[float]] = {"calls": [], "loop": [], "committee alone": []}
     with threadpool_limits(limits=1):
         for _ in range(rounds):
             X, y = rows.take(BLOCK)
             for kind, run in (("calls", single_calls(model.copy(), X, y)), ("loop", partial(model.track, X, y))):
                 taken[kind].append(1e6 * seconds(run) / BLOCK)
+            taken["committee alone"].append(1e6 * seconds(alone(model)) / BLOCK)
     return {kind: summary(np.array(times)) for kind, times in taken.items()}
+
+
+def alone(model: Any) -> Callable[[], object]:
+    """Predict and learn the last rows as if targets came at once, with the experts of Auto, within Ahead or not."""
+    experts: Experts = (model._within if isinstance(model, sg.Ahead) else model)._outputs[0].experts
+    rows, committee = experts._rows_between(experts.rows_seen - BLOCK, experts.rows_seen), experts._model.copy()
+    committee._advance(rows.X[:1], rows.Y[:1], True)  # what it lays side by side, it does once
+    return partial(committee._advance, rows.X, rows.Y, True)
 
 
 def building(rows: int) -> dict[str, float]:
