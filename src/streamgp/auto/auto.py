@@ -293,9 +293,10 @@ class Auto(Quick):
             if self._ahead and np.isnan(target).all() and not np.isnan(Y).all():  # Ahead tells where all are missing
                 output._note_target(target[0])
 
+    def _may_take_turns(self) -> bool:
+        return not (self._by_kernel or self._needs_time)
+
     def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:
-        if self._by_kernel or self._needs_time:
-            return None
         d, h, X = self._d or 0, len(rows) - len(Y), rows[len(rows) - len(Y) :, : self._d]
         ticks = clock.advanced(self._clock.copy(), times)
         broken = _rows_changed(X, self._judged(X, self._readings.copy(), self._wild_readings.copy()))

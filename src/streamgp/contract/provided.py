@@ -101,7 +101,7 @@ class Provided(Saved):
         return joined
 
     def _may_take_turns(self) -> bool:
-        """Whether _in_turn() takes many rows in fewer steps than one after the other."""
+        """Whether many rows may go in turn in fewer steps than one after the other."""
         return False
 
     def _take_turns(self, rows: FloatArray, Y: FloatArray, times: FloatArray) -> Prediction | None:

@@ -10,9 +10,11 @@ from streamgp.contract.conditions import NOISE, TIME, part
 from streamgp.contract.model import StreamModel
 from streamgp.contract.prediction import Prediction, packed
 from streamgp.settings import FloatArray, whole
-from streamgp.wrappers.issuing import memory_of, parts_of, put_memory, timed
+from streamgp.wrappers.issuing import looks_ahead, memory_of, parts_of, put_memory, timed
 from streamgp.wrappers.late import Late
 from streamgp.wrappers.wrapper import joined
+
+TOGETHER = 200  # most rows that go through the model together; all that is kept of them lies in one array
 
 
 class Ahead(Late):
@@ -89,6 +91,9 @@ class Ahead(Late):
         """Take the first rows that may go together: how many, and what was predicted of them, if asked for."""
         if self._horizon == 1:
             return self._each_by_the_next(X, Y, conditions, report)
+        if not self._within._may_take_turns():
+            return 0, None
+        X, Y, conditions = X[:TOGETHER], Y[:TOGETHER], part(conditions, 0, TOGETHER)
         h, first, (n, d) = self._horizon, self.rows_seen - self._horizon, X.shape
         places = self._waiting.search(np.arange(first, first + h))
         if places.min() < 0 or not (conditions is None or np.isnan(conditions[:, TIME + 1 :]).all()):
@@ -115,7 +120,7 @@ class Ahead(Late):
     ) -> tuple[int, Prediction | None]:
         """One row ahead nothing comes between a row and its target: rows are learned as ever, by the targets after."""
         within, newest = self._within, self.rows_seen - 1
-        if newest < 0 or not self._is_unchanged(newest) or within._moment() is not None:
+        if not self._is_unchanged(newest) or within._moment() is not None or looks_ahead(within):
             return 0, None
         row, present = self._waiting[newest], memory_of(within)
         x, _, past = parts_of(within, row)
