@@ -169,5 +169,5 @@ def test_saving_replaces_the_file_in_one_step(tmp_path):
 def test_no_module_uses_pickle_but_for_messages_to_processes_that_it_has_started():
     """A file may come from anybody; a pipe to a process of its own is as private as the memory of this one."""
     root = Path(sg.__path__[0])
-    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "import pickle" in path.read_text()}
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if "import pickle" in path.read_text()}
     assert found == {"fleet/distributed.py", "fleet/remote.py"}
