@@ -165,6 +165,9 @@ def taken_over(on: Thread, module: Any, names: Iterable[str], **others: Any) -> 
     for name in names:
         source = getattr(module, name)
         source = getattr(source, "py_func", source)
+        called = (one for one in source.__code__.co_names if hasattr(known.get(one), "py_func"))
+        if missing := sorted({*called} - {*names} - others.keys()):
+            raise LookupError(f"{name} calls {', '.join(missing)}, which would have to be taken over, too")
         known[name] = on.jit(FunctionType(source.__code__, known, name))
     return {name: known[name] for name in names}
 
@@ -196,7 +199,7 @@ def build(on: Thread, shape: AroundShape) -> Functions:
     compare = taken_over(
         on,
         conformal,
-        ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "calibrate"),
+        ("leap", "distance", "tally_row", "start", "learn", "tell_shape", "learn_shape", "take", "calibrate"),
         vector=on.vector,
         matrix=on.matrix,
         block=on.block,
