@@ -226,10 +226,14 @@ def test_ctrl_c_undoes_a_call_and_ended_processes_are_told():
     before, slow = fleet.to_bytes(), X.copy()
     slow[0, :, 0] = WAITS
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        fleet.learn_many(slow, Y)
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fleet.learn_many(slow, Y)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, handler)
     assert fleet.to_bytes() == before
     fleet.learn_many(X, Y)
     processes[1].kill()
