@@ -59,7 +59,7 @@ def measure(name: str, rounds: int, repeats: int) -> dict[str, Any]:
 
 
 def measure_auto(name: str, settled: int, rounds: int) -> dict[str, Any]:
-    """Microseconds of a settled row: by both calls, and in track; in one committee of the same members, as it is."""
+    """Microseconds of a settled row: by both calls, in track, and in the committee alone without a horizon."""
     rows = Rows()
     model = AUTO[name]()
     model.learn_many(*rows.take(settled))

@@ -114,7 +114,7 @@ def test_auto_ahead_of_time_is_the_same_in_blocks_and_row_by_row(horizon, d, sea
         )
         single.learn_one(X[t], y[t], time=now)
     for (name, array), expected in zip(whole._all_arrays().items(), single._all_arrays().values(), strict=True):
-        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-7, err_msg=name)
+        np.testing.assert_allclose(array, expected, rtol=1e-7, atol=1e-8, err_msg=name)
 
 
 def test_several_outputs_go_in_turn_each_of_its_own():

@@ -303,7 +303,7 @@ class Past(Lagged):
         """How many of the next rows, of which these are the last columns, may go in turn."""
         many: int = self.experts._turns(len(ticks))
         alone = ticks[:many, -1] > 0.0  # rows are missing before it
-        if self._seasons:  # or the target of the row before may be taken for its own
+        if self._seasons:  # or it is so near to the row before that this would find its target a season back
             alone[1:] |= np.diff(ticks[:many, 0]) <= 0.5 * ticks[1:many, 1]
         return int(alone.argmax()) if alone.any() else many
 
